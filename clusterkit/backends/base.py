@@ -1,0 +1,36 @@
+"""What every backend can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from clusterkit.words.events import Happened
+from clusterkit.words.model import Task
+
+Post = Callable[[Happened], None]
+
+
+class Backend(Protocol):
+    """Starts, signals and reports tasks. Answers come as events through the inbox, never as return values."""
+
+    def start(self, task: Task, attempt: int, reason: str) -> None:
+        """Start an attempt: Spawned or SpawnFailed, then Exited and Drained."""
+
+    def signal(self, task: Task, attempt: int, number: int) -> None:
+        """Signal every process of an attempt's group."""
+
+    def sweep(self, task: Task, attempt: int) -> None:
+        """Kill what an attempt that exited left behind: Swept when it is proved dead."""
+
+    def close_output(self, task: Task, attempt: int) -> None:
+        """Wait no longer for the end of an attempt's output: Drained."""
+
+    def inspect(self) -> None:
+        """Look at every live attempt: Inspected."""
+
+    def dump_stacks(self, why: str) -> None:
+        """Have every live Python task write its threads' stacks."""
+
+    def shut(self) -> None:
+        """End whatever is left of the run and let go of ports, threads and descriptors."""

@@ -1,0 +1,126 @@
+"""Tasks as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from clusterkit.backends.base import Post
+from clusterkit.hands import procfs
+from clusterkit.hands.checkpoints import newest_checkpoint
+from clusterkit.hands.family import Family
+from clusterkit.hands.logs import LogPump, Viewer
+from clusterkit.hands.ports import Ports
+from clusterkit.hands.process import STACKS_SIGNAL, Child, signal_group
+from clusterkit.hands.rundir import RunDirectory
+from clusterkit.hands.sweep import WillNotDie
+from clusterkit.hands.watcher import Watcher
+from clusterkit.rules.plan import TaskPlan, plan_task
+from clusterkit.words.events import Inspected, Spawned, SpawnFailed, StorageFailed, Swept, Vitals
+from clusterkit.words.model import JobSpec, Task
+
+
+class LocalBackend:
+    """Spawns from the thread that calls it, which has to live as long as the run."""
+
+    def __init__(
+        self, job: JobSpec, directory: RunDirectory, ports: Ports, post: Post, viewer: Viewer, guardian: int | None
+    ) -> None:
+        self._directory = directory
+        self._ports = ports
+        self._post = post
+        self._family = Family(directory.run_id)
+        self._children: dict[Task, tuple[int, Child]] = {}
+        self._plans = plans(job, directory, ports.endpoints)
+        self._resumes = bool(job.resume)
+        for task in job.tasks:
+            directory.add_task(task)
+        self._logs = LogPump(post, viewer)
+        self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, guardian)
+
+    def start(self, task: Task, attempt: int, reason: str) -> None:
+        paths = self._directory.paths
+        checkpoint = newest_checkpoint(paths.checkpoints) if attempt > 1 or self._resumes else None
+        try:
+            output = self._logs.open(task, attempt, paths.log(task, attempt))
+        except OSError as error:
+            self._post(StorageFailed(f"the log of {task} could not be made: {error.strerror} ({error.filename})"))
+            self._post(SpawnFailed(task, attempt, "its log could not be made"))
+            return
+        try:
+            child = self._spawn(task, attempt, reason, output)
+        except OSError as error:
+            self._post(SpawnFailed(task, attempt, f"{error.strerror} ({error.filename})"))
+            return
+        finally:
+            os.close(output)
+        self._children[task] = (attempt, child)
+        self._post(Spawned(task, attempt, child.pid, checkpoint))
+        self._watcher.wait_for(task, attempt, child)
+
+    def signal(self, task: Task, attempt: int, number: int) -> None:
+        if child := self._child(task, attempt):
+            signal_group(child, number)
+
+    def sweep(self, task: Task, attempt: int) -> None:
+        if child := self._child(task, attempt):
+            del self._children[task]
+            # In a thread: what was left behind may take its time to die, and the loop must not wait for it.
+            threading.Thread(target=self._sweep, args=(task, attempt, child), name=f"sweep {task}").start()
+
+    def close_output(self, task: Task, attempt: int) -> None:
+        self._logs.close(task, attempt)
+
+    def inspect(self) -> None:
+        listening = procfs.listening_ports()
+        numbers = self._ports.numbers
+        vitals = {}
+        for task, (_, child) in self._children.items():
+            seen = procfs.stat(child.pid)
+            vitals[task] = Vitals(numbers.get(task) in listening, seen[0] if seen else "X")
+        self._post(Inspected(vitals))
+
+    def dump_stacks(self, why: str) -> None:
+        for task, (attempt, child) in self._children.items():
+            if procfs.catches(child.pid, STACKS_SIGNAL):
+                with suppress(OSError), Path(self._directory.paths.stacks(task, attempt)).open("a") as file:
+                    file.write(f"--- {task}, attempt {attempt}: {why}\n")
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, STACKS_SIGNAL)
+
+    def shut(self) -> None:
+        with suppress(WillNotDie):
+            self._family.end_all()
+        self._watcher.stop()
+        self._logs.stop()
+        self._ports.release()
+        for dump in Path(self._directory.path, "stacks").iterdir():
+            if dump.stat().st_size == 0:
+                dump.unlink()
+
+    def _child(self, task: Task, attempt: int) -> Child | None:
+        known, child = self._children.get(task, (0, None))
+        return child if known == attempt else None
+
+    def _spawn(self, task: Task, attempt: int, reason: str, output: int) -> Child:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        stacks = os.open(self._directory.paths.stacks(task, attempt), flags, 0o600)
+        try:
+            return self._family.spawn(self._plans[task], attempt, reason, output, stacks)
+        finally:
+            os.close(stacks)
+
+    def _sweep(self, task: Task, attempt: int, child: Child) -> None:
+        try:
+            self._post(Swept(task, attempt, self._family.sweep(child, str(task))))
+        except WillNotDie as error:
+            self._post(Swept(task, attempt, len(error.pids), error.pids))
+
+
+def plans(job: JobSpec, directory: RunDirectory, endpoints: Mapping[Task, str]) -> dict[Task, TaskPlan]:
+    """How each task is started."""
+    return {task: plan_task(job, task, endpoints, directory.paths, sys.executable) for task in job.tasks}

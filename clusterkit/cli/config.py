@@ -1,0 +1,28 @@
+"""`clusterkit config`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.options import given, job_options
+
+
+@click.command("config", context_settings={"allow_interspersed_args": False})
+@job_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(job_file: str | None, as_json: bool, **values: Any) -> None:
+    """Show the resolved job, and every task's TF_CONFIG, command and environment. Starts nothing."""
+    from clusterkit.supervisor.prepare import prepare
+    from clusterkit.supervisor.resolve import as_text, resolve
+
+    for name in ("only", "all_output", "log_level", "quiet", "color"):
+        values.pop(name)
+    with told():
+        prepared = prepare(given(values), job_file)
+        resolved = resolve(prepared)
+    for warning in prepared.warnings:
+        click.echo(f"clusterkit: {warning}", err=True)
+    click.echo(as_text(resolved, as_json), nl=False)

@@ -1,0 +1,26 @@
+"""How errors reach the user: sentences on stderr, no traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from clusterkit.words.errors import BadJob, ClusterkitError
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn clusterkit's own errors into messages and exit codes."""
+    try:
+        yield
+    except BadJob as error:
+        for problem in error.problems:
+            click.echo(f"clusterkit: {problem}", err=True)
+        click.echo("Nothing was started.", err=True)
+        sys.exit(error.exit_code)
+    except ClusterkitError as error:
+        click.echo(f"clusterkit: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,115 @@
+"""The options of `up` and `config`, which are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from clusterkit.rules import durations
+from clusterkit.words.model import RestartPolicy, RestartScope, Task, TaskType
+
+Command = Callable[..., Any]
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, from `10s`, `1m30s` or a number."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return durations.seconds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class EnvPair(click.ParamType[tuple[str, str]]):
+    """`K=V`."""
+
+    name = "K=V"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not of the form K=V.", param, ctx)
+        return name, text
+
+
+class TaskFilter(click.ParamType[str]):
+    """`worker:1`, or `worker` for all of a type."""
+
+    name = "task"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in set(TaskType):
+            return str(value)
+        try:
+            return str(Task.parse(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_JOB_OPTIONS = [
+    click.option("-f", "--file", "job_file", metavar="JOB.TOML", help="Read the job from a file; flags override it."),
+    click.option("-m", "--module", metavar="NAME", help="Run a module, as `python -m NAME`, instead of PROGRAM."),
+    click.option("--workers", type=int, metavar="N", help="Worker tasks. [1, if no task is asked for]"),
+    click.option("--ps", type=int, metavar="N", help="Parameter servers; they bring the chief, which coordinates."),
+    click.option("--chief/--no-chief", default=None, help="A chief beside the workers; without, worker:0 is chief."),
+    click.option("--evaluator/--no-evaluator", default=None, help="An evaluator as a side car."),
+    click.option("--env", type=EnvPair(), multiple=True, help="An environment variable for every task."),
+    click.option("--cwd", metavar="DIR", help="The directory in which the tasks run."),
+    click.option("--python", metavar="PATH", help="The interpreter of the tasks. [clusterkit's own]"),
+    click.option("--restart", type=click.Choice([policy.value for policy in RestartPolicy]), help="Restart policy. [on-failure]"),
+    click.option("--restart-budget", type=int, metavar="N", help="Restarts before the job is given up. [3]"),
+    click.option("--restart-backoff", type=Duration(), help="Before the first restart; doubles each time. [1s]"),
+    click.option("--restart-backoff-max", type=Duration(), help="The longest backoff. [30s]"),
+    click.option(
+        "--restart-scope",
+        type=click.Choice([scope.value for scope in RestartScope]),
+        help="Which tasks restart together; auto: what the strategy needs. [auto]",
+    ),
+    click.option("--grace-period", type=Duration(), help="From SIGTERM to SIGKILL. [10s]"),
+    click.option("--startup-timeout", type=Duration(), help="For all tasks to be connected; 0: no limit. [2m]"),
+    click.option("--stall-warning", type=Duration(), help="Without progress before a warning; 0: none. [1m]"),
+    click.option("--stall-timeout", type=Duration(), help="Without progress before the stuck task is killed. [off]"),
+    click.option("--timeout", type=Duration(), help="For the whole job; then exit code 124. [off]"),
+    click.option("--run-id", metavar="ID", help="A name for the run. [from the time]"),
+    click.option("--checkpoint-dir", metavar="DIR", help="Where the job checkpoints. [in the run directory]"),
+    click.option("--resume", metavar="RUN", help="Continue from the checkpoints of an earlier run."),
+    click.option("--progress-regex", metavar="RE", help="Finds the step in the log, for programs that report none."),
+]  # fmt: skip
+
+_DISPLAY_OPTIONS = [
+    click.option("--only", type=TaskFilter(), multiple=True, help="Show only these tasks; the logs keep everything."),
+    click.option("--all-output", is_flag=True, help="Show TensorFlow's start-up noise too."),
+    click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True,
+                 help="How much clusterkit itself tells."),
+    click.option("-q", "--quiet", is_flag=True, help="Show no task's output, only problems and the end."),
+    click.option("--color/--no-color", default=None, help="[colors on a terminal]"),
+]  # fmt: skip
+
+_PROGRAM = [click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")]
+
+
+def job_options(command: Command) -> Command:
+    """Add every option to a command, which then takes them all as keywords."""
+    for option in reversed([*_JOB_OPTIONS, *_DISPLAY_OPTIONS, *_PROGRAM]):
+        command = option(command)
+    return command
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """The job's options as the rules want them: only what was given, under the flags' names."""
+    options = {key: value for key, value in values.items() if value is not None and value != ()}
+    words = list(options.pop("program", ()))
+    if words and "module" not in options:
+        options["program"] = words.pop(0)
+    if words or "program" in options or "module" in options:
+        options["args"] = words
+    if "env" in options:
+        options["env"] = dict(options["env"])
+    return options

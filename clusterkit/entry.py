@@ -1,0 +1,119 @@
+"""The first code of every task: ties it to the supervisor, arranges stack dumps, then is invisible.
+
+Run by path, with the task's own interpreter, which may know nothing of clusterkit: standard library only.
+
+    python entry.py PARENT STACKS_FD script|module|command TARGET [ARGS...]
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from types import ModuleType, TracebackType
+
+PR_SET_PDEATHSIG = 1
+STACKS_SIGNAL = signal.SIGRTMIN + 9  # nobody's by convention; sent only where it is seen to be caught
+
+
+def die_with_parent(parent: int) -> None:
+    """Get SIGKILL when the supervisor's thread that started this process is gone; now, if it is gone already."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent and os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arrange_stack_dumps(fd: int) -> None:
+    """On STACKS_SIGNAL, write every thread's stack to `fd`, also while the main thread is inside C code."""
+    import faulthandler
+
+    os.set_inheritable(fd, False)
+    faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
+
+
+def run_script(path: str) -> None:
+    """Run a file as `python FILE` does."""
+    set_first_path(os.path.dirname(os.path.realpath(path)))
+    main = fresh_main()
+    main.__file__ = os.path.abspath(path)
+    main.__cached__ = None
+    from importlib.machinery import SourceFileLoader
+
+    main.__loader__ = SourceFileLoader("__main__", main.__file__)
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        sys.exit(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}")
+    code = compile(source, main.__file__, "exec", dont_inherit=True)
+    exec(code, main.__dict__)
+
+
+def run_module(name: str) -> None:
+    """Run a module as `python -m NAME` does: with the very function that the interpreter calls for it."""
+    import runpy
+
+    set_first_path(os.getcwd())
+    sys.argv[0] = "-m"
+    fresh_main()
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]
+
+
+def set_first_path(directory: str) -> None:
+    """Put the program's directory where this file's is, unless the interpreter runs with -P, which has none."""
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = directory
+
+
+def fresh_main() -> ModuleType:
+    """Put an empty `__main__` in this one's place."""
+    import builtins
+
+    main = ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = main
+    return main
+
+
+def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame that is not of this file."""
+    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+        traceback = traceback.tb_next
+    return traceback
+
+
+def run(how: str, target: str) -> None:
+    """Run the program; show what it raised as a plain start shows it."""
+    try:
+        run_module(target) if how == "module" else run_script(target)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        traceback = without_this_file(error.__traceback__)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
+        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
+        sys.stderr.flush()
+        # Shown; now the interpreter itself ends as it does after an uncaught exception, and dies of SIGINT
+        # after KeyboardInterrupt.
+        sys.excepthook = lambda *shown: None
+        raise
+
+
+def main() -> None:
+    """See the module's docstring."""
+    parent, stacks, how, target = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    die_with_parent(parent)
+    if how == "command":
+        os.close(stacks)
+        try:
+            os.execvp(target, sys.argv[4:])
+        except OSError as error:
+            sys.exit(f"{target} can't be executed: {error.strerror}")
+    arrange_stack_dumps(stacks)
+    del sys.argv[:4]
+    run(how, target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The hands: effects on the world, one noun a file."""

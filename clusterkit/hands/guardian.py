@@ -1,0 +1,89 @@
+"""The guardian: a thin process around the supervisor. If one of the two is killed, the other ends everything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+from clusterkit.hands.process import become_subreaper
+from clusterkit.hands.sweep import WillNotDie, end_descendants
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Supervise = Callable[[int], int]  # takes a descriptor that is at its end when the guardian is gone; exit code
+Lost = Callable[[int, int], None]  # takes the signal that killed the supervisor, and how many it left behind
+
+
+def guard(supervise: Supervise, lost: Lost) -> int:
+    """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
+
+    Call it before any thread is started: the child is made by fork, which costs a hundredth of a new interpreter.
+    The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
+    """
+    become_subreaper()
+    rope, held = os.pipe2(os.O_CLOEXEC)  # the guardian writes nothing; that it is gone is all there is to read
+    flush()
+    # Blocked until each of the two has its handlers: a signal that comes now waits, and is not lost to the default.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    pid = os.fork()
+    if pid == 0:
+        os.close(held)
+        _be_the_supervisor(supervise, rope)
+    os.close(rope)
+    with suppress(OSError):  # the child does the same; whoever is first
+        os.setpgid(pid, pid)
+
+    def forward(number: int, _: FrameType | None) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED if not _ignored(number)}
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    _, status = os.waitpid(pid, 0)
+    left = _end_descendants()
+    os.close(held)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    if os.WIFSIGNALED(status):
+        lost(os.WTERMSIG(status), left)
+        return 1
+    return os.WEXITSTATUS(status)
+
+
+def flush() -> None:
+    """Write out what is buffered, or a fork writes it twice."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _be_the_supervisor(supervise: Supervise, rope: int) -> None:
+    code = 1
+    try:
+        with suppress(OSError):
+            os.setpgid(0, 0)
+        become_subreaper()
+        # In a background group, output to a terminal with `tostop` stops the process. A handler, not SIG_IGN:
+        # what is ignored stays ignored in the tasks.
+        signal.signal(signal.SIGTTOU, lambda number, frame: None)
+        code = supervise(rope)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        flush()
+        os._exit(code)
+
+
+def _end_descendants() -> int:
+    try:
+        return end_descendants(os.getpid())
+    except WillNotDie as error:
+        print(f"clusterkit: processes of the run {error}.", file=sys.stderr)
+        return len(error.pids)
+
+
+def _ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN

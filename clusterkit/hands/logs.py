@@ -1,0 +1,142 @@
+"""Logs: every byte that tasks write goes to their attempts' files; viewers get the same chunks after that."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import selectors
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from clusterkit.rules.lines import LineSplitter, last_exception
+from clusterkit.words.events import Drained, StorageFailed
+from clusterkit.words.model import Task
+
+CHUNK = 1 << 18
+PIPE_SIZE = 1 << 20
+TAIL_BYTES = 1 << 16
+TAIL_LINES = 60
+Post = Callable[[Drained | StorageFailed], None]
+Viewer = Callable[[Task, int, bytes], None]  # an empty chunk: the attempt's output is at its end
+
+
+@dataclass(slots=True)
+class Stream:
+    """The output of one attempt on its way to its file."""
+
+    task: Task
+    attempt: int
+    source: int
+    file: int
+    tail: bytes = b""
+
+
+class LogPump:
+    """One thread that moves the output of all tasks. It knows no lines: bytes in, the same bytes out."""
+
+    def __init__(self, post: Post, viewer: Viewer) -> None:
+        self._post = post
+        self._viewer = viewer
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._lock = threading.Lock()
+        self._added: list[Stream] = []
+        self._closing: set[tuple[Task, int]] = set()
+        self._stopped = False
+        self._full = False
+        self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
+        self._thread.start()
+
+    def open(self, task: Task, attempt: int, path: PurePosixPath) -> int:
+        """Make the attempt's log and a pipe to it; return the pipe's end for the task. Raises OSError."""
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            source, sink = os.pipe2(os.O_CLOEXEC)
+        except OSError:
+            os.close(file)
+            raise
+        with suppress(OSError):  # the user's share of pipe memory may be used up
+            fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        os.set_blocking(source, False)
+        with self._lock:
+            self._added.append(Stream(task, attempt, source, file))
+        self._wake()
+        return sink
+
+    def close(self, task: Task, attempt: int) -> None:
+        """Wait no longer for the end of an attempt's output."""
+        with self._lock:
+            self._closing.add((task, attempt))
+        self._wake()
+
+    def stop(self) -> None:
+        """End the thread; what was not read by then is lost, so drain first."""
+        self._stopped = True
+        self._wake()
+        self._thread.join()
+        self._selector.close()
+        os.close(self._bell)
+        os.close(self._ring)
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._ring, b"!")
+
+    def _run(self) -> None:
+        while not self._stopped:
+            for key, _ in self._selector.select():
+                if key.data is None:
+                    self._answer_bell()
+                else:
+                    self._move(key.data)
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                self._end(key.data)
+
+    def _answer_bell(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._bell, 4096)
+        with self._lock:
+            added, self._added = self._added, []
+            closing, self._closing = self._closing, set()
+        for stream in added:
+            self._selector.register(stream.source, selectors.EVENT_READ, stream)
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None and (key.data.task, key.data.attempt) in closing:
+                self._end(key.data)
+
+    def _move(self, stream: Stream) -> None:
+        try:
+            chunk = os.read(stream.source, CHUNK)
+        except BlockingIOError:
+            return
+        if not chunk:
+            self._end(stream)
+            return
+        self._keep(stream, chunk)
+        stream.tail = chunk[-TAIL_BYTES:] if len(chunk) >= TAIL_BYTES else (stream.tail + chunk)[-TAIL_BYTES:]
+        self._viewer(stream.task, stream.attempt, chunk)
+
+    def _keep(self, stream: Stream, chunk: bytes) -> None:
+        view = memoryview(chunk)
+        try:
+            while view:
+                view = view[os.write(stream.file, view) :]
+        except OSError as error:
+            if not self._full:  # once is enough; the job is being stopped, and its output still has to be read
+                self._full = True
+                self._post(StorageFailed(f"the log of {stream.task} could not be written: {error.strerror}"))
+
+    def _end(self, stream: Stream) -> None:
+        self._selector.unregister(stream.source)
+        os.close(stream.source)
+        os.close(stream.file)
+        self._viewer(stream.task, stream.attempt, b"")
+        splitter = LineSplitter()
+        lines = [line for line, _ in splitter.feed(stream.tail) + splitter.flush()]
+        shown = tuple(line[:500] for line in lines if line.strip())[-TAIL_LINES:]
+        self._post(Drained(stream.task, stream.attempt, shown, last_exception(lines)))

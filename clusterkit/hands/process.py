@@ -1,0 +1,139 @@
+"""Processes: made, signalled, waited for without reaping, reaped."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterkit import entry
+from clusterkit.hands import procfs
+from clusterkit.rules.plan import TaskPlan, attempt_env
+from clusterkit.words.outcome import SIGKILL, Exit
+
+PR_SET_CHILD_SUBREAPER = 36
+ENTRY = str(Path(entry.__file__).resolve())
+STACKS_SIGNAL = entry.STACKS_SIGNAL
+
+
+@dataclass(slots=True)
+class Child:
+    """A started attempt: its first process leads a session and a process group of its own."""
+
+    process: subprocess.Popen[bytes]
+    pidfd: int
+    pipe: str  # how /proc names the pipe that its output goes to
+    oom_kills: int  # the system's count when it was started
+
+    @property
+    def pid(self) -> int:
+        """Also the id of its process group and its session."""
+        return self.process.pid
+
+
+def become_subreaper() -> None:
+    """Inherit the orphans among this process's descendants."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def spawn(plan: TaskPlan, attempt: int, reason: str, output: int, stacks: int) -> Child:
+    """Start an attempt with its output going to the descriptor `output`. Raises OSError.
+
+    Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in plan.dropped}
+    environment |= {**plan.env, **attempt_env(attempt, reason)}
+    link = os.readlink(f"/proc/self/fd/{output}")
+    before = procfs.oom_kills()
+    process = subprocess.Popen(
+        _argv(plan, stacks),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        cwd=plan.cwd,
+        env=environment,
+        start_new_session=True,
+        pass_fds=(stacks,),
+    )
+    return Child(process, os.pidfd_open(process.pid), link, before)
+
+
+def _argv(plan: TaskPlan, stacks: int) -> Sequence[str]:
+    # A command goes through the entry too: only code inside the new process can ask for the parent-death signal,
+    # and it holds across exec. Why not preexec_fn: it runs Python between fork and exec of a threaded process.
+    return [plan.python, ENTRY, str(os.getpid()), str(stacks), plan.kind, plan.target, *plan.args]
+
+
+def signal_group(child: Child, number: int) -> None:
+    """Signal every process of the group. The leader is not reaped before the group is swept, so the id is ours."""
+    try:
+        os.killpg(child.pid, number)
+    except (ProcessLookupError, PermissionError):  # all gone, or none left that we may signal
+        return
+
+
+def exit_of(child: Child) -> Exit:
+    """How the process ended, without reaping it. Call it when its pidfd says that it has."""
+    info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert info is not None
+    if info.si_code == os.CLD_EXITED:
+        return Exit(code=info.si_status)
+    out_of_memory = info.si_status == SIGKILL and _killed_for_memory(child)
+    return Exit(signal=info.si_status, out_of_memory=out_of_memory)
+
+
+def reap(child: Child) -> None:
+    """Give the pid back to the system."""
+    try:
+        os.waitpid(child.pid, 0)
+    except ChildProcessError:
+        pass
+    # Popen would wait for this pid once more when it is collected, when the pid may be another's.
+    child.process.returncode = 0
+    os.close(child.pidfd)
+
+
+def _killed_for_memory(child: Child) -> bool:
+    """Whether the kernel says that it killed this process; where its log is closed to us, whether it killed any."""
+    if procfs.oom_kills() <= child.oom_kills:
+        return False
+    try:
+        log = _kernel_log()
+    except OSError:
+        return True
+    return f"Killed process {child.pid} " in log
+
+
+def _kernel_log() -> str:
+    descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    records = []
+    try:
+        while True:
+            try:
+                records.append(os.read(descriptor, 8192))
+            except BrokenPipeError:  # this record was overwritten meanwhile
+                continue
+    except BlockingIOError:
+        return b"\n".join(records).decode(errors="replace")
+    finally:
+        os.close(descriptor)
+
+
+def runs(python: str, env: Mapping[str, str]) -> str | None:
+    """Why an interpreter does not start; None where it does."""
+    try:
+        probe = subprocess.run(
+            [python, "-S", "-c", "pass"], stdin=subprocess.DEVNULL, capture_output=True, timeout=20, env={**os.environ, **env}
+        )
+    except OSError as error:
+        return error.strerror or str(error)
+    except subprocess.TimeoutExpired:
+        return "it did not answer within 20 s"
+    if probe.returncode == 0:
+        return None
+    last = (probe.stderr or probe.stdout).decode(errors="replace").strip().splitlines()[-1:]
+    return f"it ends with code {probe.returncode}" + (f" ({last[0]})" if last else "")

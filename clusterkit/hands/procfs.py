@@ -1,0 +1,112 @@
+"""What Linux tells about processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+def children(pid: int) -> list[int]:
+    """Processes whose parent is `pid`; empty where there is no such process."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
+        except OSError:  # the thread ended meanwhile
+            continue
+    return found
+
+
+def descendants(pid: int, without: frozenset[int] | set[int] = frozenset()) -> list[int]:
+    """Every process below `pid`, parents first, leaving out the trees of the processes in `without`."""
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        below = [child for child in children(todo.pop()) if child not in without]
+        found += below
+        todo += below
+    return found
+
+
+def stat(pid: int) -> tuple[str, int, int] | None:
+    """The state letter, process group and session of a process; None where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return fields[0].decode(), int(fields[2]), int(fields[3])
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether the process has ended and waits to be reaped, or is gone."""
+    seen = stat(pid)
+    return seen is None or seen[0] in "ZX"
+
+
+def environ(pid: int) -> dict[str, str]:
+    """The environment with which the process was started; empty where it can't be read."""
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (item.partition(b"=") for item in raw.split(b"\0") if item)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def all_pids() -> Iterator[int]:
+    """Every process that can be seen."""
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def has_open(pid: int, link: str) -> bool:
+    """Whether the process has a descriptor that points to `link`, such as `pipe:[1234]`."""
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    return any(_link(f"/proc/{pid}/fd/{name}") == link for name in names)
+
+
+def catches(pid: int, signal: int) -> bool:
+    """Whether the process has a handler for the signal."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    mask = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+    return bool(int(mask, 16) >> (signal - 1) & 1)
+
+
+def listening_ports() -> frozenset[int]:
+    """TCP ports on which something listens in this network namespace."""
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        ports |= {int(fields[1].rpartition(":")[2], 16) for fields in map(str.split, lines) if fields[3] == "0A"}
+    return frozenset(ports)
+
+
+def oom_kills() -> int:
+    """How often the kernel has killed a process for want of memory since it booted."""
+    try:
+        lines = (PROC / "vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""

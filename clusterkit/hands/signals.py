@@ -1,0 +1,26 @@
+"""Signals to the supervisor: handlers only append to the inbox."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+from clusterkit.words.events import Interrupted
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def listen(post: Callable[[Interrupted], None]) -> None:
+    """Turn the signals that ask for the end of a run into events. For the main thread.
+
+    One that is ignored stays ignored, as `nohup` wants it. `SimpleQueue.put` may be called from a handler.
+    """
+
+    def handle(number: int, _: FrameType | None) -> None:
+        post(Interrupted(number))
+
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handle)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # the guardian forks with them blocked

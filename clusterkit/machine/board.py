@@ -1,0 +1,145 @@
+"""The board: every task's record, the timers and the actions that the current event has led to."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from clusterkit.machine.timers import Timer, Timers
+from clusterkit.words.actions import Action, Record, Signal, Spawn
+from clusterkit.words.errors import ImpossibleTransition
+from clusterkit.words.events import Changed, Decided, Warned
+from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure
+from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
+
+SIGTERM, SIGKILL = 15, 9
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """What is known of a task: of its present attempt, but for the attempt's number."""
+
+    task: Task
+    state: TaskState = TaskState.WAITING
+    attempt: int = 0
+    pid: int | None = None
+    started: float = 0.0
+    exit: Exit | None = None
+    exited: float = 0.0
+    asked: Asked | None = None
+    grace: float = 0.0
+    swept: bool = False
+    drained: bool = False
+    tail: tuple[str, ...] = ()
+    exception: str | None = None
+    ready: bool = False
+    first_step: int | None = None
+    last_step: int | None = None
+    resumed_step: int | None = None
+    resumed_from: str | None = None
+    checkpoint_found: str | None = None
+
+    @property
+    def alive(self) -> bool:
+        """A process exists or was asked for."""
+        return self.state in ALIVE
+
+    @property
+    def settled(self) -> bool:
+        """Nothing of the task runs, and nothing of it has to be waited for."""
+        return self.state in SETTLED
+
+    def failure(self) -> Failure:
+        """The present attempt, which ended, as a failure."""
+        assert self.exit is not None
+        return Failure(self.task, self.attempt, self.exit, self.exited, self.tail, self.exception)
+
+
+class Board:
+    """The mutable state, and the few moves that change it. Decides nothing."""
+
+    def __init__(self, job: JobSpec, seed: int) -> None:
+        self.job = job
+        self.seed = seed
+        self.now = 0.0
+        self.began = 0.0
+        self.records = {task: TaskRecord(task) for task in job.tasks}
+        self.timers = Timers()
+        self.out: list[Action] = []
+        self.attempts: list[AttemptRecord] = []
+        self.progress_at: float | None = None
+        self.newest_checkpoint: tuple[int, str] | None = None
+        self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
+
+    def record(self, event: Decided) -> None:
+        """Put a decision among the actions."""
+        self.out.append(Record(event))
+
+    def warn(self, text: str, task: Task | None = None) -> None:
+        """Tell the user something that does not stop the run."""
+        self.record(Warned(text, task))
+
+    def current(self, task: Task, attempt: int) -> TaskRecord | None:
+        """The task's record, or None where the event is of an attempt that is over."""
+        record = self.records.get(task)
+        return record if record and record.attempt == attempt else None
+
+    def alive(self) -> list[TaskRecord]:
+        """Tasks with a process."""
+        return [record for record in self.records.values() if record.alive]
+
+    def move(self, record: TaskRecord, state: TaskState) -> None:
+        """Change a task's state, or raise with the task's story where the table forbids it."""
+        story = self._story[record.task]
+        story.append(f"{self.now:.3f} {record.state} -> {state} (attempt {record.attempt})")
+        if state not in TRANSITIONS[record.state]:
+            raise ImpossibleTransition(f"{record.task}:\n" + "\n".join(story))
+        record.state = state
+        self.record(Changed(record.task, record.attempt, state))
+
+    def spawn(self, record: TaskRecord, reason: str) -> None:
+        """Ask for a new attempt of a task that has no process."""
+        if record.state is TaskState.DOWN:
+            self.move(record, TaskState.WAITING)
+        fresh = TaskRecord(record.task, attempt=record.attempt + 1, started=self.now)
+        self.records[record.task] = fresh
+        self.move(fresh, TaskState.STARTING)
+        self.out.append(Spawn(fresh.task, fresh.attempt, reason))
+
+    def end(self, record: TaskRecord, asked: Asked, grace: float) -> None:
+        """Ask a task to end: SIGTERM now and SIGKILL after `grace` seconds; SIGKILL now where that is 0."""
+        record.asked = record.asked or asked
+        if record.state is TaskState.STARTING:
+            record.grace = grace  # told as soon as it exists
+            return
+        if record.state is TaskState.RUNNING:
+            self.move(record, TaskState.STOPPING)
+            if grace > 0:
+                self._signal(record, SIGTERM)
+                self.timers.set(Timer.KILL, self.now + grace, record.task)
+        if record.state is TaskState.STOPPING and grace <= 0:
+            self.timers.clear(Timer.KILL, record.task)
+            self._signal(record, SIGKILL)
+
+    def close(self, record: TaskRecord) -> None:
+        """Note the attempt that ended, for the result."""
+        ended = self.now - self.began
+        self.attempts.append(replace(self.attempt_so_far(record), ended=ended, exit=record.exit))
+
+    def attempt_so_far(self, record: TaskRecord) -> AttemptRecord:
+        """The present attempt, as the result tells it."""
+        return AttemptRecord(
+            task=record.task,
+            attempt=record.attempt,
+            started=record.started - self.began,
+            ended=None,
+            exit=None,
+            first_step=record.first_step,
+            last_step=record.last_step,
+            resumed_step=record.resumed_step,
+            resumed_from=record.resumed_from,
+        )
+
+    def _signal(self, record: TaskRecord, signal: int) -> None:
+        self.out.append(Signal(record.task, record.attempt, signal))

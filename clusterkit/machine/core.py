@@ -1,0 +1,181 @@
+"""The machine's door: one event in, the actions it leads to out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.ending import Ending
+from clusterkit.machine.recovery import Recoveries
+from clusterkit.machine.timers import Timer
+from clusterkit.machine.watch import Watch
+from clusterkit.words import events as ev
+from clusterkit.words.actions import Action, CloseOutput, Sweep
+from clusterkit.words.model import JobSpec, RestartPolicy
+from clusterkit.words.outcome import Asked, Exit, RunState
+from clusterkit.words.states import TaskState
+
+SIGINT = 2
+
+
+class Machine:
+    """The cluster's state machine: a pure function of the job, the seed and the events so far.
+
+    `handle` takes times in seconds of one monotonic clock and never decreasing; `deadline` is in the same.
+    """
+
+    def __init__(self, job: JobSpec, seed: int) -> None:
+        self.board = Board(job, seed)
+        self.ending = Ending(self.board)
+        self.recoveries = Recoveries(self.board, self.ending)
+        self.watch = Watch(self.board, self.ending)
+        self._interrupts = 0
+        self._verbs: dict[type, Callable[[Any], None]] = {
+            ev.Began: self._began,
+            ev.Ticked: self._ticked,
+            ev.Spawned: self._spawned,
+            ev.SpawnFailed: self._spawn_failed,
+            ev.Exited: self._exited,
+            ev.Swept: self._swept,
+            ev.Drained: self._drained,
+            ev.Progressed: self._reported(self.watch.progressed),
+            ev.Checkpointed: self._reported(self.watch.checkpointed),
+            ev.Resumed: self._reported(self.watch.resumed),
+            ev.Ready: self._reported(lambda record, _: self.watch.ready(record)),
+            ev.Inspected: lambda event: self.watch.inspected(event.vitals),
+            ev.Interrupted: self._interrupted,
+            ev.GuardianLost: self._guardian_lost,
+            ev.StorageFailed: lambda event: self.ending.fail(event.error),
+        }
+
+    def handle(self, event: ev.Happened, now: float) -> list[Action]:
+        """Take in one event; return what has to be done, in order."""
+        self.board.now, self.board.out = now, []
+        self._verbs[type(event)](event)
+        self.recoveries.settle()
+        self.ending.settle(self.recoveries.restarts)
+        return self.board.out
+
+    def deadline(self) -> float | None:
+        """When to send Ticked if nothing happens before."""
+        times = (self.board.timers.next(), self.recoveries.next())
+        return min((at for at in times if at is not None), default=None)
+
+    def _began(self, _: ev.Began) -> None:
+        self.board.began = self.board.now
+        if limit := self.board.job.limits.job:
+            self.board.timers.set(Timer.JOB, self.board.now + limit)
+        for record in list(self.board.records.values()):
+            self.board.spawn(record, "resume" if self.board.job.resume else "")
+
+    def _ticked(self, _: ev.Ticked) -> None:
+        for timer, task in self.board.timers.due(self.board.now):
+            if timer is Timer.JOB:
+                limit = self.board.job.limits.job
+                self.ending.stop(RunState.TIMED_OUT, 124, f"the job took longer than its timeout of {limit:g} s")
+            elif timer is Timer.FINISH:
+                self.ending.leader_is_done()
+            elif timer is Timer.STALL:
+                self.watch.stall_due()
+            elif timer is Timer.EVALUATOR:
+                for record in self.board.alive():
+                    self.ending.evaluator_is_done(record)
+            elif task is not None:
+                self._task_timer(timer, self.board.records[task])
+
+    def _task_timer(self, timer: Timer, record: TaskRecord) -> None:
+        if timer is Timer.KILL and record.state is TaskState.STOPPING:
+            self.board.end(record, record.asked or Asked.TEARDOWN, 0.0)
+        elif timer is Timer.DRAIN and not record.drained:
+            self.board.out.append(CloseOutput(record.task, record.attempt))
+        elif timer is Timer.STARTUP and record.alive and not record.ready:
+            self.watch.startup_due()
+
+    def _spawned(self, event: ev.Spawned) -> None:
+        if (record := self.board.current(event.task, event.attempt)) is None:
+            return
+        record.pid = event.pid
+        self.board.move(record, TaskState.RUNNING)
+        self.watch.spawned(record, event)
+        if record.asked is not None:
+            self.board.end(record, record.asked, record.grace)
+
+    def _spawn_failed(self, event: ev.SpawnFailed) -> None:
+        if (record := self.board.current(event.task, event.attempt)) is None:
+            return
+        record.exit, record.exited = Exit(error=event.error), self.board.now
+        self._down(record)
+
+    def _exited(self, event: ev.Exited) -> None:
+        record = self.board.current(event.task, event.attempt)
+        if record is None or not record.alive:
+            return
+        exit_ = event.exit
+        record.exit = Exit(exit_.code, exit_.signal, exit_.error, exit_.out_of_memory, record.asked)
+        record.exited = self.board.now
+        for timer in (Timer.KILL, Timer.STARTUP):
+            self.board.timers.clear(timer, record.task)
+        self.board.move(record, TaskState.DRAINING)
+        self.board.out.append(Sweep(record.task, record.attempt))
+
+    def _swept(self, event: ev.Swept) -> None:
+        if (record := self.board.current(event.task, event.attempt)) is None:
+            return
+        record.swept = True
+        if event.stuck:
+            pids = ", ".join(map(str, event.stuck))
+            self.ending.fail(f"processes of {record.task} do not die of SIGKILL (pid {pids}), so its port is not free")
+        elif event.left:
+            self.board.warn(f"{record.task} left {event.left} process(es) behind; they were killed.", record.task)
+        if not record.drained:
+            self.board.timers.set(Timer.DRAIN, self.board.now + self.board.job.limits.drain, record.task)
+        self._down_when_clear(record)
+
+    def _drained(self, event: ev.Drained) -> None:
+        if (record := self.board.current(event.task, event.attempt)) is None:
+            return
+        record.drained, record.tail, record.exception = True, event.tail, event.exception
+        self.board.timers.clear(Timer.DRAIN, record.task)
+        self._down_when_clear(record)
+
+    def _down_when_clear(self, record: TaskRecord) -> None:
+        if record.swept and record.drained and record.state is TaskState.DRAINING:
+            self._down(record)
+
+    def _down(self, record: TaskRecord) -> None:
+        self.board.move(record, TaskState.DOWN)
+        self.board.close(record)
+        assert record.exit is not None
+        asked_to = record.asked not in (None, Asked.STALL)
+        if self.ending.begun or asked_to or self._is_collateral(record):
+            return
+        if not record.exit.ok:
+            self.recoveries.failed(record)
+        elif record.task == self.board.job.leader:
+            self.ending.succeed(record)
+        elif self.board.job.restart.policy is RestartPolicy.ALWAYS:
+            self.recoveries.again(record)
+
+    def _is_collateral(self, record: TaskRecord) -> bool:
+        """A task that ended well while its gang waits to restart just waits with it."""
+        ok = record.exit is not None and record.exit.ok
+        return ok and record.task != self.board.job.leader and self.recoveries.covers(record.task)
+
+    def _reported(self, take: Callable[[TaskRecord, Any], None]) -> Callable[[Any], None]:
+        def verb(event: Any) -> None:
+            if record := self.board.current(event.task, event.attempt):
+                take(record, event)
+
+        return verb
+
+    def _interrupted(self, event: ev.Interrupted) -> None:
+        self._interrupts += event.signal == SIGINT
+        if self.ending.begun and event.signal == SIGINT and self._interrupts > 1:
+            self.ending.kill_all()
+        name = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}.get(event.signal, f"signal {event.signal}")
+        self.ending.stop(RunState.STOPPED, 128 + event.signal, f"clusterkit got {name}")
+
+    def _guardian_lost(self, _: ev.GuardianLost) -> None:
+        self.ending.fail("clusterkit's guardian process was killed, so everything was ended at once")
+        self.ending.kill_all()

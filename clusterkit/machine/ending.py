@@ -1,0 +1,111 @@
+"""The ending of a run: success, failure, a signal, a timeout; then teardown until nothing is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.timers import Timer
+from clusterkit.words.actions import Finish
+from clusterkit.words.events import Finished, Stopping, Succeeded
+from clusterkit.words.model import TaskType
+from clusterkit.words.outcome import Asked, Failure, RunResult, RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the run ends, decided once."""
+
+    state: RunState
+    exit_code: int
+    reason: str
+    cause: Failure | None = None
+    collateral: tuple[Failure, ...] = ()
+
+
+@dataclass(slots=True)
+class Ending:
+    """Before it has begun it only knows how to begin."""
+
+    board: Board
+    verdict: Verdict | None = None
+    finished: bool = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether the verdict is out; no task is started after that."""
+        return self.verdict is not None
+
+    def succeed(self, leader: TaskRecord) -> None:
+        """The leader exited 0. Servers end now; the others get a moment, the evaluator its last checkpoint."""
+        board, limits = self.board, self.board.job.limits
+        self.verdict = Verdict(RunState.SUCCEEDED, 0, f"{leader.task} exited with code 0")
+        board.record(Succeeded(leader.task))
+        board.timers.set(Timer.FINISH, board.now + limits.finish * 2 / 3)
+        board.timers.set(Timer.EVALUATOR, board.now + limits.evaluator)
+        for record in board.alive():
+            if board.job.is_server(record.task):
+                board.end(record, Asked.SUCCESS, limits.finish)
+            elif record.task.type is TaskType.EVALUATOR:
+                self.evaluator_reported(record)
+
+    def fail(self, reason: str, cause: Failure | None = None, collateral: tuple[Failure, ...] = ()) -> None:
+        """The job can't go on."""
+        self._stop(Verdict(RunState.FAILED, 1, reason, cause, collateral), self.board.job.limits.grace)
+
+    def stop(self, state: RunState, exit_code: int, reason: str) -> None:
+        """Somebody asks for the end."""
+        self._stop(Verdict(state, exit_code, reason), self.board.job.limits.grace)
+
+    def kill_all(self) -> None:
+        """No more grace."""
+        for record in self.board.alive():
+            self.board.end(record, Asked.TEARDOWN, 0.0)
+
+    def leader_is_done(self) -> None:
+        """Training tasks that are still there after most of their time are told to end, in the rest of it."""
+        for record in self.board.alive():
+            if record.task.type is not TaskType.EVALUATOR:
+                self.board.end(record, Asked.SUCCESS, self.board.job.limits.finish / 3)
+
+    def evaluator_reported(self, record: TaskRecord) -> None:
+        """After success the evaluator ends once it has seen the newest checkpoint."""
+        newest = self.board.newest_checkpoint
+        if self.verdict and self.verdict.state is RunState.SUCCEEDED and newest and record.last_step is not None:
+            if record.last_step >= newest[0]:
+                self.evaluator_is_done(record)
+
+    def evaluator_is_done(self, record: TaskRecord) -> None:
+        """Its last checkpoint is seen, or its time is over."""
+        self.board.end(record, Asked.SUCCESS, self.board.job.limits.grace)
+
+    def settle(self, restarts: int) -> None:
+        """Finish when nothing of any task is left."""
+        if self.verdict is None or self.finished or not all(r.settled for r in self.board.records.values()):
+            return
+        self.finished = True
+        result = self._result(self.verdict, restarts)
+        self.board.record(Finished(result))
+        self.board.out.append(Finish(result))
+
+    def _stop(self, verdict: Verdict, grace: float) -> None:
+        if self.verdict is not None:
+            return
+        self.verdict = verdict
+        self.board.record(Stopping(verdict.reason))
+        for record in self.board.alive():
+            self.board.end(record, Asked.TEARDOWN, grace)
+
+    def _result(self, verdict: Verdict, restarts: int) -> RunResult:
+        steps = [a.last_step for a in self.board.attempts if a.last_step is not None]
+        return RunResult(
+            state=verdict.state,
+            exit_code=verdict.exit_code,
+            reason=verdict.reason,
+            cause=verdict.cause,
+            collateral=verdict.collateral,
+            attempts=tuple(sorted(self.board.attempts, key=lambda a: (a.task, a.attempt))),
+            restarts=restarts,
+            last_step=max(steps, default=None),
+            duration=self.board.now - self.board.began,
+        )

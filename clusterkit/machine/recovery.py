@@ -1,0 +1,152 @@
+"""Recoveries: failures that happened together, the tasks that have to restart for them, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.ending import Ending
+from clusterkit.rules.blame import cause_of
+from clusterkit.rules.restart import backoff_delay, budget_key, can_be_collateral, jitter, restart_scope
+from clusterkit.words.events import Failed, RestartPlanned
+from clusterkit.words.model import RestartPolicy, Task, TaskType
+from clusterkit.words.outcome import Asked, Failure
+
+
+@dataclass(slots=True)
+class Recovery:
+    """One incident. It waits for the collateral, then clears what is left of its tasks, then starts them."""
+
+    tasks: set[Task]
+    failures: list[Failure]
+    decide_at: float
+    respawn_at: float | None = None  # None until decided
+    key: str = ""
+    free: bool = False
+
+
+@dataclass(slots=True)
+class Account:
+    """The restarts of one budget key."""
+
+    used: int = 0
+    in_a_row: int = 0
+    last: float = 0.0
+
+
+@dataclass(slots=True)
+class Recoveries:
+    """Every open recovery; no task is in two."""
+
+    board: Board
+    ending: Ending
+    open: list[Recovery] = field(default_factory=list)
+    accounts: dict[str, Account] = field(default_factory=dict)
+    restarts: int = 0
+
+    def failed(self, record: TaskRecord) -> None:
+        """An attempt ended badly and nobody had asked it to."""
+        failure = record.failure()
+        self.board.record(Failed(failure))
+        self._open([failure], set(restart_scope(self.board.job, record.task)), self._window(failure))
+
+    def again(self, record: TaskRecord) -> None:
+        """A task ended well, and the policy says that it always starts again."""
+        self._open([record.failure()], {record.task}, 0.0)
+
+    def settle(self) -> None:
+        """Take each recovery as far as it can go now."""
+        for recovery in list(self.open):
+            if self.ending.begun:
+                self.open.clear()
+                return
+            if recovery.respawn_at is None and (self.board.now >= recovery.decide_at or self._nobody_left(recovery)):
+                self._decide(recovery)
+            if recovery in self.open:
+                self._respawn_when_clear(recovery)
+
+    def next(self) -> float | None:
+        """The earliest moment at which a recovery can go on by itself."""
+        times = [r.decide_at if r.respawn_at is None else r.respawn_at for r in self.open]
+        return min((at for at in times if at > self.board.now), default=None)
+
+    def covers(self, task: Task) -> bool:
+        """Whether the task is going to restart."""
+        return any(task in recovery.tasks for recovery in self.open)
+
+    def _open(self, failures: list[Failure], tasks: set[Task], window: float) -> None:
+        decide_at = self.board.now + window
+        for other in [other for other in self.open if other.tasks & tasks]:
+            self.open.remove(other)
+            failures, tasks = other.failures + failures, tasks | other.tasks
+            decide_at = min(decide_at, other.decide_at)
+        self.open.append(Recovery(tasks, failures, decide_at))
+
+    def _window(self, failure: Failure) -> float:
+        limits = self.board.job.limits
+        if failure.exit.error is not None or not can_be_collateral(self.board.job, failure.task):
+            return 0.0
+        # Peers that were told to stop may still be writing the checkpoint for which the first one exited.
+        return limits.grace if failure.exit.preempted else limits.collateral
+
+    def _nobody_left(self, recovery: Recovery) -> bool:
+        """Whether no task is left that could still show itself to be the cause, or a casualty."""
+        return all(r.settled for r in self.board.records.values() if r.task.type is not TaskType.EVALUATOR)
+
+    def _decide(self, recovery: Recovery) -> None:
+        cause, collateral = cause_of(recovery.failures)
+        rules, now = self.board.job.restart, self.board.now
+        recovery.key = budget_key(restart_scope(self.board.job, cause.task), cause.task)
+        recovery.free = cause.exit.preempted
+        account = self._account(recovery.key)
+        hopeless = rules.policy is RestartPolicy.NEVER or cause.exit.error is not None
+        if hopeless or (not recovery.free and account.used >= rules.budget):
+            self._give_up(recovery, cause, collateral, account)
+            return
+        for task in sorted(recovery.tasks):
+            if self.board.records[task].alive:
+                self.board.end(self.board.records[task], Asked.GANG, 0.0)
+        nth = account.in_a_row + 1
+        delay = backoff_delay(rules, nth, jitter(self.board.seed, recovery.key, self.restarts))
+        recovery.respawn_at = max(now, recovery.failures[0].at + delay)
+        charged = account.used + (not recovery.free)
+        tasks = tuple(sorted(recovery.tasks))
+        self.board.record(
+            RestartPlanned(tasks, cause, collateral, recovery.respawn_at - now, charged, rules.budget)
+        )
+
+    def _account(self, key: str) -> Account:
+        """The key's account, forgiven where the job has been well for long enough since its last restart."""
+        account = self.accounts.setdefault(key, Account())
+        well_until = self.board.now if self.board.progress_at is None else self.board.progress_at
+        if well_until - account.last >= self.board.job.restart.forgive_after:
+            account.used = account.in_a_row = 0
+        return account
+
+    def _give_up(self, recovery: Recovery, cause: Failure, collateral: tuple[Failure, ...], account: Account) -> None:
+        self.open.remove(recovery)
+        if cause.task.type is TaskType.EVALUATOR:
+            self.board.warn(
+                f"{cause.task} {cause.exit} and is not started again. The job goes on without its evaluator.",
+                cause.task,
+            )
+            return
+        budget = self.board.job.restart.budget
+        why = f"{cause.task} {cause.exit}"
+        if self.board.job.restart.policy is not RestartPolicy.NEVER and cause.exit.error is None:
+            why += f", and its restart budget is used up ({account.used} of {budget})"
+        self.ending.fail(why, cause, collateral)
+
+    def _respawn_when_clear(self, recovery: Recovery) -> None:
+        records = [self.board.records[task] for task in sorted(recovery.tasks)]
+        due = recovery.respawn_at is not None and self.board.now >= recovery.respawn_at
+        if not due or not all(record.settled for record in records):
+            return
+        self.open.remove(recovery)
+        account = self.accounts[recovery.key]
+        account.used += not recovery.free
+        account.in_a_row += 1
+        account.last = self.board.now
+        self.restarts += 1
+        for record in records:
+            self.board.spawn(record, "preempted" if recovery.free else "failure")

@@ -1,0 +1,40 @@
+"""Durations as people write them: `10s`, `1m30s`, `500ms`, or a plain number of seconds."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def seconds(value: object) -> float:
+    """Read a duration. Raises ValueError with a sentence for what is none, or is negative."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+    else:
+        text = str(value).strip()
+        parts = _PART.findall(text)
+        if parts and "".join(n + unit for n, unit in parts) == text:
+            return sum(float(n) * _UNITS[unit] for n, unit in parts)
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a duration. Write 10s, 1m30s, 500ms or a number of seconds.") from None
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{value!r} is not a duration: it has to be 0 or more.")
+    return number
+
+
+def shown(value: float) -> str:
+    """Write a duration for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if value < 10:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

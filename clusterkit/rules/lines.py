@@ -1,0 +1,67 @@
+"""Lines out of chunks of bytes: split on `\\n` and `\\r`, decoded incrementally."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+
+LONGEST = 1 << 20  # characters; a longer line is shown in pieces, or one without end would fill the memory
+
+_BREAK = re.compile(r"\r\n|\n|\r")
+_CONTROL = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10, 13, 27)} | {127: "␡"}
+
+
+class LineSplitter:
+    """Turns one stream's chunks into lines. A `\\r` alone ends a line that the next one overwrites."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+
+    def feed(self, chunk: bytes) -> list[tuple[str, bool]]:
+        """Return the lines that `chunk` completed, each with whether a `\\r` ended it (a progress bar)."""
+        return self._split(self._rest + self._decoder.decode(chunk), final=False)
+
+    def flush(self) -> list[tuple[str, bool]]:
+        """Return what is left at the end of the stream."""
+        lines = self._split(self._rest + self._decoder.decode(b"", final=True), final=True)
+        if self._rest:
+            lines.append((self._rest, False))
+            self._rest = ""
+        return lines
+
+    def _split(self, text: str, final: bool) -> list[tuple[str, bool]]:
+        if "\r" not in text:  # the common case, at the speed of str.split
+            *whole, rest = text.split("\n")
+            lines = [(line, False) for line in whole]
+        else:
+            lines, rest = self._split_bars(text, final)
+        while len(rest) > LONGEST:
+            lines.append((rest[:LONGEST], False))
+            rest = rest[LONGEST:]
+        self._rest = rest
+        return lines
+
+    @staticmethod
+    def _split_bars(text: str, final: bool) -> tuple[list[tuple[str, bool]], str]:
+        held = "\r" if text.endswith("\r") and not final else ""  # its \n may be in the next chunk
+        text = text.removesuffix("\r") if held else text
+        lines, start = [], 0
+        for match in _BREAK.finditer(text):
+            lines.append((text[start : match.start()], match.group() == "\r"))
+            start = match.end()
+        return lines, text[start:] + held
+
+
+def printable(line: str) -> str:
+    """Show control characters as their pictures; tabs and colors stay."""
+    return line if line.isprintable() else line.translate(_CONTROL)
+
+
+def last_exception(lines: Sequence[str]) -> str | None:
+    """The last line of the last Python traceback in a log: `ValueError: no such thing`."""
+    for start in range(len(lines) - 1, -1, -1):
+        if lines[start].startswith("Traceback (most recent call last)"):
+            return next((line for line in lines[start + 1 :] if line and not line[0].isspace()), None)
+    return None

@@ -1,0 +1,87 @@
+"""What exactly is started for each attempt of each task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from clusterkit.rules.tfconfig import Endpoints, tf_config
+from clusterkit.words.model import JobSpec, ProgramKind, Setup, Task
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """Where a run keeps its things."""
+
+    root: PurePosixPath
+    run_id: str
+    checkpoints: PurePosixPath
+
+    def log(self, task: Task, attempt: int) -> PurePosixPath:
+        """The exact bytes that the attempt wrote."""
+        return self.root / "tasks" / str(task) / f"attempt-{attempt}.log"
+
+    def progress(self, task: Task) -> PurePosixPath:
+        """The named pipe through which the task reports its steps."""
+        return self.root / "tasks" / str(task) / "progress"
+
+    def stacks(self, task: Task, attempt: int) -> PurePosixPath:
+        """Where the attempt's stack dumps go."""
+        return self.root / "stacks" / f"{task}.attempt-{attempt}.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """How a task is started. `env` are additions to the supervisor's environment, `dropped` what it loses."""
+
+    task: Task
+    kind: ProgramKind
+    python: str
+    target: str
+    args: tuple[str, ...]
+    cwd: str | None
+    env: Mapping[str, str]
+    dropped: frozenset[str] = frozenset()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command line of a plain start, as a person would type it."""
+        if self.kind is ProgramKind.COMMAND:
+            return (self.target, *self.args)
+        module = ("-m",) if self.kind is ProgramKind.MODULE else ()
+        return (self.python, *module, self.target, *self.args)
+
+
+def plan_task(job: JobSpec, task: Task, endpoints: Endpoints, paths: RunPaths, python: str) -> TaskPlan:
+    """Resolve one task. `python` is the interpreter where the job names none."""
+    own = job.setups.get(task.type, Setup())
+    config = tf_config(job, task, endpoints)
+    env = {
+        "PYTHONUNBUFFERED": "1",
+        **job.setup.env,
+        **own.env,
+        # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way.
+        "TF_GRPC_REUSE_PORT": "true",
+        **({} if config is None else {"TF_CONFIG": config}),
+        "CLUSTERKIT_RUN_ID": paths.run_id,
+        "CLUSTERKIT_TASK": str(task),
+        "CLUSTERKIT_CHECKPOINT_DIR": str(paths.checkpoints),
+        "CLUSTERKIT_RUN_DIR": str(paths.root),
+        "CLUSTERKIT_PROGRESS": str(paths.progress(task)),
+    }
+    return TaskPlan(
+        task=task,
+        kind=job.program.kind,
+        python=own.python or job.setup.python or python,
+        target=job.program.target,
+        args=job.program.args if own.args is None else own.args,
+        cwd=own.cwd or job.setup.cwd,
+        env=env,
+        dropped=frozenset({"TF_CONFIG"}) - env.keys(),
+    )
+
+
+def attempt_env(attempt: int, reason: str) -> dict[str, str]:
+    """What only the attempt decides."""
+    return {"CLUSTERKIT_ATTEMPT": str(attempt), "CLUSTERKIT_RESTART_REASON": reason}

@@ -1,0 +1,132 @@
+"""From options to a job: what is not given gets its default, what can't be is named, all of it at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from clusterkit.words.errors import BadJob
+from clusterkit.words.model import (
+    JobSpec,
+    Limits,
+    Program,
+    ProgramKind,
+    RestartPolicy,
+    RestartRules,
+    RestartScope,
+    Setup,
+    TaskType,
+)
+
+Options = Mapping[str, Any]  # keys are the flags' names with underscores; what was not given is absent
+
+# Names that clusterkit itself sets in every task.
+RESERVED = re.compile(r"TF_CONFIG|CLUSTERKIT_(RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS)")
+
+_LIMITS = {
+    "grace_period": "grace",
+    "startup_timeout": "startup",
+    "stall_warning": "stall_warning",
+    "stall_timeout": "stall",
+    "timeout": "job",
+}
+_RULES = {
+    "restart": "policy",
+    "restart_budget": "budget",
+    "restart_backoff": "backoff",
+    "restart_backoff_max": "backoff_max",
+    "restart_scope": "scope",
+}
+
+
+def build_job(options: Options, kind: ProgramKind) -> JobSpec:
+    """Make the job that the options describe. Raises BadJob with every problem found."""
+    problems = [*_program_problems(options), *_count_problems(options), *_other_problems(options)]
+    if problems:
+        raise BadJob(problems)
+    program = Program(kind, options.get("module") or options["program"], tuple(options.get("args", ())))
+    rules = {field: options[name] for name, field in _RULES.items() if name in options}
+    if "policy" in rules:
+        rules["policy"] = RestartPolicy(rules["policy"])
+    if "scope" in rules:
+        rules["scope"] = RestartScope(rules["scope"])
+    return JobSpec(
+        program=program,
+        counts=counts_of(options),
+        setup=Setup(dict(options.get("env") or {}), options.get("cwd"), None, options.get("python")),
+        setups={TaskType(name): _own_setup(table) for name, table in options.get("task", {}).items()},
+        restart=RestartRules(**rules),
+        limits=Limits(**{field: options[name] for name, field in _LIMITS.items() if name in options}),
+        checkpoint_dir=options.get("checkpoint_dir"),
+        resume=options.get("resume"),
+        progress_regex=options.get("progress_regex"),
+    )
+
+
+def counts_of(options: Options) -> dict[TaskType, int]:
+    """How many tasks of each type: `ps` brings the one chief; nothing at all means one worker."""
+    given = {name: options[name] for name in ("workers", "ps", "chief", "evaluator") if options.get(name) is not None}
+    ps = int(given.get("ps", 0))
+    return {
+        TaskType.CHIEF: int(given.get("chief", ps > 0)),
+        TaskType.WORKER: int(given.get("workers", 0 if given else 1)),
+        TaskType.PS: ps,
+        TaskType.EVALUATOR: int(given.get("evaluator", False)),
+    }
+
+
+def _own_setup(table: Options) -> Setup:
+    args = table.get("args")
+    own_args = None if args is None else tuple(args)
+    return Setup(dict(table.get("env") or {}), table.get("cwd"), own_args, table.get("python"))
+
+
+def _program_problems(options: Options) -> list[str]:
+    if options.get("program") and options.get("module"):
+        return ["Both a program and a module are given. Give one of them."]
+    if not options.get("program") and not options.get("module"):
+        return ["No program is given. Name a file, a module with -m, or a job file with -f."]
+    return []
+
+
+def _count_problems(options: Options) -> list[str]:
+    counts, problems = counts_of(options), []
+    for kind, count in counts.items():
+        flag = "--workers" if kind is TaskType.WORKER else f"--{kind}"
+        if count < 0:
+            problems.append(f"{flag} is {count}. It has to be 0 or more.")
+        elif count > 1 and kind in (TaskType.CHIEF, TaskType.EVALUATOR):
+            problems.append(f"{count} {kind} tasks are asked for. TensorFlow knows at most one.")
+    chief, workers, ps = counts[TaskType.CHIEF], counts[TaskType.WORKER], counts[TaskType.PS]
+    if ps > 0 and workers == 0:
+        problems.append("There are parameter servers but no workers to train. Add --workers 2.")
+    if ps > 0 and chief == 0:
+        problems.append("A parameter-server job needs its chief, which is the coordinator. Leave out --no-chief.")
+    if chief == workers == ps == 0:
+        extra = ", only an evaluator" if counts[TaskType.EVALUATOR] else ""
+        problems.append(f"The job has no task that trains{extra}. Add --workers 1.")
+    return problems
+
+
+def _other_problems(options: Options) -> list[str]:
+    problems = []
+    for place, env in [("env", options.get("env") or {})] + [
+        (f"task.{kind}.env", table.get("env") or {}) for kind, table in options.get("task", {}).items()
+    ]:
+        for name, value in env.items():
+            if RESERVED.fullmatch(name):
+                problems.append(f"{place}: {name} is set by clusterkit in every task and can't be given.")
+            elif not name or "=" in name or "\0" in name + value:
+                problems.append(f"{place}: {name!r} can't be the name of an environment variable with that value.")
+    if options.get("restart_budget", 0) < 0:
+        problems.append(f"--restart-budget is {options['restart_budget']}. It has to be 0 or more.")
+    if (regex := options.get("progress_regex")) is not None:
+        try:
+            groups = re.compile(regex).groups
+        except re.error as error:
+            problems.append(f"--progress-regex {regex!r} is not a regular expression: {error}.")
+        else:
+            if groups < 1:
+                problems.append(f"--progress-regex {regex!r} has no group. Put the step in one: 'step (\\d+)'.")
+    return problems

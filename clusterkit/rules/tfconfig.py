@@ -1,0 +1,29 @@
+"""TF_CONFIG, as TensorFlow defines it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from clusterkit.words.model import JobSpec, Shape, Task, TaskType
+
+Endpoints = Mapping[Task, str]  # task -> "host:port"
+
+
+def cluster_spec(job: JobSpec, endpoints: Endpoints) -> dict[str, list[str]]:
+    """Task type to endpoints in the order of the indices; without the evaluator, for which the others would wait."""
+    spec: dict[str, list[str]] = {}
+    for task in job.tasks:
+        if task.type is not TaskType.EVALUATOR:
+            spec.setdefault(task.type, []).append(endpoints[task])
+    return spec
+
+
+def tf_config(job: JobSpec, task: Task, endpoints: Endpoints) -> str | None:
+    """The task's TF_CONFIG as JSON; None for a job of one training task, which needs no cluster.
+
+    A side car of such a job is told so by a TF_CONFIG without peers.
+    """
+    if job.shape is Shape.SINGLE and task.type is not TaskType.EVALUATOR:
+        return None
+    return json.dumps({"cluster": cluster_spec(job, endpoints), "task": {"type": task.type, "index": task.index}})

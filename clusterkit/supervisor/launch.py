@@ -1,0 +1,171 @@
+"""Launching: the guardian, the supervisor in it, and everything that a run needs around the loop."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clusterkit import __version__
+from clusterkit.backends.local import LocalBackend
+from clusterkit.hands import signals
+from clusterkit.hands.checkpoints import continue_from
+from clusterkit.hands.guardian import guard
+from clusterkit.hands.ports import Ports
+from clusterkit.hands.reap import reap_strays
+from clusterkit.hands.rundir import RunDirectory, new_run_id, runs_dir
+from clusterkit.hands.steps import StepReader
+from clusterkit.machine import Machine
+from clusterkit.supervisor.loop import Inbox, run
+from clusterkit.supervisor.prepare import Prepared
+from clusterkit.views.console import Console, Show
+from clusterkit.views.journal import Journal
+from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.views.report import report
+from clusterkit.words import wire
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.events import Event, StorageFailed
+from clusterkit.words.model import JobSpec, Task, TaskType
+from clusterkit.words.outcome import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How a run is shown."""
+
+    show: Show = field(default_factory=Show)
+    level: Level = Level.INFO
+
+
+def up(prepared: Prepared, display: Display) -> int:
+    """Run a prepared job to its end under a guardian; return the exit code."""
+    run_id = prepared.run_id or new_run_id()
+
+    def supervise(guardian: int) -> int:
+        try:
+            return _supervise(prepared, run_id, display, guardian)
+        except ClusterkitError as error:
+            print(f"clusterkit: {error}", file=sys.stderr)
+            return error.exit_code
+
+    return guard(supervise, lambda number, left: _supervisor_lost(run_id, number, left))
+
+
+def cluster_tasks(job: JobSpec) -> list[Task]:
+    """The tasks that need a port."""
+    return [task for task in job.tasks if task.type is not TaskType.EVALUATOR]
+
+
+def _supervise(prepared: Prepared, run_id: str, display: Display, guardian: int) -> int:
+    job, inbox = prepared.job, Inbox()
+    signals.listen(inbox.put)
+    directory = RunDirectory(run_id, job.checkpoint_dir)
+    directory.lock()
+    with ExitStack() as stack:
+        ports = Ports(cluster_tasks(job))
+        stack.callback(ports.release)
+        seed = secrets.randbits(32)
+        _write_job(directory, job, ports, seed)
+        if prepared.resume is not None:
+            continue_from(_checkpoints_of(prepared.resume), Path(directory.paths.checkpoints))
+        console = Console(sys.stdout.fileno(), job.tasks, display.show)
+        stack.callback(console.close)
+        for warning in [*_reap(), *prepared.warnings]:
+            console.say(warning, bad=True)
+        if display.level <= Level.INFO:
+            console.say(_greeting(job, run_id, directory))
+        result = _run(job, seed, directory, ports, inbox, console, display, guardian)
+        console.block(report(result, directory.path, display.show.color))
+    return result.exit_code
+
+
+def _run(
+    job: JobSpec, seed: int, directory: RunDirectory, ports: Ports, inbox: Inbox, console: Console, display: Display,
+    guardian: int,
+) -> RunResult:  # fmt: skip
+    full = [False]
+
+    def storage_failed(error: str) -> None:
+        if not full[0]:
+            full[0] = True
+            inbox.put(StorageFailed(f"{error}. The run directory is {directory.path}"))
+
+    journal = Journal(directory.path / "journal.jsonl", time.time, storage_failed)
+    steps = StepReader(job.progress_regex, inbox.put) if job.progress_regex else None
+
+    def view(task: Task, attempt: int, chunk: bytes) -> None:
+        console.output(task, attempt, chunk)
+        if steps is not None:
+            steps.feed(task, attempt, chunk)
+
+    def observe(event: Event, now: float) -> None:
+        journal.write(event, now)
+        told = sentence(event)
+        if told is not None and told[0] >= display.level:
+            console.say(told[1], bad=is_bad(event))
+
+    backend = LocalBackend(job, directory, ports, inbox.put, view, guardian)
+    try:
+        result = run(Machine(job, seed), backend, inbox, observe)
+    finally:
+        backend.shut()
+        journal.close()
+    try:
+        directory.write_json("result.json", wire.encode(result))
+    except OSError as error:
+        console.say(f"result.json could not be written: {error.strerror}.", bad=True)
+    return result
+
+
+def _write_job(directory: RunDirectory, job: JobSpec, ports: Ports, seed: int) -> None:
+    try:
+        directory.write_json(
+            "job.json",
+            {
+                "run_id": directory.run_id,
+                "created": time.time(),
+                "clusterkit": __version__,
+                "pid": os.getpid(),
+                "cwd": str(Path.cwd()),
+                "seed": seed,
+                "endpoints": wire.encode(ports.endpoints),
+                "checkpoints": str(directory.paths.checkpoints),
+                "job": wire.encode(job),
+            },
+        )
+    except OSError as error:
+        raise ClusterkitError(f"job.json can't be written in {directory.path}: {error.strerror}.") from None
+
+
+def _checkpoints_of(run_directory: Path) -> Path:
+    try:
+        return Path(json.loads((run_directory / "job.json").read_text())["checkpoints"])
+    except (OSError, ValueError, KeyError):
+        return run_directory / "checkpoints"
+
+
+def _reap() -> list[str]:
+    return [
+        f"The run {run_id} had lost its supervisor and left {count} process(es) behind; they were killed."
+        for run_id, count in reap_strays().items()
+    ]
+
+
+def _greeting(job: JobSpec, run_id: str, directory: RunDirectory) -> str:
+    counts = ", ".join(f"{count} {kind}" for kind, count in job.counts.items() if count)
+    return f"run {run_id}: {job.program} as {counts} ({job.shape.value}). Logs: {directory.path / 'tasks'}"
+
+
+def _supervisor_lost(run_id: str, number: int, left: int) -> None:
+    name = signal.Signals(number).name
+    print(f"clusterkit: the supervisor was killed by {name}; {left} process(es) of the run were ended.", file=sys.stderr)
+    path = runs_dir() / run_id / "result.json"
+    if path.parent.is_dir() and not path.exists():
+        reason = f"the supervisor was killed by {name}"
+        path.write_text(json.dumps({"state": "failed", "exit_code": 1, "reason": reason}) + "\n")

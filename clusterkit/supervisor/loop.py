@@ -1,0 +1,54 @@
+"""The loop: events go into the machine one by one, its actions go to the backend, everything into the journal."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+
+from clusterkit.backends.base import Backend
+from clusterkit.machine import Machine
+from clusterkit.words.actions import Action, CloseOutput, DumpStacks, Finish, Inspect, Record, Signal, Spawn, Sweep
+from clusterkit.words.events import Began, Event, Happened, Ticked
+from clusterkit.words.outcome import RunResult
+
+Inbox = queue.SimpleQueue[Happened]
+Observer = Callable[[Event, float], None]  # an event and the monotonic time at which it was handled
+
+
+def run(machine: Machine, backend: Backend, inbox: Inbox, observe: Observer) -> RunResult:
+    """Run a job to its end in this thread. Sleeps until something happens or the machine's next deadline."""
+    event: Happened = Began()
+    while True:
+        now = time.monotonic()
+        observe(event, now)
+        for action in machine.handle(event, now):
+            if isinstance(action, Finish):
+                return action.result
+            _act(action, backend, observe, now)
+        event = _next(inbox, machine.deadline())
+
+
+def _next(inbox: Inbox, deadline: float | None) -> Happened:
+    try:
+        return inbox.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+    except queue.Empty:
+        return Ticked()
+
+
+def _act(action: Action, backend: Backend, observe: Observer, now: float) -> None:
+    match action:
+        case Record(event):
+            observe(event, now)
+        case Spawn(task, attempt, reason):
+            backend.start(task, attempt, reason)
+        case Signal(task, attempt, number):
+            backend.signal(task, attempt, number)
+        case Sweep(task, attempt):
+            backend.sweep(task, attempt)
+        case CloseOutput(task, attempt):
+            backend.close_output(task, attempt)
+        case Inspect():
+            backend.inspect()
+        case DumpStacks(why):
+            backend.dump_stacks(why)

@@ -1,0 +1,92 @@
+"""Preparing: options become a job that can run here, or one error with every problem; nothing is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from clusterkit.hands import preflight, resources
+from clusterkit.hands.rundir import RUN_ID, find_run, is_live
+from clusterkit.rules.jobfile import read_job_file
+from clusterkit.rules.spec import build_job
+from clusterkit.words.errors import BadJob
+from clusterkit.words.model import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job that can run, the run it continues, and what the user should know before it starts."""
+
+    job: JobSpec
+    run_id: str | None
+    resume: Path | None
+    warnings: tuple[str, ...]
+
+
+def prepare(options: Mapping[str, Any], job_file: str | None = None) -> Prepared:
+    """Merge the job file with the flags, which win, and check everything. Raises BadJob."""
+    merged = dict(options)
+    if job_file is not None:
+        merged = _over(_read(job_file), merged)
+    problems: list[str] = []
+    kind, found = preflight.program_kind(merged)
+    problems += found
+    problems += preflight.setup_problems(merged)
+    run_id = merged.get("run_id")
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        problems.append(
+            f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores, "
+            f"a letter or digit first."
+        )
+    resume = None
+    try:
+        resume = _resume(merged)
+    except BadJob as error:
+        problems += error.problems
+    try:
+        job = build_job(merged, kind)
+    except BadJob as error:
+        raise BadJob([*error.problems, *problems]) from None
+    if problems:
+        raise BadJob(problems)
+    if any(setup.cwd for setup in (job.setup, *job.setups.values())) and Path(job.program.target).exists():
+        # Tasks in other directories find the program where the user named it.
+        job = replace(job, program=replace(job.program, target=str(Path(job.program.target).absolute())))
+    warnings = [*resources.shortages(job), *_inherited()]
+    return Prepared(replace(job, resume=resume.name if resume else None), run_id, resume, tuple(warnings))
+
+
+def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Flags over the file: single values replace, environments merge; a program given anew has its own arguments."""
+    env = {**(below.get("env") or {}), **(above.get("env") or {})}
+    if "program" in above or "module" in above:
+        below = {key: value for key, value in below.items() if key not in ("program", "module", "args")}
+    return {**below, **above, **({"env": env} if env else {})}
+
+
+def _read(job_file: str) -> dict[str, Any]:
+    try:
+        text = Path(job_file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadJob([f"The job file {job_file} can't be read: {error.strerror}."]) from None
+    except UnicodeDecodeError:
+        raise BadJob([f"The job file {job_file} is not UTF-8 text, as TOML has to be."]) from None
+    return read_job_file(text, job_file)
+
+
+def _resume(options: Mapping[str, Any]) -> Path | None:
+    if not options.get("resume"):
+        return None
+    run = find_run(options["resume"])
+    if is_live(run):
+        raise BadJob([f"The run {run.name} is still going on, so it can't be resumed. Stop it first."])
+    return run
+
+
+def _inherited() -> list[str]:
+    if "TF_CONFIG" not in os.environ:
+        return []
+    return ["TF_CONFIG is set in the environment. It is ignored: every task gets its own."]

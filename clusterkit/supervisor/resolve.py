@@ -1,0 +1,55 @@
+"""What `up` will start, spelled out for `config`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import PurePosixPath
+from typing import Any
+
+from clusterkit.hands.ports import Ports
+from clusterkit.hands.rundir import new_run_id, runs_dir
+from clusterkit.rules.plan import RunPaths, attempt_env, plan_task
+from clusterkit.supervisor.launch import cluster_tasks
+from clusterkit.supervisor.prepare import Prepared
+from clusterkit.words import wire
+
+
+def resolve(prepared: Prepared) -> dict[str, Any]:
+    """The job and every task's plan. The ports are free ones, let go again: `up` chooses its own."""
+    job = prepared.job
+    run_id = prepared.run_id or new_run_id()
+    root = PurePosixPath(runs_dir(), run_id)
+    checkpoints = PurePosixPath(job.checkpoint_dir) if job.checkpoint_dir else root / "checkpoints"
+    paths = RunPaths(root, run_id, checkpoints)
+    ports = Ports(cluster_tasks(job))
+    endpoints = ports.endpoints
+    ports.release()
+    tasks = {}
+    for task in job.tasks:
+        plan = plan_task(job, task, endpoints, paths, sys.executable)
+        env = {**plan.env, **attempt_env(1, "resume" if job.resume else "")}
+        tasks[str(task)] = {
+            "endpoint": endpoints.get(task),
+            "command": list(plan.command),
+            "cwd": plan.cwd,
+            "TF_CONFIG": json.loads(env["TF_CONFIG"]) if "TF_CONFIG" in env else None,
+            "env": env,
+        }
+    return {"job": {"shape": job.shape.value, "leader": str(job.leader), **wire.encode(job)}, "tasks": tasks}
+
+
+def as_text(resolved: dict[str, Any], as_json: bool) -> str:
+    """JSON, or a page for people."""
+    if as_json:
+        return json.dumps(resolved, indent=2) + "\n"
+    lines = [f"# {resolved['job']['shape']}; the leader is {resolved['job']['leader']}"]
+    lines.append("# The ports are examples of free ones: `up` chooses and holds its own.")
+    lines += [f"{key} = {json.dumps(value)}" for key, value in resolved["job"].items() if key not in ("shape", "leader")]
+    for task, plan in resolved["tasks"].items():
+        lines += ["", f"[{task}]", f"command = {shlex.join(plan['command'])}"]
+        if plan["cwd"]:
+            lines.append(f"cwd = {plan['cwd']}")
+        lines += [f"{name}={value}" for name, value in sorted(plan["env"].items())]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,160 @@
+"""Checkpoints that survive a kill: the right task writes, all tasks resume from the same one."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import os
+import sys
+from typing import Any
+
+import tensorflow as tf
+
+from clusterkit.training import agreement, progress, roles
+from clusterkit.training.checkpoint_store import CheckpointStore, Found, verify
+
+PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
+_restores = itertools.count(1)  # numbers the questions "which one?", the same in all workers
+
+
+class CheckpointMismatch(ValueError):
+    """An intact checkpoint does not fit the program: a variable's shape, or the set of variables, has changed."""
+
+
+class Checkpointer:
+    """Saves and restores what it is given, as ``ckpt-<step>`` directories.
+
+    Args:
+        directory: where; by default clusterkit's for this run, outside clusterkit ``./checkpoints``. All tasks of a
+            job must see the same one, parameter servers too: each writes its own variables.
+        keep: how many checkpoints to keep, at least 1.
+        trackables: what to save, by name: models, optimizers, variables. Build them first (``model.build(shape)``,
+            ``optimizer.build(model.trainable_variables)``), or `restore` finds values without a variable.
+
+    Raises:
+        ValueError: nothing to save, or `keep` below 1.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, *, keep: int = 3, **trackables: Any) -> None:
+        if keep < 1:
+            raise ValueError(f"Checkpointer was told to keep {keep} checkpoints; it must keep at least 1.")
+        if not trackables:
+            raise ValueError("Checkpointer has nothing to save: give it trackables by name, such as model=model.")
+        path = roles.checkpoint_dir() if directory is None else os.path.abspath(directory)
+        self._store = CheckpointStore(path, roles.task())
+        self._keep = keep
+        self._checkpoint = tf.train.Checkpoint(**trackables)
+        self._damaged: list[str] = []
+        if not roles.is_evaluator():
+            self._store.clean()
+
+    @property
+    def directory(self) -> str:
+        """The absolute directory the checkpoints are in."""
+        return str(self._store.directory)
+
+    def save(self, step: int) -> str | None:
+        """Save the state after `step` steps; a kill at any moment leaves the checkpoints before it, or it too.
+
+        Every worker of a MultiWorkerMirroredStrategy job must call this, at the same step: saving may take a
+        collective operation. Only the chief's is kept. A checkpoint of the same step is replaced.
+
+        Returns:
+            The checkpoint's directory in the chief (and outside a cluster), None in other workers.
+
+        Raises:
+            ValueError: `step` is negative or not an integer.
+            RuntimeError: this task is an evaluator, a parameter server or one of its workers.
+        """
+        step = _checked(step)
+        _require_a_saving_task()
+        staged = self._store.stage()
+        try:
+            self._checkpoint.write(os.path.join(staged, PREFIX))
+            if not roles.is_chief():
+                return None
+            path = self._store.publish(staged, step)
+        finally:
+            self._store.discard(staged)
+        progress.channel().send("checkpoint", step=step, path=path)
+        self._store.prune(step, self._keep, self._damaged)
+        self._damaged.clear()
+        return path
+
+    def restore(self) -> int:
+        """Restore the newest intact checkpoint; a damaged one is skipped with a warning on stderr.
+
+        In a MultiWorkerMirroredStrategy job the chief chooses and all workers follow, so every worker must call
+        this, and have made its strategy before.
+
+        Returns:
+            The number of steps done when it was saved; 0 where there is none, and then nothing is changed.
+
+        Raises:
+            CheckpointMismatch: the checkpoint is intact and does not fit: the program has changed since.
+        """
+        found = self._agreed_choice()
+        if found is not None:
+            self._read(found)
+        step = found.step if found else 0
+        if not roles.is_evaluator():  # it looks at checkpoints, and resumes nothing
+            progress.channel().send("resumed", step=step, path=found.path if found else None)
+        return step
+
+    def _agreed_choice(self) -> Found | None:
+        if not roles.in_cluster() or roles.has_ps():
+            return self._choose()
+        return agreement.follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, roles.is_chief())
+
+    def _choose(self) -> Found | None:
+        for candidate in self._store.intact():
+            if isinstance(candidate, Found):
+                return candidate
+            found, damage = candidate
+            if os.path.isdir(found.path):
+                _warn(f"skipped the checkpoint {found.path}: {damage}. The next older one is tried.")
+                self._damaged.append(found.path)
+            else:  # the chief removed it, having saved newer ones, while this task was looking
+                return self._choose()
+        return None
+
+    def _read(self, found: Found) -> None:
+        try:
+            self._checkpoint.read(os.path.join(found.path, PREFIX)).assert_consumed()
+        except tf.errors.NotFoundError as error:
+            verify(found)
+            raise _mismatch(found, error) from error
+        except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
+            raise _mismatch(found, error) from error
+
+
+def _mismatch(found: Found, error: Exception) -> CheckpointMismatch:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return CheckpointMismatch(
+        f"The checkpoint {found.path} is intact but does not fit this program in {roles.task()}: {lines[0]} "
+        "If the program was changed on purpose, start it with another checkpoint directory; "
+        "if not, build the model and the optimizer before restore()."
+    )
+
+
+def _require_a_saving_task() -> None:
+    serving = roles.has_ps() and not roles.is_coordinator()
+    if serving or roles.is_evaluator():
+        raise RuntimeError(
+            f"{roles.task()} called Checkpointer.save, but only training tasks save: with parameter servers the "
+            "chief alone. Call serve() before anything else, and do not save in an evaluator."
+        )
+
+
+def _checked(step: int) -> int:
+    try:
+        value = operator.index(step)
+    except TypeError:
+        value = -1
+    if value < 0:
+        raise ValueError(f"Checkpointer.save was given step {step!r}; it must be an integer from 0 up.")
+    return value
+
+
+def _warn(sentence: str) -> None:
+    print(f"clusterkit: {roles.task()} {sentence}", file=sys.stderr, flush=True)

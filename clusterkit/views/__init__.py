@@ -1,0 +1,1 @@
+"""The views: they read events and show them; they never steer."""

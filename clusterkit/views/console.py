@@ -1,0 +1,150 @@
+"""The console: what tasks write, a prefix before each line, and the supervisor's own sentences, in one order."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from clusterkit.rules.lines import LineSplitter, printable
+from clusterkit.rules.noise import NoiseFilter
+from clusterkit.words.model import Task, TaskType
+
+BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; what comes then is counted and left to the files
+BAR_EVERY = 1.0  # seconds between two states of a progress bar that are shown
+SELF = "clusterkit"
+_COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is kept for what went wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What the user wants to see of the tasks' output."""
+
+    tasks: bool = True
+    only: frozenset[str] = frozenset()  # `worker:1` or `worker`; empty: all
+    noise: bool = False
+    color: bool = False
+
+    def wants(self, task: Task) -> bool:
+        """Whether the task's output is shown."""
+        return self.tasks and (not self.only or str(task) in self.only or str(task.type) in self.only)
+
+
+@dataclass(slots=True)
+class _Stream:
+    splitter: LineSplitter = field(default_factory=LineSplitter)
+    filter: NoiseFilter = field(default_factory=NoiseFilter)
+    bar: str | None = None
+    bar_at: float = float("-inf")
+
+
+class Console:
+    """One thread writes; the others only append. A line is written whole, and only this thread writes lines."""
+
+    def __init__(self, descriptor: int, tasks: Collection[Task], show: Show) -> None:
+        self._descriptor = descriptor
+        self._show = show
+        self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
+        self._prefixes = {task: self._prefix(str(task), _color(task)) for task in tasks}
+        self._streams: dict[tuple[Task, int], _Stream] = {}
+        self._queue: deque[tuple[Task, int, bytes] | str] = deque()
+        self._waiting = 0
+        self._dropped = 0
+        self._awake = threading.Condition()
+        self._closed = False
+        self._broken = False
+        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
+        self._thread.start()
+
+    def output(self, task: Task, attempt: int, chunk: bytes) -> None:
+        """Take what a task wrote; an empty chunk is the end of the attempt's output. Never waits."""
+        if not self._show.wants(task):
+            return
+        with self._awake:
+            if self._waiting > BACKLOG:
+                self._dropped += chunk.count(b"\n")
+                return
+            self._waiting += len(chunk)
+            self._queue.append((task, attempt, chunk))
+            self._awake.notify()
+
+    def say(self, sentence: str, bad: bool = False) -> None:
+        """Show a sentence of the supervisor's own, after what was taken before."""
+        prefix = self._prefix(SELF, 31 if bad else 1)
+        with self._awake:
+            self._queue.append("".join(f"{prefix}{line}\n" for line in sentence.splitlines()))
+            self._awake.notify()
+
+    def block(self, text: str) -> None:
+        """Show lines as they are, such as the final report."""
+        with self._awake:
+            self._queue.append(text if text.endswith("\n") else text + "\n")
+            self._awake.notify()
+
+    def close(self) -> None:
+        """Write what waits, for as long as the terminal takes it, and end."""
+        with self._awake:
+            self._closed = True
+            self._awake.notify()
+        self._thread.join()
+
+    def _prefix(self, name: str, color: int) -> str:
+        text = f"{name.ljust(self._width)} │ "
+        return f"\x1b[{color}m{text}\x1b[0m" if self._show.color else text
+
+    def _run(self) -> None:
+        while True:
+            with self._awake:
+                while not self._queue and not self._closed:
+                    self._awake.wait()
+                if not self._queue:
+                    return
+                taken, self._queue = self._queue, deque()
+                dropped, self._dropped = self._dropped, 0
+            text = "".join(item if isinstance(item, str) else self._lines(*item) for item in taken)
+            if dropped:
+                prefix = self._prefix(SELF, 31)
+                text += f"{prefix}{dropped} lines are not shown, since this terminal is too slow; the logs have them.\n"
+            self._write(text)
+            with self._awake:
+                self._waiting -= sum(len(item[2]) for item in taken if not isinstance(item, str))
+
+    def _lines(self, task: Task, attempt: int, chunk: bytes) -> str:
+        stream = self._streams.setdefault((task, attempt), _Stream())
+        lines = stream.splitter.feed(chunk) if chunk else stream.splitter.flush()
+        shown = [line for line, is_bar in lines if self._is_shown(stream, line, is_bar)]
+        if not chunk:
+            if stream.bar is not None:
+                shown.append(stream.bar)
+            del self._streams[task, attempt]
+        prefix = self._prefixes[task]
+        return "".join([f"{prefix}{printable(line)}\n" for line in shown])
+
+    def _is_shown(self, stream: _Stream, line: str, is_bar: bool) -> bool:
+        if is_bar:
+            now = time.monotonic()
+            due = now - stream.bar_at >= BAR_EVERY
+            stream.bar_at, stream.bar = (now, None) if due else (stream.bar_at, line)
+            return due and bool(line)
+        stream.bar = None  # its last state is this line, or was followed by it
+        return self._show.noise or not stream.filter.is_noise(line)
+
+    def _write(self, text: str) -> None:
+        view = memoryview(text.encode("utf-8", "replace"))
+        with suppress(OSError):  # the terminal or the reader is gone: the run goes on, and the logs have everything
+            while view and not self._broken:
+                try:
+                    view = view[os.write(self._descriptor, view) :]
+                except BlockingIOError:
+                    os.set_blocking(self._descriptor, True)
+            return
+        self._broken = True
+
+
+def _color(task: Task) -> int:
+    order = list(TaskType).index(task.type)
+    return _COLORS[(order + task.index * (task.type is TaskType.WORKER) * 3) % len(_COLORS)]

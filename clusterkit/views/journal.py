@@ -1,0 +1,47 @@
+"""The journal: everything that happened and was decided in a run, one JSON object a line, never rewritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from clusterkit.words import wire
+from clusterkit.words.events import Event
+
+OnError = Callable[[str], None]
+
+
+class Journal:
+    """Writes each event as it comes. `m` is monotonic time, `t` wall time, both in seconds.
+
+    A full disk ends the writing and is told to `on_error`, once.
+    """
+
+    def __init__(self, path: Path, wall: Callable[[], float], on_error: OnError) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._wall = wall
+        self._on_error = on_error
+        self._failed = False
+
+    def write(self, event: Event, now: float) -> None:
+        """Append an event that was handled at `now`."""
+        if self._failed:
+            return
+        line = {"t": round(self._wall(), 6), "m": now, **wire.encode_event(event)}
+        try:
+            self._file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            self._failed = True
+            self._on_error(f"the journal could not be written: {error.strerror}")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+def read_journal(path: Path) -> Iterator[tuple[float, Event]]:
+    """Every event with its monotonic time. A last line that was cut off by a crash is left out."""
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        message = json.loads(line)
+        yield message["m"], wire.decode_event(message)

@@ -1,0 +1,63 @@
+"""Events as sentences."""
+
+from __future__ import annotations
+
+import enum
+
+from clusterkit.words import events as ev
+from clusterkit.words.outcome import Failure
+
+
+class Level(enum.IntEnum):
+    """How much of the supervisor's own account is shown."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+
+
+def sentence(event: ev.Event) -> tuple[Level, str] | None:
+    """What to tell the user of an event, and how important it is; None where there is nothing to tell."""
+    match event:
+        case ev.Changed(task, attempt, state):
+            return Level.DEBUG, f"{task} is {state} (attempt {attempt})."
+        case ev.Spawned(task, attempt, pid):
+            again = f", attempt {attempt}" if attempt > 1 else ""
+            return (Level.INFO if attempt > 1 else Level.DEBUG), f"{task} is started{again} (pid {pid})."
+        case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
+            origin = f" from {path}" if path else ""
+            return Level.INFO, f"{task} resumed at step {step}{origin}."
+        case ev.Checkpointed(task, _, step, path):
+            return Level.DEBUG, f"{task} wrote the checkpoint of step {step}: {path}"
+        case ev.Failed(failure):
+            return Level.WARNING, f"{failed(failure)}."
+        case ev.RestartPlanned():
+            return Level.WARNING, _planned(event)
+        case ev.Succeeded(task):
+            return Level.INFO, f"{task} exited with code 0: the job is done. Ending the other tasks."
+        case ev.Stopping(reason):
+            return Level.WARNING, f"Stopping every task: {reason}."
+        case ev.Warned(text):
+            return Level.WARNING, text
+        case _:
+            return None
+
+
+def failed(failure: Failure) -> str:
+    """`worker:1 was killed by SIGKILL (attempt 2)`."""
+    return f"{failure.task} {failure.exit} (attempt {failure.attempt})"
+
+
+def is_bad(event: ev.Event) -> bool:
+    """Whether the sentence is about something that went wrong."""
+    return isinstance(event, ev.Failed | ev.Warned)
+
+
+def _planned(event: ev.RestartPlanned) -> str:
+    names = " and ".join(", ".join(map(str, event.tasks)).rsplit(", ", 1))
+    verb = "start" if len(event.tasks) > 1 else "starts"
+    charge = f"restart {event.charged} of {event.budget}"
+    if event.cause.exit.preempted:
+        charge = "not charged to the restart budget"
+    why = f" because {event.cause.task} {event.cause.exit}" if event.tasks != (event.cause.task,) else ""
+    return f"{names} {verb} again in {event.delay:.1f} s{why} ({charge})."

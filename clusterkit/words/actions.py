@@ -1,0 +1,72 @@
+"""Actions: what the machine asks of the backend and the hands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterkit.words.events import Decided
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Start an attempt. `reason` is what CLUSTERKIT_RESTART_REASON says."""
+
+    task: Task
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Send a signal to every process in the attempt's group."""
+
+    task: Task
+    attempt: int
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Kill what the attempt left behind, prove it dead, then reap; answered by Swept."""
+
+    task: Task
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseOutput:
+    """Stop waiting for the end of the attempt's output; answered by Drained."""
+
+    task: Task
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Look at every live task from outside; answered by Inspected."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpStacks:
+    """Have every live Python task write the stacks of its threads."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Put a decision in the journal and show it."""
+
+    event: Decided
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Nothing is left to do."""
+
+    result: RunResult
+
+
+Action = Spawn | Signal | Sweep | CloseOutput | Inspect | DumpStacks | Record | Finish

@@ -1,0 +1,35 @@
+"""Errors: one root, each carries its data and says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ClusterkitError(Exception):
+    """The root of every error that clusterkit raises for a user to see."""
+
+    exit_code = 1
+
+
+class BadJob(ClusterkitError):
+    """The job can't be run as asked; nothing was started. Carries every problem found."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class NoPorts(ClusterkitError):
+    """Not enough free ports."""
+
+
+class RunDirectoryError(ClusterkitError):
+    """The run directory can't be made, read or written."""
+
+    exit_code = 2
+
+
+class ImpossibleTransition(Exception):
+    """The machine was about to break its own state table: a defect in clusterkit, with the task's story."""

@@ -1,0 +1,214 @@
+"""Events: what happened (the machine takes these) and what was decided (the machine records these)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Exit, Failure, RunResult
+from clusterkit.words.states import TaskState
+
+# What happened: from the hands, the backend and the user, through the one inbox.
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The run begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """The machine's own deadline has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """A process exists. `checkpoint` names the newest one found in the checkpoint directory just before."""
+
+    task: Task
+    attempt: int
+    pid: int
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnFailed:
+    """No process could be made."""
+
+    task: Task
+    attempt: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The attempt's first process ended; what it left behind is not swept yet."""
+
+    task: Task
+    attempt: int
+    exit: Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Every process of the attempt is proved dead, but for those in `stuck`, which SIGKILL did not end.
+
+    `left` counts those that outlived the attempt's first process.
+    """
+
+    task: Task
+    attempt: int
+    left: int = 0
+    stuck: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The attempt's output is at end of file. `tail` is the end of its log, `exception` its last uncaught one."""
+
+    task: Task
+    attempt: int
+    tail: tuple[str, ...] = ()
+    exception: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """The newest step that the task reported."""
+
+    task: Task
+    attempt: int
+    step: int
+    metrics: Mapping[str, float | str | None] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """A checkpoint is complete."""
+
+    task: Task
+    attempt: int
+    step: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The program restored a checkpoint; step 0 and no path where it began anew."""
+
+    task: Task
+    attempt: int
+    step: int
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The task's server is up."""
+
+    task: Task
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What can be seen of a live task from outside. `state` is the letter of /proc/PID/stat."""
+
+    listening: bool
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """The answer to Inspect: every live task and its vitals."""
+
+    vitals: Mapping[Task, Vitals]
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The supervisor got a signal that asks it to end the run."""
+
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class GuardianLost:
+    """The guardian process is gone; everything has to end at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFailed:
+    """The run directory can't take what has to be written."""
+
+    error: str
+
+
+# What was decided: the machine's own account, for the journal and the views.
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A task moved to another state."""
+
+    task: Task
+    attempt: int
+    state: TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt ended badly and has to be dealt with."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPlanned:
+    """These tasks start again `delay` seconds from now. `charged` restarts of `budget` are used."""
+
+    tasks: tuple[Task, ...]
+    cause: Failure
+    collateral: tuple[Failure, ...]
+    delay: float
+    charged: int
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The leader's exit code was 0: the job is over, well."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The run is being ended."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something the user should know; the run goes on."""
+
+    text: str
+    task: Task | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The run is over."""
+
+    result: RunResult
+
+
+Happened = (
+    Began | Ticked | Spawned | SpawnFailed | Exited | Swept | Drained | Progressed | Checkpointed | Resumed | Ready
+    | Inspected | Interrupted | GuardianLost | StorageFailed
+)  # fmt: skip
+Decided = Changed | Failed | RestartPlanned | Succeeded | Stopping | Warned | Finished
+Event = Happened | Decided

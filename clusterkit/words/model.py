@@ -1,0 +1,164 @@
+"""What the user asked for: tasks, the job and its rules, as frozen values."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+class TaskType(enum.StrEnum):
+    """TensorFlow's task types, in the order in which people list them."""
+
+    CHIEF = "chief"
+    WORKER = "worker"
+    PS = "ps"
+    EVALUATOR = "evaluator"
+
+
+TYPE_ORDER = tuple(TaskType)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One member of the job, written `worker:1`."""
+
+    type: TaskType
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.index}"
+
+    def __lt__(self, other: Task) -> bool:
+        return (TYPE_ORDER.index(self.type), self.index) < (TYPE_ORDER.index(other.type), other.index)
+
+    @classmethod
+    def parse(cls, text: str) -> Task:
+        """Read `worker:1`. Raises ValueError with a sentence for anything else."""
+        name, _, index = text.partition(":")
+        if name not in set(TaskType) or not index.isdecimal():
+            raise ValueError(f"{text!r} is not a task. Write a task type and an index, such as worker:1.")
+        return cls(TaskType(name), int(index))
+
+
+class Shape(enum.Enum):
+    """What the counts of tasks say about the strategy; the strategy decides the restart scope."""
+
+    PARAMETER_SERVER = "parameter server"
+    MULTI_WORKER = "multi-worker mirrored"
+    SINGLE = "single process"
+
+
+class ProgramKind(enum.StrEnum):
+    """How a program is started."""
+
+    SCRIPT = "script"  # python FILE
+    MODULE = "module"  # python -m NAME
+    COMMAND = "command"  # anything else that can be executed
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What every task runs; `target` is a path, a module name or a command."""
+
+    kind: ProgramKind
+    target: str
+    args: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"-m {self.target}" if self.kind is ProgramKind.MODULE else self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Environment additions, directory, arguments and interpreter; None means: as the job has it."""
+
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    cwd: str | None = None
+    args: tuple[str, ...] | None = None
+    python: str | None = None
+
+
+class RestartPolicy(enum.StrEnum):
+    """When a task that ended is started again."""
+
+    NEVER = "never"
+    ON_FAILURE = "on-failure"
+    ALWAYS = "always"
+
+
+class RestartScope(enum.StrEnum):
+    """Which tasks restart together; `auto` asks the shape."""
+
+    AUTO = "auto"
+    TASK = "task"
+    JOB = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRules:
+    """Restart policy, budget and backoff. Times in seconds."""
+
+    policy: RestartPolicy = RestartPolicy.ON_FAILURE
+    budget: int = 3
+    backoff: float = 1.0
+    backoff_max: float = 30.0
+    scope: RestartScope = RestartScope.AUTO
+    forgive_after: float = 600.0  # this much progress since the last restart, and the budget is whole again
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in seconds; 0 switches the optional ones off."""
+
+    grace: float = 10.0
+    finish: float = 3.0  # what the other tasks get, in total, after the chief's success
+    collateral: float = 1.0
+    evaluator: float = 30.0  # what the evaluator gets for the last checkpoint after the chief's success
+    startup: float = 120.0
+    stall_warning: float = 60.0
+    stall: float = 0.0
+    job: float = 0.0
+    drain: float = 2.0  # what a task's output gets to reach its end once every process of the task is gone
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What the user asked to run: a program and how many tasks of each type."""
+
+    program: Program
+    counts: Mapping[TaskType, int]
+    setup: Setup = Setup()
+    setups: Mapping[TaskType, Setup] = field(default_factory=lambda: MappingProxyType({}))
+    restart: RestartRules = RestartRules()
+    limits: Limits = Limits()
+    checkpoint_dir: str | None = None
+    resume: str | None = None
+    progress_regex: str | None = None
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Every task, chief first."""
+        return tuple(Task(kind, index) for kind in TYPE_ORDER for index in range(self.counts.get(kind, 0)))
+
+    @property
+    def training(self) -> tuple[Task, ...]:
+        """Tasks that train or coordinate: all but ps and evaluator."""
+        return tuple(task for task in self.tasks if task.type in (TaskType.CHIEF, TaskType.WORKER))
+
+    @property
+    def shape(self) -> Shape:
+        """The strategy that the counts imply."""
+        if self.counts.get(TaskType.PS, 0):
+            return Shape.PARAMETER_SERVER
+        return Shape.MULTI_WORKER if len(self.training) > 1 else Shape.SINGLE
+
+    @property
+    def leader(self) -> Task:
+        """The chief, or worker:0, which TensorFlow takes as chief where there is none."""
+        return self.training[0]
+
+    def is_server(self, task: Task) -> bool:
+        """Whether the task only serves: it never returns from TensorFlow's `Server.join()`."""
+        return self.shape is Shape.PARAMETER_SERVER and task.type in (TaskType.PS, TaskType.WORKER)

@@ -1,0 +1,113 @@
+"""How attempts and runs end, as frozen values."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from clusterkit.words.model import Task
+
+PREEMPTED = 42  # PreemptionCheckpointHandler of TensorFlow: "checkpointed, restart me"
+SIGKILL = 9
+
+# Named here, since the pure floors import no signal module; Linux's numbers.
+SIGNAL_NAMES = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+    9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
+    24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
+}  # fmt: skip
+
+
+class Asked(enum.StrEnum):
+    """Why the supervisor itself ended an attempt."""
+
+    TEARDOWN = "ended by the teardown"
+    SUCCESS = "ended after the job's success"
+    GANG = "ended to restart with its peers"
+    STALL = "ended for its stall"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How one attempt ended: exactly one of `code`, `signal` and `error` (it never started) is set."""
+
+    code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    out_of_memory: bool = False
+    asked: Asked | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Exit code 0."""
+        return self.code == 0
+
+    @property
+    def preempted(self) -> bool:
+        """The task checkpointed and asks to be started again."""
+        return self.code == PREEMPTED
+
+    def __str__(self) -> str:
+        if self.error is not None:
+            return f"could not be started: {self.error}"
+        if self.signal is not None:
+            name = SIGNAL_NAMES.get(self.signal, f"signal {self.signal}")
+            how = f"was killed by the kernel, out of memory ({name})" if self.out_of_memory else f"was killed by {name}"
+        else:
+            name = f"exit code {self.code}"
+            how = f"exited with code {self.code}" + (" (preempted)" if self.preempted else "")
+        return how if self.asked is None else f"{self.asked} ({name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One attempt that ended badly.
+
+    `at` is in seconds of the monotonic clock, `tail` the end of its log, `exception` the last uncaught one in it.
+    """
+
+    task: Task
+    attempt: int
+    exit: Exit
+    at: float
+    tail: tuple[str, ...] = ()
+    exception: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One attempt of a task, for the result. Times in seconds since the run began."""
+
+    task: Task
+    attempt: int
+    started: float
+    ended: float | None
+    exit: Exit | None
+    first_step: int | None
+    last_step: int | None
+    resumed_step: int | None
+    resumed_from: str | None
+
+
+class RunState(enum.StrEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"  # by a signal to the supervisor
+    TIMED_OUT = "timed out"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The end of a run: what `result.json` holds and `up` exits with."""
+
+    state: RunState
+    exit_code: int
+    reason: str
+    cause: Failure | None
+    collateral: tuple[Failure, ...]
+    attempts: tuple[AttemptRecord, ...]
+    restarts: int
+    last_step: int | None
+    duration: float

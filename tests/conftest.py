@@ -1,0 +1,68 @@
+"""Fixtures for every test, and the check that nothing is left after it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from clusterkit.hands import procfs
+from tests.support import Command, Up, processes_of
+
+C = TypeVar("C", bound=Command)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A state directory of the test's own."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def up(home: Path) -> Iterator[Callable[..., Up]]:
+    """Start `clusterkit up` with arguments; ended after the test, where the test did not."""
+    yield from _starter(Up, home, ("up",))
+
+
+@pytest.fixture
+def clusterkit(home: Path) -> Iterator[Callable[..., Command]]:
+    """Start any `clusterkit` command."""
+    yield from _starter(Command, home, ())
+
+
+def _starter(kind: type[C], home: Path, first: tuple[str, ...]) -> Iterator[Callable[..., C]]:
+    started: list[C] = []
+
+    def start(*args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> C:
+        started.append(kind(home, (*first, *map(str, args)), env or {}, cwd))
+        return started[-1]
+
+    yield start
+    for command in started:
+        command.end()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test leaves a process, a listening port, a descriptor or a thread of its runs behind."""
+    home: Path | None = request.getfixturevalue("home") if "home" in request.fixturenames else None
+    descriptors, threads = _descriptors(), set(threading.enumerate())
+    yield
+    assert not [thread for thread in threading.enumerate() if thread not in threads and not thread.daemon]
+    assert len(_descriptors()) <= len(descriptors), f"descriptors left open: {_descriptors() - descriptors}"
+    if home is None:
+        return
+    assert processes_of(home) == {}
+    listening = procfs.listening_ports()
+    for job in home.glob("runs/*/job.json"):
+        ports = {int(end.rpartition(":")[2]) for end in json.loads(job.read_text())["endpoints"].values()}
+        assert not ports & listening, f"a port of {job.parent.name} is still listened on"
+
+
+def _descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))

@@ -1,0 +1,200 @@
+"""What the process tests and the e2e tests share: a `clusterkit` command that runs beside the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clusterkit.hands import procfs
+
+ROOT = Path(__file__).parent.parent
+CHILDREN = Path(__file__).parent / "children"
+WORKLOADS = ROOT / "workloads"
+
+
+def wait_until(condition: Callable[[], Any], deadline: float, what: str) -> Any:
+    """Return the first true value of `condition`, looked at many times a second; fail after `deadline` seconds."""
+    until = time.monotonic() + deadline
+    pause = threading.Event()
+    while not (value := condition()):
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {deadline:g} s: {what}")
+        pause.wait(0.01)
+    return value
+
+
+@dataclass
+class Command:
+    """A `clusterkit` command in its own session, its output collected in a file."""
+
+    home: Path
+    args: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.output_file = self.home / f"output-{len(list(self.home.glob('output-*')))}.txt"
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("CLUSTERKIT", "TF_"))}
+        with self.output_file.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "clusterkit", *self.args],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=self.cwd or ROOT,
+                env={**environment, "CLUSTERKIT_HOME": str(self.home), "PYTHONPATH": str(ROOT), **self.env},
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        """What the command has printed so far, on both streams."""
+        return self.output_file.read_text(errors="replace")
+
+    def wait(self, deadline: float) -> int:
+        """The exit code; the test fails where it does not come in time."""
+        try:
+            return self.process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {deadline:g} s; it printed:\n{self.output[-4000:]}") from None
+
+    def signal(self, number: int) -> None:
+        """Signal the command's first process, which is the guardian."""
+        self.process.send_signal(number)
+
+    def end(self) -> None:
+        """Kill it, if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+
+class Up(Command):
+    """A running `clusterkit up`, and what its run directory tells."""
+
+    @property
+    def run(self) -> Path:
+        """The run's directory, once it is there."""
+
+        def found() -> Path | None:
+            runs = self.home / "runs"
+            present = sorted(runs.iterdir()) if runs.is_dir() else []
+            mine = [run for run in present if self._is_mine(run)]
+            return mine[-1] if mine else None
+
+        run: Path = wait_until(found, 20, f"a run directory; the command printed {self.output!r}")
+        return run
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """job.json."""
+        loaded: dict[str, Any] = json.loads((self.run / "job.json").read_text())
+        return loaded
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """result.json."""
+        loaded: dict[str, Any] = json.loads((self.run / "result.json").read_text())
+        return loaded
+
+    @property
+    def supervisor(self) -> int:
+        """The supervisor's pid."""
+        pid: int = self.job["pid"]
+        return pid
+
+    def events(self, kind: str | None = None, **fields: Any) -> list[dict[str, Any]]:
+        """The journal so far: events of a kind with the given fields."""
+        return [
+            event
+            for event in self._journal()
+            if kind in (None, event["event"]) and all(event.get(key) == value for key, value in fields.items())
+        ]
+
+    def wait_for(self, kind: str, deadline: float = 60, count: int = 1, **fields: Any) -> dict[str, Any]:
+        """The count-th event of that kind; the test fails where the run ends without it."""
+
+        def found() -> dict[str, Any] | None:
+            over = self.process.poll() is not None
+            events = self.events(kind, **fields)
+            if len(events) < count and over:
+                raise AssertionError(f"the run ended without {kind} {fields}; it printed:\n{self.output[-4000:]}")
+            return events[count - 1] if len(events) >= count else None
+
+        event: dict[str, Any] = wait_until(found, deadline, f"{kind} {fields}; it printed:\n{self.output[-4000:]}")
+        return event
+
+    def wait_for_step(self, step: int, deadline: float = 60, task: str | None = None, after: float = 0.0) -> None:
+        """Wait until the journal has a progress report of at least that step, later than `after` (journal's m)."""
+
+        def found() -> bool:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the run ended before step {step}; it printed:\n{self.output[-4000:]}")
+            return any(e["step"] >= step and e["m"] > after and task in (None, e["task"]) for e in self.events("Progressed"))
+
+        wait_until(found, deadline, f"step {step}; it printed:\n{self.output[-4000:]}")
+
+    def pids(self) -> dict[str, list[int]]:
+        """Task to the pids of its attempts, in order."""
+        pids: dict[str, list[int]] = {}
+        for event in self.events("Spawned"):
+            pids.setdefault(event["task"], []).append(event["pid"])
+        return pids
+
+    def kill(self, task: str, number: int = signal.SIGKILL) -> int:
+        """Signal a task's newest attempt; return its pid."""
+        pid = self.pids()[task][-1]
+        os.kill(pid, number)
+        return pid
+
+    def ports(self) -> set[int]:
+        """The ports of the run."""
+        return {int(endpoint.rpartition(":")[2]) for endpoint in self.job["endpoints"].values()}
+
+    def log(self, task: str, attempt: int = 1) -> bytes:
+        """What an attempt wrote."""
+        return (self.run / "tasks" / task / f"attempt-{attempt}.log").read_bytes()
+
+    def _is_mine(self, run: Path) -> bool:
+        try:
+            pid = json.loads((run / "job.json").read_text())["pid"]
+        except (OSError, ValueError):
+            return False
+        return pid == self._supervisor_pid(pid)
+
+    def _supervisor_pid(self, pid: int) -> int:
+        # One home, one command at a time in nearly every test; where there are more, they name their runs.
+        named = [self.args[i + 1] for i, arg in enumerate(self.args) if arg == "--run-id"]
+        return pid if not named or (self.home / "runs" / named[0] / "job.json").exists() else -1
+
+    def _journal(self) -> Iterator[dict[str, Any]]:
+        try:
+            lines = (self.run / "journal.jsonl").read_bytes().split(b"\n")[:-1]
+        except OSError:
+            return
+        for line in lines:
+            yield json.loads(line)
+
+
+def processes_of(home: Path) -> dict[int, str]:
+    """Live processes of any run below a home: their pids and commands."""
+    found = {}
+    for pid in procfs.all_pids():
+        env = procfs.environ(pid)
+        ours = env.get("CLUSTERKIT_HOME") == str(home) or env.get("CLUSTERKIT_RUN_DIR", "").startswith(str(home))
+        if ours and pid != os.getpid() and not procfs.is_zombie(pid):
+            try:
+                found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+    return found

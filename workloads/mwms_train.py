@@ -1,0 +1,139 @@
+"""Trains digits on all workers in step (MultiWorkerMirroredStrategy), and proves that they agree.
+
+    clusterkit up --workers 2 workloads/mwms_train.py
+
+Every batch is a pure function of the step, so a run that was killed and resumed sees the batches that an undisturbed
+run sees. Under plain `python` it is one process with the same loop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+import digits
+from clusterkit import training
+from slow import slowed
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--batch-size", type=int, default=32, help="images in one step of one worker")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="for one worker; grows with their number")
+    parser.add_argument("--warmup-steps", type=int, default=100, help="until the full learning rate")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
+    return parser.parse_args()
+
+
+def make_strategy() -> tf.distribute.Strategy:
+    if training.in_cluster():
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    print("no cluster in TF_CONFIG: training in a single process with the default strategy")
+    return tf.distribute.get_strategy()
+
+
+def make_model() -> tf.keras.Model:
+    tf.keras.utils.set_random_seed(2017)  # the same first weights in every worker
+    layers = [
+        tf.keras.Input((digits.PIXELS,)),
+        tf.keras.layers.Dense(256, activation="relu"),
+        tf.keras.layers.Dense(digits.CLASSES),
+    ]
+    return tf.keras.Sequential(layers)
+
+
+def learning_rate(step: int, args: argparse.Namespace) -> float:
+    """Scaled linearly with the global batch, reached gradually (Goyal et al. 2017, arXiv:1706.02677)."""
+    full: float = args.learning_rate * training.num_workers()
+    return args.learning_rate + (full - args.learning_rate) * min(1.0, step / max(1, args.warmup_steps))
+
+
+def make_batches(strategy: tf.distribute.Strategy, data: digits.Digits, args: argparse.Namespace, first: int) -> Any:
+    """The batches of the steps from `first` on, without end; each worker gets its own part of each global batch.
+
+    Without end, because TensorFlow would else ask all workers before each step whether one has run out.
+    """
+
+    def parts(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        workers, mine = context.num_input_pipelines, context.input_pipeline_id
+
+        def draw(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            size = (args.batch_size * workers,)
+            picked = tf.random.stateless_uniform(size, [2017, step], 0, len(data.labels), tf.int64)[mine::workers]
+            return tf.gather(data.images, picked), tf.gather(data.labels, picked)
+
+        plain = tf.data.Options()
+        plain.autotune.enabled = False  # its thread is sometimes slow to stop: seconds, when the program ends
+        return slowed(tf.data.Dataset.counter(first).map(draw), args.step_time).with_options(plain)
+
+    return strategy.distribute_datasets_from_function(parts)
+
+
+def make_step(strategy: tf.distribute.Strategy, model: Any, optimizer: Any) -> Callable[[Any], Any]:
+    """One step on every replica; returns the mean loss of the global batch."""
+
+    def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=True))
+            loss = tf.reduce_mean(losses)
+        # Keras 3 does not add the replicas' gradients up: without this, each worker would train on its own.
+        gradients = tape.gradient(loss, model.trainable_variables)
+        everyone = tf.distribute.get_replica_context()
+        optimizer.apply(everyone.all_reduce("MEAN", gradients), model.trainable_variables)
+        return loss
+
+    def step(batch: Any) -> tf.Tensor:
+        return strategy.reduce("MEAN", strategy.run(replica_step, args=batch), axis=None)
+
+    return tf.function(step)
+
+
+def train(step_on: Any, batches: Iterator[Any], optimizer: Any, save: Any, args: argparse.Namespace, step: int) -> None:
+    said = time.monotonic()
+    while step < args.steps:
+        optimizer.learning_rate = learning_rate(step, args)
+        loss = step_on(next(batches))
+        step += 1
+        training.report(step, loss=loss)
+        if time.monotonic() - said > 1:
+            print(f"step {step} loss {float(loss):.4f}")
+            said = time.monotonic()
+        if step % args.checkpoint_every == 0 or step == args.steps:
+            save(step)
+
+
+def digest(model: Any) -> str:
+    """SHA-256 over the bytes of all weights, in order."""
+    hashed = hashlib.sha256()
+    for weights in model.get_weights():
+        hashed.update(weights.tobytes())
+    return f"sha256:{hashed.hexdigest()}"
+
+
+def main() -> None:
+    args = parse()
+    strategy = make_strategy()  # before anything else of TensorFlow: it starts this worker's server
+    learning, held_out = digits.load()
+    with strategy.scope():
+        model = make_model()
+        optimizer = tf.keras.optimizers.SGD(args.learning_rate, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+    checkpointer = training.Checkpointer(model=model, optimizer=optimizer)
+    first = checkpointer.restore()
+    print(f"training from step {first} to {args.steps} on {training.num_workers()} workers")
+    batches = iter(make_batches(strategy, learning, args, first))
+    train(make_step(strategy, model, optimizer), batches, optimizer, checkpointer.save, args, first)
+    right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
+    print(f"weights digest {digest(model)}")
+    print(f"held-out accuracy {tf.reduce_mean(tf.cast(right, tf.float32)):.3f} after {args.steps} steps")
+
+
+if __name__ == "__main__":
+    main()

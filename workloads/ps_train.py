@@ -1,0 +1,145 @@
+"""Trains digits with parameter servers: a coordinator, workers that come and go, variables in pieces on the ps.
+
+    clusterkit up --workers 2 --ps 1 workloads/ps_train.py
+
+Under plain `python` it is one process with the same loop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+import digits
+from clusterkit import training
+from slow import slowed
+
+
+class Network(tf.Module):
+    """64 pixels, one hidden layer, 10 classes.
+
+    Plain variables, not a Keras 3 model: Keras 3 does not take a variable that is partitioned over parameter servers.
+    """
+
+    def __init__(self, hidden: int = 256) -> None:
+        super().__init__()
+        draw = tf.random.stateless_truncated_normal
+        self.hidden_weights = tf.Variable(draw((digits.PIXELS, hidden), seed=[1, 1], stddev=0.15))
+        self.hidden_bias = tf.Variable(tf.zeros(hidden))
+        self.weights = tf.Variable(draw((hidden, digits.CLASSES), seed=[1, 2], stddev=0.1))
+        self.bias = tf.Variable(tf.zeros(digits.CLASSES))
+
+    def __call__(self, images: tf.Tensor) -> tf.Tensor:
+        hidden = tf.nn.relu(tf.matmul(images, self.hidden_weights) + self.hidden_bias)
+        return tf.matmul(hidden, self.weights) + self.bias
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=2500, help="steps in all, over all workers")
+    parser.add_argument("--batch-size", type=int, default=64, help="images in one step")
+    parser.add_argument("--learning-rate", type=float, default=0.2)
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--checkpoint-every", type=int, default=250, metavar="STEPS")
+    return parser.parse_args()
+
+
+def make_strategy() -> tf.distribute.Strategy:
+    if not training.has_ps():
+        print("no parameter servers in TF_CONFIG: training in a single process with the default strategy")
+        return tf.distribute.get_strategy()
+    # A small bound, for the sake of showing it: real variables are cut at 256 KiB or more.
+    cut = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes=4096, max_shards=training.num_ps())
+    return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver(), cut)
+
+
+def batches(data: digits.Digits, args: argparse.Namespace, first_step: int) -> tf.data.Dataset:
+    """One worker's endless batches; another order in each worker, and after each resumption."""
+    worker = tf.distribute.coordinator.experimental_get_current_worker_index() if training.has_ps() else 0
+    seeds = tf.data.Dataset.counter(tf.cast(worker, tf.int64) * 1_000_003 + first_step)
+
+    def draw(seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        picked = tf.random.stateless_uniform((args.batch_size,), [2017, seed], 0, len(data.labels), tf.int64)
+        return tf.gather(data.images, picked), tf.gather(data.labels, picked)
+
+    return slowed(seeds.map(draw), args.step_time)
+
+
+def make_step(strategy: tf.distribute.Strategy, network: Network, rate: float) -> Callable[[Any], Any]:
+    """One step: a batch, its gradient, and the update, which runs where each variable is."""
+
+    def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, network(images))
+            loss = tf.reduce_mean(losses)
+        variables = network.trainable_variables  # a partitioned one is in here piece by piece
+        for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+            variable.assign_sub(rate * gradient)
+        return loss
+
+    return tf.function(lambda iterator: strategy.run(replica_step, next(iterator)))
+
+
+class Stepper:
+    """Runs steps a round at a time: on the workers where there are any, here otherwise."""
+
+    def __init__(self, strategy: tf.distribute.Strategy, make_batches: Callable[[], tf.data.Dataset], step: Any) -> None:
+        self._step = step
+        self._coordinator = None
+        if training.has_ps():
+            self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+            per_worker = tf.function(lambda: strategy.distribute_datasets_from_function(lambda _: make_batches()))
+            self._batches = iter(self._coordinator.create_per_worker_dataset(per_worker))
+        else:
+            self._batches = iter(make_batches())
+
+    def run(self, steps: int) -> float:
+        """The mean loss of the round. A step whose worker dies is done again by another."""
+        if self._coordinator is None:
+            losses = [self._step(self._batches) for _ in range(steps)]
+        else:
+            pending = [self._coordinator.schedule(self._step, (self._batches,)) for _ in range(steps)]
+            self._coordinator.join()
+            losses = [value.fetch() for value in pending]
+        return float(sum(float(loss) for loss in losses) / steps)
+
+
+def train(stepper: Stepper, checkpointer: training.Checkpointer, args: argparse.Namespace, step: int) -> None:
+    # Rounds of about a fifth of a second: often enough to watch, and the workers seldom wait for each other.
+    per_round = training.num_workers() * max(1, min(10, round(0.2 / max(args.step_time, 0.001))))
+    said = time.monotonic()
+    while step < args.steps:
+        to_checkpoint = args.checkpoint_every - step % args.checkpoint_every
+        count = min(per_round, to_checkpoint, args.steps - step)
+        loss = stepper.run(count)
+        step += count
+        training.report(step, loss=loss)
+        if time.monotonic() - said > 1:
+            print(f"step {step} loss {loss:.4f}")
+            said = time.monotonic()
+        if step % args.checkpoint_every == 0 or step == args.steps:
+            checkpointer.save(step)
+
+
+def main() -> None:
+    args = parse()
+    training.serve()
+    strategy = make_strategy()
+    learning, held_out = digits.load()
+    with strategy.scope():
+        network = Network()
+    checkpointer = training.Checkpointer(network=network)
+    first_step = checkpointer.restore()
+    print(f"training from step {first_step} to {args.steps} on {training.num_workers()} workers")
+    step = make_step(strategy, network, args.learning_rate)
+    train(Stepper(strategy, lambda: batches(learning, args, first_step), step), checkpointer, args, first_step)
+    right = tf.argmax(network(held_out.images), axis=1) == held_out.labels
+    print(f"held-out accuracy {tf.reduce_mean(tf.cast(right, tf.float32)):.3f} after {args.steps} steps")
+
+
+if __name__ == "__main__":
+    main()
