@@ -34,10 +34,14 @@ def arrange_stack_dumps(fd: int) -> None:
 
 def run_script(path: str) -> None:
     """Run a file as `python FILE` does."""
+    file_name = absolute(path)
+    if is_archive(file_name):
+        run_archive(file_name)
+        return
     set_first_path(os.path.dirname(os.path.realpath(path)))
     main = fresh_main()
-    main.__file__ = os.path.abspath(path)
-    main.__cached__ = None
+    main.__file__ = file_name
+    main.__dict__["__cached__"] = None
     from importlib.machinery import SourceFileLoader
 
     main.__loader__ = SourceFileLoader("__main__", main.__file__)
@@ -45,9 +49,38 @@ def run_script(path: str) -> None:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as error:
-        sys.exit(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}")
+        why = f"[Errno {error.errno}] {error.strerror}"
+        print(f"{sys.executable}: can't open file {file_name!r}: {why}", file=sys.stderr)
+        sys.exit(2)
     code = compile(source, main.__file__, "exec", dont_inherit=True)
     exec(code, main.__dict__)
+
+
+def absolute(path: str) -> str:
+    """The absolute path as the interpreter makes it for `__file__`: not normalized."""
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
+def is_archive(path: str) -> bool:
+    """Whether the import system can look into the file, as into what zipapp and pex make."""
+    for hook in sys.path_hooks:
+        try:
+            hook(path)
+            return True
+        except ImportError:
+            continue
+    return False
+
+
+def run_archive(path: str) -> None:
+    """Run the `__main__` module in an archive, which comes first in `sys.path` whatever the interpreter's flags."""
+    import runpy
+
+    if getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, path)
+    set_first_path(path)
+    fresh_main()
+    runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
 
 
 def run_module(name: str) -> None:
@@ -72,6 +105,8 @@ def fresh_main() -> ModuleType:
 
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
+    if "__annotations__" in globals():  # as the interpreter has made it for this file, up to Python 3.13
+        main.__dict__["__annotations__"] = {}
     sys.modules["__main__"] = main
     return main
 

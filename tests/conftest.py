@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from clusterkit.hands import procfs
-from tests.support import Command, Up, processes_of
+from tests.support import Command, Up, processes_of, wait_until
 
 C = TypeVar("C", bound=Command)
 
@@ -45,6 +45,8 @@ def _starter(kind: type[C], home: Path, first: tuple[str, ...]) -> Iterator[Call
     yield start
     for command in started:
         command.end()
+    # A test that failed in the middle leaves the supervisor at its work of ending everything.
+    wait_until(lambda: not processes_of(home), 20, f"the end of {processes_of(home)}")
 
 
 @pytest.fixture(autouse=True)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import tensorflow as tf
-
 import digits
-from clusterkit import training
+import tensorflow as tf
 from slow import slowed
+
+from clusterkit import training
 
 
 def parse() -> argparse.Namespace:
@@ -41,42 +41,49 @@ def make_strategy() -> tf.distribute.Strategy:
 
 def make_model() -> tf.keras.Model:
     tf.keras.utils.set_random_seed(2017)  # the same first weights in every worker
-    layers = [
-        tf.keras.Input((digits.PIXELS,)),
-        tf.keras.layers.Dense(256, activation="relu"),
-        tf.keras.layers.Dense(digits.CLASSES),
-    ]
-    return tf.keras.Sequential(layers)
+    hidden = tf.keras.layers.Dense(256, activation="relu")
+    return tf.keras.Sequential([tf.keras.Input((digits.PIXELS,)), hidden, tf.keras.layers.Dense(digits.CLASSES)])
 
 
 def learning_rate(step: int, args: argparse.Namespace) -> float:
     """Scaled linearly with the global batch, reached gradually (Goyal et al. 2017, arXiv:1706.02677)."""
-    full: float = args.learning_rate * training.num_workers()
-    return args.learning_rate + (full - args.learning_rate) * min(1.0, step / max(1, args.warmup_steps))
+    full = args.learning_rate * training.num_workers()
+    return float(args.learning_rate + (full - args.learning_rate) * min(1.0, step / max(1, args.warmup_steps)))
 
 
-def make_batches(strategy: tf.distribute.Strategy, data: digits.Digits, args: argparse.Namespace, first: int) -> Any:
-    """The batches of the steps from `first` on, without end; each worker gets its own part of each global batch.
+def make_batches(
+    strategy: tf.distribute.Strategy, data: digits.Digits, args: argparse.Namespace, first: int
+) -> Iterator[Any]:
+    """The batches of the steps from `first` on, without end; each replica gets its own part of each global batch.
 
-    Without end, because TensorFlow would else ask all workers before each step whether one has run out.
+    Why not `strategy.distribute_datasets_from_function`: when the program ends, one of its threads takes seconds to
+    stop, now and then (TensorFlow 2.21). And unless the data has no end, it asks all workers for more at each step.
     """
+    parts: dict[int, Iterator[Any]] = {}
 
-    def parts(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        workers, mine = context.num_input_pipelines, context.input_pipeline_id
+    def next_part(context: tf.distribute.experimental.ValueContext) -> Any:
+        mine, replicas = context.replica_id_in_sync_group, context.num_replicas_in_sync
+        if mine not in parts:
+            parts[mine] = iter(slowed(part(data, mine, replicas, args.batch_size, first), args.step_time))
+        return next(parts[mine])
 
-        def draw(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            size = (args.batch_size * workers,)
-            picked = tf.random.stateless_uniform(size, [2017, step], 0, len(data.labels), tf.int64)[mine::workers]
-            return tf.gather(data.images, picked), tf.gather(data.labels, picked)
-
-        plain = tf.data.Options()
-        plain.autotune.enabled = False  # its thread is sometimes slow to stop: seconds, when the program ends
-        return slowed(tf.data.Dataset.counter(first).map(draw), args.step_time).with_options(plain)
-
-    return strategy.distribute_datasets_from_function(parts)
+    while True:
+        yield strategy.experimental_distribute_values_from_function(next_part)
 
 
-def make_step(strategy: tf.distribute.Strategy, model: Any, optimizer: Any) -> Callable[[Any], Any]:
+def part(data: digits.Digits, mine: int, replicas: int, size: int, first: int) -> tf.data.Dataset:
+    """One replica's batches: every `replicas`-th image of each global batch, which is drawn from the step alone."""
+
+    def draw(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        drawn = tf.random.stateless_uniform((size * replicas,), [2017, step], 0, len(data.labels), tf.int64)
+        return tf.gather(data.images, drawn[mine::replicas]), tf.gather(data.labels, drawn[mine::replicas])
+
+    plain = tf.data.Options()
+    plain.autotune.enabled = False  # the thread that is slow to stop; there is nothing to tune here
+    return tf.data.Dataset.counter(first).map(draw).with_options(plain)
+
+
+def make_step(strategy: tf.distribute.Strategy, model: Any, optimizer: Any) -> Any:
     """One step on every replica; returns the mean loss of the global batch."""
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -128,7 +135,7 @@ def main() -> None:
     checkpointer = training.Checkpointer(model=model, optimizer=optimizer)
     first = checkpointer.restore()
     print(f"training from step {first} to {args.steps} on {training.num_workers()} workers")
-    batches = iter(make_batches(strategy, learning, args, first))
+    batches = make_batches(strategy, learning, args, first)
     train(make_step(strategy, model, optimizer), batches, optimizer, checkpointer.save, args, first)
     right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
     print(f"weights digest {digest(model)}")

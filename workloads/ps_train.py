@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
 import digits
-from clusterkit import training
+import tensorflow as tf
 from slow import slowed
 
+from clusterkit import training
 
-class Network(tf.Module):
+
+class Network(tf.Module):  # type: ignore[misc]  # tensorflow ships no types
     """64 pixels, one hidden layer, 10 classes.
 
     Plain variables, not a Keras 3 model: Keras 3 does not take a variable that is partitioned over parameter servers.
@@ -42,6 +42,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2500, help="steps in all, over all workers")
     parser.add_argument("--batch-size", type=int, default=64, help="images in one step")
+    # Not scaled by the number of workers, as synchronous training is: each step is applied alone, with one batch.
     parser.add_argument("--learning-rate", type=float, default=0.2)
     parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
     parser.add_argument("--checkpoint-every", type=int, default=250, metavar="STEPS")
@@ -69,7 +70,7 @@ def batches(data: digits.Digits, args: argparse.Namespace, first_step: int) -> t
     return slowed(seeds.map(draw), args.step_time)
 
 
-def make_step(strategy: tf.distribute.Strategy, network: Network, rate: float) -> Callable[[Any], Any]:
+def make_step(strategy: tf.distribute.Strategy, network: Network, rate: float) -> Any:
     """One step: a batch, its gradient, and the update, which runs where each variable is."""
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -87,7 +88,7 @@ def make_step(strategy: tf.distribute.Strategy, network: Network, rate: float) -
 class Stepper:
     """Runs steps a round at a time: on the workers where there are any, here otherwise."""
 
-    def __init__(self, strategy: tf.distribute.Strategy, make_batches: Callable[[], tf.data.Dataset], step: Any) -> None:
+    def __init__(self, strategy: Any, make_batches: Callable[[], tf.data.Dataset], step: Any) -> None:
         self._step = step
         self._coordinator = None
         if training.has_ps():

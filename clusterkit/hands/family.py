@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 
 from clusterkit.hands import procfs
-from clusterkit.hands.process import Child, reap, signal_group, spawn
+from clusterkit.hands.process import Child, reap, spawn
 from clusterkit.hands.sweep import end_again_and_again, end_descendants, reap_zombies
 from clusterkit.rules.plan import TaskPlan
 
@@ -37,7 +36,6 @@ class Family:
         What left the group has come to us by now, and is known by its environment, its session, or the output
         pipe that it inherited. Returns how many had to be killed; raises WillNotDie.
         """
-        signal_group(child, signal.SIGKILL)
         killed = end_again_and_again(lambda: self._left_behind(child, task))
         with self._lock:
             reap(child)

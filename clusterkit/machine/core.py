@@ -147,8 +147,7 @@ class Machine:
         self.board.move(record, TaskState.DOWN)
         self.board.close(record)
         assert record.exit is not None
-        asked_to = record.asked not in (None, Asked.STALL)
-        if self.ending.begun or asked_to or self._is_collateral(record):
+        if self.ending.begun or self._was_asked(record) or self._is_collateral(record):
             return
         if not record.exit.ok:
             self.recoveries.failed(record)
@@ -156,6 +155,11 @@ class Machine:
             self.ending.succeed(record)
         elif self.board.job.restart.policy is RestartPolicy.ALWAYS:
             self.recoveries.again(record)
+
+    def _was_asked(self, record: TaskRecord) -> bool:
+        """Whether the exit answers a request. The leader's code 0 does not: it was done before SIGKILL reached it."""
+        done = record.exit is not None and record.exit.ok and record.task == self.board.job.leader
+        return record.asked not in (None, Asked.STALL) and not done
 
     def _is_collateral(self, record: TaskRecord) -> bool:
         """A task that ended well while its gang waits to restart just waits with it."""

@@ -54,7 +54,10 @@ class Ending:
         self._stop(Verdict(RunState.FAILED, 1, reason, cause, collateral), self.board.job.limits.grace)
 
     def stop(self, state: RunState, exit_code: int, reason: str) -> None:
-        """Somebody asks for the end."""
+        """Somebody asks for the end; after success that only hurries what is left."""
+        if self.verdict is not None and self.verdict.state is RunState.SUCCEEDED:
+            for record in self.board.alive():
+                self.board.end(record, Asked.SUCCESS, self.board.job.limits.grace)
         self._stop(Verdict(state, exit_code, reason), self.board.job.limits.grace)
 
     def kill_all(self) -> None:

@@ -86,8 +86,10 @@ class Recoveries:
         limits = self.board.job.limits
         if failure.exit.error is not None or not can_be_collateral(self.board.job, failure.task):
             return 0.0
-        # Peers that were told to stop may still be writing the checkpoint for which the first one exited.
-        return limits.grace if failure.exit.preempted else limits.collateral
+        if failure.exit.preempted:
+            # Peers that were told to stop may still be writing the checkpoint for which the first one exited.
+            return limits.grace if len(restart_scope(self.board.job, failure.task)) > 1 else 0.0
+        return limits.collateral
 
     def _nobody_left(self, recovery: Recovery) -> bool:
         """Whether no task is left that could still show itself to be the cause, or a casualty."""

@@ -24,6 +24,7 @@ class Watch:
     startup_overdue: bool = False
     stall_warned: bool = False
     stall_overdue: bool = False
+    stall_judged_at: float = 0.0
 
     def spawned(self, record: TaskRecord, event: Spawned) -> None:
         """The startup deadline of a task that has peers to connect to."""
@@ -31,6 +32,9 @@ class Watch:
         limit = self.board.job.limits.startup
         if limit and self.board.job.shape is not Shape.SINGLE and record.task.type is not TaskType.EVALUATOR:
             self.board.timers.set(Timer.STARTUP, self.board.now + limit, record.task)
+        if record.attempt > 1 and record.task in self.board.job.training:
+            self.stall_warned = False
+            self._arm_stall()
 
     def ready(self, record: TaskRecord) -> None:
         """The task is connected."""
@@ -45,10 +49,11 @@ class Watch:
             if record.resumed_step is None:
                 self._check_resumption(record, event.step)
         record.last_step = event.step
-        self.board.progress_at = self.board.now
-        self.stall_warned = False
-        if record.task.type is TaskType.EVALUATOR:
+        if record.task.type is TaskType.EVALUATOR:  # it goes on while training stands still
             self.ending.evaluator_reported(record)
+            return
+        self.board.progress_at = self.board.now
+        self.stall_warned = self.stall_overdue = False
         self._arm_stall()
 
     def checkpointed(self, record: TaskRecord, event: Checkpointed) -> None:
@@ -70,17 +75,15 @@ class Watch:
         self.board.out.append(Inspect())
 
     def stall_due(self) -> None:
-        """See how long ago the last progress was."""
-        last, limits = self.board.progress_at, self.board.job.limits
-        if last is None or self.ending.begun:
+        """See how long training has been quiet."""
+        since, now, limits = self._quiet_since(), self.board.now, self.board.job.limits
+        if since is None or self.ending.begun:
             return
-        if not all(record.alive for record in self._training()):
-            self.board.progress_at = self.board.now  # a recovery is no stall
-        idle = self.board.now - (self.board.progress_at or last)
-        if limits.stall and idle >= limits.stall:
+        idle = now - since
+        if limits.stall and now >= since + limits.stall:
             self.stall_overdue = True
             self.board.out.append(Inspect())
-        elif limits.stall_warning and idle >= limits.stall_warning and not self.stall_warned:
+        elif limits.stall_warning and now >= since + limits.stall_warning and not self.stall_warned:
             self.stall_warned = True
             self.board.out.append(DumpStacks(f"no progress for {idle:.0f} s"))
             self.board.warn(
@@ -104,11 +107,20 @@ class Watch:
     def _training(self) -> list[TaskRecord]:
         return [self.board.records[task] for task in self.board.job.training]
 
+    def _quiet_since(self) -> float | None:
+        """Since when training should have gone on: a recovery is no stall, and a restarted task gets its time anew."""
+        if self.board.progress_at is None:
+            return None
+        training = self._training()
+        if not all(record.alive or (record.exit is not None and record.exit.ok) for record in training):
+            return self.board.now
+        return max(self.board.progress_at, self.stall_judged_at, *(record.started for record in training))
+
     def _arm_stall(self) -> None:
-        limits, last = self.board.job.limits, self.board.progress_at
+        limits, since = self.board.job.limits, self._quiet_since()
         waits = [w for w in (limits.stall_warning if not self.stall_warned else 0, limits.stall) if w]
-        if last is not None and waits:
-            ahead = [last + wait for wait in waits if last + wait > self.board.now]
+        if since is not None and waits:
+            ahead = [since + wait for wait in waits if since + wait > self.board.now]
             if ahead:
                 self.board.timers.set(Timer.STALL, min(ahead))
 
@@ -117,7 +129,7 @@ class Watch:
         late = [
             record.task
             for record in self.board.alive()
-            if record.task in vitals and not record.ready and self.board.now - record.started >= limit
+            if record.task in vitals and not record.ready and self.board.now >= record.started + limit
         ]
         if not late or self.ending.begun:
             return
@@ -129,7 +141,9 @@ class Watch:
         )
 
     def _end_stuck(self, vitals: Mapping[Task, Vitals]) -> None:
-        alive = {record.task: record.last_step for record in self.board.alive()}
+        self.stall_judged_at = self.board.now
+        self._arm_stall()
+        alive = {r.task: r.last_step for r in self.board.alive() if r.task.type is not TaskType.EVALUATOR}
         stuck = stuck_task(self.board.job, alive, vitals)
         if stuck is None or self.ending.begun:
             return
@@ -137,7 +151,6 @@ class Watch:
         self.board.out.append(DumpStacks(f"no progress for {limit:g} s"))
         self.board.warn(f"No task has reported progress for {limit:g} s; {stuck[0]} {stuck[1]}. It is killed.", stuck[0])
         self.board.end(self.board.records[stuck[0]], Asked.STALL, 0.0)
-        self.board.progress_at = self.board.now
 
     def _check_resumption(self, record: TaskRecord, step: int) -> None:
         """Warn where a checkpoint was there and the program went on from before it."""

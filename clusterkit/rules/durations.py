@@ -11,20 +11,28 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 def seconds(value: object) -> float:
     """Read a duration. Raises ValueError with a sentence for what is none, or is negative."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
-    else:
-        text = str(value).strip()
-        parts = _PART.findall(text)
-        if parts and "".join(n + unit for n, unit in parts) == text:
-            return sum(float(n) * _UNITS[unit] for n, unit in parts)
-        try:
-            number = float(text)
-        except ValueError:
-            raise ValueError(f"{text!r} is not a duration. Write 10s, 1m30s, 500ms or a number of seconds.") from None
-    if not math.isfinite(number) or number < 0:
+    number = _number(value)
+    if number < 0 or math.isnan(number):
         raise ValueError(f"{value!r} is not a duration: it has to be 0 or more.")
+    if math.isinf(number):
+        raise ValueError("That duration is longer than any job. Write 0 where it switches a limit off.")
     return number
+
+
+def _number(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    text = str(value).strip()
+    parts = _PART.findall(text)
+    if parts and "".join(n + unit for n, unit in parts) == text:
+        return sum(float(n) * _UNITS[unit] for n, unit in parts)
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a duration. Write 10s, 1m30s, 500ms or a number of seconds.") from None
 
 
 def shown(value: float) -> str:

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from clusterkit.rules.durations import seconds
 from clusterkit.words.errors import BadJob
@@ -19,10 +19,17 @@ def _scalar_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def _zero_or_one(value: object) -> bool:
+    """Both `evaluator = true` and `evaluator = 1` are how people write it."""
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    raise ValueError("it has to be true, false, 0 or 1")
+
+
 Duration = Annotated[float, BeforeValidator(seconds)]
 Text = Annotated[StrictStr, BeforeValidator(_scalar_text)]
 Count = Annotated[StrictInt, Field(ge=0)]
-ZeroOrOne = StrictBool | Annotated[StrictInt, Field(ge=0, le=1)]
+ZeroOrOne = Annotated[bool, BeforeValidator(_zero_or_one)]
 
 
 def _kebab(name: str) -> str:
@@ -78,8 +85,10 @@ def read_job_file(text: str, name: str) -> dict[str, Any]:
     """
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # a TOMLDecodeError is one, and so is a number of thousands of digits
         raise BadJob([f"{name} is not valid TOML: {error}."]) from None
+    except RecursionError:
+        raise BadJob([f"{name} can't be read: its tables or arrays are nested too deeply."]) from None
     try:
         job = JobFile.model_validate(table)
     except ValidationError as error:

@@ -21,37 +21,48 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[tuple[str, bool]]:
         """Return the lines that `chunk` completed, each with whether a `\\r` ended it (a progress bar)."""
-        return self._split(self._rest + self._decoder.decode(chunk), final=False)
+        return self._split(self._decoder.decode(chunk), final=False)
 
     def flush(self) -> list[tuple[str, bool]]:
         """Return what is left at the end of the stream."""
-        lines = self._split(self._rest + self._decoder.decode(b"", final=True), final=True)
+        lines = self._split(self._decoder.decode(b"", final=True), final=True)
         if self._rest:
             lines.append((self._rest, False))
             self._rest = ""
         return lines
 
-    def _split(self, text: str, final: bool) -> list[tuple[str, bool]]:
+    def _split(self, new: str, final: bool) -> list[tuple[str, bool]]:
+        text = self._rest + new
         if "\r" not in text:  # the common case, at the speed of str.split
             *whole, rest = text.split("\n")
-            lines = [(line, False) for line in whole]
+            lines, held = [(line, False) for line in whole], ""
         else:
-            lines, rest = self._split_bars(text, final)
-        while len(rest) > LONGEST:
-            lines.append((rest[:LONGEST], False))
-            rest = rest[LONGEST:]
-        self._rest = rest
+            lines, rest, held = self._split_bars(text, final)
+        if len(text) > LONGEST:
+            *lines, (rest, _) = _in_pieces([*lines, (rest, False)])
+        self._rest = rest + held
         return lines
 
     @staticmethod
-    def _split_bars(text: str, final: bool) -> tuple[list[tuple[str, bool]], str]:
+    def _split_bars(text: str, final: bool) -> tuple[list[tuple[str, bool]], str, str]:
         held = "\r" if text.endswith("\r") and not final else ""  # its \n may be in the next chunk
         text = text.removesuffix("\r") if held else text
         lines, start = [], 0
         for match in _BREAK.finditer(text):
             lines.append((text[start : match.start()], match.group() == "\r"))
             start = match.end()
-        return lines, text[start:] + held
+        return lines, text[start:], held
+
+
+def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """The same lines, none of them longer than LONGEST."""
+    pieces = []
+    for line, is_bar in lines:
+        while len(line) > LONGEST:
+            pieces.append((line[:LONGEST], False))
+            line = line[LONGEST:]
+        pieces.append((line, is_bar))
+    return pieces
 
 
 def printable(line: str) -> str:

@@ -18,6 +18,7 @@ _KNOWN = re.compile(
     r"|TF-TRT Warning"
     r"|All log messages before absl::InitializeLog\(\) is called are written to STDERR"
     r"|Skipping registering GPU devices"
+    r"|^/job:\w+/replica:\d+/task:\d+$"  # the second line of an INFO message
     r"|Input of GeneratorDatasetOp::Dataset will not be optimized"
     r"|Local rendezvous is aborting with status: (?:OUT_OF_RANGE|ABORTED: Cleanup)"
 )

@@ -29,7 +29,8 @@ def can_be_collateral(job: JobSpec, task: Task) -> bool:
 
 def budget_key(scope: frozenset[Task], task: Task) -> str:
     """Failures with the same key share one restart budget: a gang has one, a task that restarts alone its own."""
-    return str(task) if scope <= {task} or task.type is TaskType.PS else "+".join(map(str, sorted(scope)))
+    with_chief = task.type is TaskType.PS and all(other.type is TaskType.CHIEF for other in scope - {task})
+    return str(task) if scope <= {task} or with_chief else "+".join(map(str, sorted(scope)))
 
 
 def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:

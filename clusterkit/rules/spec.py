@@ -70,7 +70,7 @@ def counts_of(options: Options) -> dict[TaskType, int]:
     ps = int(given.get("ps", 0))
     return {
         TaskType.CHIEF: int(given.get("chief", ps > 0)),
-        TaskType.WORKER: int(given.get("workers", 0 if given else 1)),
+        TaskType.WORKER: int(given.get("workers", 0 if any(given.values()) else 1)),
         TaskType.PS: ps,
         TaskType.EVALUATOR: int(given.get("evaluator", False)),
     }

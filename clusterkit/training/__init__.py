@@ -54,7 +54,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605  # one list, not two that drift apart
+__all__ = sorted(_HOME_OF)  # one list, not two that drift apart
 
 
 def __getattr__(name: str) -> object:

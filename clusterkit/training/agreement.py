@@ -30,5 +30,3 @@ def follow_chief(key: str, choose: Callable[[], Found | None], is_chief: bool) -
     found = choose()
     service.set_config_key_value(key, json.dumps(found))
     return found
-
-

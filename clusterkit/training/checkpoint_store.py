@@ -1,4 +1,4 @@
-"""A directory of checkpoints that a kill at any moment leaves complete: write aside, seal, rename; standard library only.
+"""A directory of checkpoints that a kill at any moment leaves complete: write aside, seal, rename.
 
 A complete checkpoint is a directory ``ckpt-<step>`` with TensorFlow's files and ``manifest.json``, which gives every
 file's size in bytes and SHA-256. Names that start with a dot are not complete, or are on their way out.
@@ -45,7 +45,7 @@ class CheckpointStore:
         self.directory = Path(directory)
         self._prefix = f".saving-{owner.replace(':', '-')}-"
 
-    def stage(self) -> str:
+    def stage(self) -> Path:
         """Make a hidden directory to write a checkpoint into.
 
         It is next to the complete ones, so that the rename stays within one file system. Its name is new each time:
@@ -54,11 +54,11 @@ class CheckpointStore:
         self.directory.mkdir(parents=True, exist_ok=True)
         staged = self._unused()
         staged.mkdir()
-        return str(staged)
+        return staged
 
-    def publish(self, staged: str, step: int) -> str:
+    def publish(self, staged: Path, step: int) -> str:
         """Seal what is in `staged` and make it ``ckpt-<step>``; a complete one of that step is there until then."""
-        _seal(Path(staged), step)
+        _seal(staged, step)
         final = self.directory / f"ckpt-{step}"
         replaced = self.directory / f".replaced-{final.name}"
         if final.exists():
@@ -66,12 +66,12 @@ class CheckpointStore:
             # the old one counts under its hidden name (see `found`).
             shutil.rmtree(replaced, ignore_errors=True)
             final.rename(replaced)
-        os.rename(staged, final)
+        staged.rename(final)
         _sync(self.directory)
         shutil.rmtree(replaced, ignore_errors=True)
         return str(final)
 
-    def discard(self, path: str) -> None:
+    def discard(self, path: Path) -> None:
         """Remove a directory; no error where it is gone, or partly gone."""
         shutil.rmtree(path, ignore_errors=True)
 
@@ -79,7 +79,7 @@ class CheckpointStore:
         """Remove what killed saves of this task left behind, and finish a replacement that a kill cut short."""
         for name in self._names():
             if name.startswith(self._prefix):
-                self.discard(str(self.directory / name))
+                self.discard(self.directory / name)
             elif match := _REPLACED.fullmatch(name):
                 self._settle(self.directory / name, self.directory / f"ckpt-{match[1]}")
 
@@ -113,22 +113,21 @@ class CheckpointStore:
         for path in doomed:
             # Renamed first, so that nobody reads a checkpoint that is half removed.
             with contextlib.suppress(FileNotFoundError):
-                self.discard(str(path.rename(self._unused())))
+                self.discard(path.rename(self._unused()))
 
     def _settle(self, replaced: Path, final: Path) -> None:
         if final.exists():
-            self.discard(str(replaced))
+            self.discard(replaced)
         else:
             replaced.rename(final)
 
     def _unused(self) -> Path:
-        # The clock only keeps a later process of the same pid apart; `itertools.count` does the rest.
         names = (self.directory / f"{self._prefix}{os.getpid()}-{n}" for n in itertools.count())
         return next(path for path in names if not path.exists())
 
     def _names(self) -> list[str]:
         try:
-            return os.listdir(self.directory)
+            return [path.name for path in self.directory.iterdir()]
         except FileNotFoundError:
             return []
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import operator
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -40,11 +42,12 @@ class Checkpointer:
             raise ValueError(f"Checkpointer was told to keep {keep} checkpoints; it must keep at least 1.")
         if not trackables:
             raise ValueError("Checkpointer has nothing to save: give it trackables by name, such as model=model.")
-        path = roles.checkpoint_dir() if directory is None else os.path.abspath(directory)
+        path = roles.checkpoint_dir() if directory is None else str(Path(directory).absolute())
         self._store = CheckpointStore(path, roles.task())
         self._keep = keep
         self._checkpoint = tf.train.Checkpoint(**trackables)
         self._damaged: list[str] = []
+        tf.get_logger().addFilter(_is_not_the_savers)
         if not roles.is_evaluator():
             self._store.clean()
 
@@ -70,7 +73,7 @@ class Checkpointer:
         _require_a_saving_task()
         staged = self._store.stage()
         try:
-            self._checkpoint.write(os.path.join(staged, PREFIX))
+            self._checkpoint.write(str(staged / PREFIX))
             if not roles.is_chief():
                 return None
             path = self._store.publish(staged, step)
@@ -111,7 +114,7 @@ class Checkpointer:
             if isinstance(candidate, Found):
                 return candidate
             found, damage = candidate
-            if os.path.isdir(found.path):
+            if Path(found.path).is_dir():
                 _warn(f"skipped the checkpoint {found.path}: {damage}. The next older one is tried.")
                 self._damaged.append(found.path)
             else:  # the chief removed it, having saved newer ones, while this task was looking
@@ -120,7 +123,7 @@ class Checkpointer:
 
     def _read(self, found: Found) -> None:
         try:
-            self._checkpoint.read(os.path.join(found.path, PREFIX)).assert_consumed()
+            self._checkpoint.read(str(Path(found.path, PREFIX))).assert_consumed()
         except tf.errors.NotFoundError as error:
             verify(found)
             raise _mismatch(found, error) from error
@@ -135,6 +138,11 @@ def _mismatch(found: Found, error: Exception) -> CheckpointMismatch:
         "If the program was changed on purpose, start it with another checkpoint directory; "
         "if not, build the model and the optimizer before restore()."
     )
+
+
+def _is_not_the_savers(record: logging.LogRecord) -> bool:
+    # TensorFlow traces its sharded saver anew for each save, and warns that this program does so too often.
+    return "MultiDeviceSaver" not in record.getMessage()
 
 
 def _require_a_saving_task() -> None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from clusterkit.training import progress, roles
 
 
-class ReportProgress(tf.keras.callbacks.Callback):
+class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tensorflow ships no types
     """Reports the optimizer's step, the loss and the metrics after batches and at the end of each epoch.
 
     The step is the optimizer's own count, so it goes on where a restored model left off.

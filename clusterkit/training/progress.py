@@ -7,6 +7,7 @@ import math
 import operator
 import os
 from collections import deque
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from clusterkit.training import roles
@@ -36,7 +37,7 @@ class Channel:
         if self._fd is not None:
             self._write(b"%b%d}\n" % (self._progress, step))
 
-    def progress_with(self, step: int, metrics: dict[str, Number]) -> None:
+    def progress_with(self, step: int, metrics: Mapping[str, Number]) -> None:
         if self._fd is not None:
             self._write(self._progress + b'%d,"metrics":{%b}}\n' % (step, _encode(metrics, LINE_LIMIT - 128)))
 
@@ -119,11 +120,11 @@ def _as_step(step: object) -> int:
     except TypeError:
         value = -1
     if not 0 <= value < STEP_LIMIT:
-        raise ValueError(f"A step was reported as {step!r}, but it must be an integer from 0 up: the steps done so far.")
+        raise ValueError(f"A step was reported as {step!r}; it must be an integer from 0 up: the steps done so far.")
     return value
 
 
-def _encode(metrics: dict[str, Number], room: int) -> bytes:
+def _encode(metrics: Mapping[str, Number], room: int) -> bytes:
     """The inside of a JSON object, at most `room` bytes: a metric that does not fit is left out, later ones may fit."""
     parts: list[bytes] = []
     for name, value in metrics.items():

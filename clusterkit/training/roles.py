@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 ALONE = "worker"  # a program outside any cluster counts as worker:0
@@ -86,7 +87,7 @@ def attempt() -> int:
     """Which start of this task this is, from 1; 1 outside clusterkit."""
     text = os.environ.get("CLUSTERKIT_ATTEMPT") or "1"
     if not text.isdecimal():
-        raise ValueError(f"CLUSTERKIT_ATTEMPT is {text!r}, which is not a number; clusterkit sets it, so leave it alone.")
+        raise ValueError(f"CLUSTERKIT_ATTEMPT is {text!r}, not a number; clusterkit sets it, so leave it alone.")
     return int(text)
 
 
@@ -105,7 +106,7 @@ def checkpoint_dir(default: str = "checkpoints") -> str:
 
     Absolute, because parameter servers write their own shards and may have another working directory.
     """
-    return os.path.abspath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR") or default)
+    return str(Path(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR") or default).absolute())
 
 
 def _training_sizes(role: Role) -> dict[str, int]:

@@ -15,6 +15,7 @@ from clusterkit.rules.noise import NoiseFilter
 from clusterkit.words.model import Task, TaskType
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; what comes then is counted and left to the files
+PIECE = 1 << 20  # bytes of output that are made into lines at a time
 BAR_EVERY = 1.0  # seconds between two states of a progress bar that are shown
 SELF = "clusterkit"
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is kept for what went wrong
@@ -42,6 +43,9 @@ class _Stream:
     bar_at: float = float("-inf")
 
 
+_Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is shown as it is
+
+
 class Console:
     """One thread writes; the others only append. A line is written whole, and only this thread writes lines."""
 
@@ -51,8 +55,10 @@ class Console:
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: self._prefix(str(task), _color(task)) for task in tasks}
         self._streams: dict[tuple[Task, int], _Stream] = {}
-        self._queue: deque[tuple[Task, int, bytes] | str] = deque()
+        self._queue: deque[_Item] = deque()
         self._waiting = 0
+        self._flooded = False
+        self._cut: set[tuple[Task, int]] = set()  # attempts in the midst of a line that is left out
         self._dropped = 0
         self._awake = threading.Condition()
         self._closed = False
@@ -65,9 +71,11 @@ class Console:
         if not self._show.wants(task):
             return
         with self._awake:
-            if self._waiting > BACKLOG:
-                self._dropped += chunk.count(b"\n")
+            self._flooded = self._waiting > (BACKLOG // 2 if self._flooded else BACKLOG)
+            if chunk and not (chunk := self._fitting((task, attempt), chunk)):
                 return
+            if not self._flooded:
+                self._tell_dropped()
             self._waiting += len(chunk)
             self._queue.append((task, attempt, chunk))
             self._awake.notify()
@@ -75,15 +83,11 @@ class Console:
     def say(self, sentence: str, bad: bool = False) -> None:
         """Show a sentence of the supervisor's own, after what was taken before."""
         prefix = self._prefix(SELF, 31 if bad else 1)
-        with self._awake:
-            self._queue.append("".join(f"{prefix}{line}\n" for line in sentence.splitlines()))
-            self._awake.notify()
+        self._put("".join(f"{prefix}{line}\n" for line in sentence.splitlines()))
 
     def block(self, text: str) -> None:
         """Show lines as they are, such as the final report."""
-        with self._awake:
-            self._queue.append(text if text.endswith("\n") else text + "\n")
-            self._awake.notify()
+        self._put(text if text.endswith("\n") else text + "\n")
 
     def close(self) -> None:
         """Write what waits, for as long as the terminal takes it, and end."""
@@ -91,6 +95,36 @@ class Console:
             self._closed = True
             self._awake.notify()
         self._thread.join()
+
+    def _put(self, text: str) -> None:
+        with self._awake:
+            self._tell_dropped()
+            self._queue.append(text)
+            self._awake.notify()
+
+    def _fitting(self, stream: tuple[Task, int], chunk: bytes) -> bytes:
+        """What of a chunk is shown. While too much waits, whole lines are left out, and counted."""
+        if stream not in self._cut:
+            if not self._flooded:
+                return chunk
+            self._cut.add(stream)
+            line, _, rest = chunk.partition(b"\n")
+            self._dropped += rest.count(b"\n")
+            return line + b"\n"
+        if self._flooded:
+            self._dropped += chunk.count(b"\n")
+            return b""
+        _, newline, rest = chunk.partition(b"\n")
+        self._dropped += len(newline)
+        if newline:
+            self._cut.discard(stream)
+        return rest
+
+    def _tell_dropped(self) -> None:
+        if self._dropped:
+            why = "are not shown, since this terminal is too slow; the logs have them."
+            self._queue.append(f"{self._prefix(SELF, 31)}{self._dropped} lines {why}\n")
+            self._dropped = 0
 
     def _prefix(self, name: str, color: int) -> str:
         text = f"{name.ljust(self._width)} │ "
@@ -103,15 +137,19 @@ class Console:
                     self._awake.wait()
                 if not self._queue:
                     return
-                taken, self._queue = self._queue, deque()
-                dropped, self._dropped = self._dropped, 0
-            text = "".join(item if isinstance(item, str) else self._lines(*item) for item in taken)
-            if dropped:
-                prefix = self._prefix(SELF, 31)
-                text += f"{prefix}{dropped} lines are not shown, since this terminal is too slow; the logs have them.\n"
-            self._write(text)
+                taken, size = self._take()
+            self._write("".join(item if isinstance(item, str) else self._lines(*item) for item in taken))
             with self._awake:
-                self._waiting -= sum(len(item[2]) for item in taken if not isinstance(item, str))
+                self._waiting -= size
+
+    def _take(self) -> tuple[list[_Item], int]:
+        """The oldest items that make a piece, and the bytes of output in them."""
+        taken: list[_Item] = []
+        size = 0
+        while self._queue and size < PIECE:
+            taken.append(self._queue.popleft())
+            size += 0 if isinstance(taken[-1], str) else len(taken[-1][2])
+        return taken, size
 
     def _lines(self, task: Task, attempt: int, chunk: bytes) -> str:
         stream = self._streams.setdefault((task, attempt), _Stream())
@@ -121,6 +159,7 @@ class Console:
             if stream.bar is not None:
                 shown.append(stream.bar)
             del self._streams[task, attempt]
+            self._cut.discard((task, attempt))
         prefix = self._prefixes[task]
         return "".join([f"{prefix}{printable(line)}\n" for line in shown])
 

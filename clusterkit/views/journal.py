@@ -29,8 +29,10 @@ class Journal:
         if self._failed:
             return
         line = {"t": round(self._wall(), 6), "m": now, **wire.encode_event(event)}
+        rest = memoryview(json.dumps(line).encode() + b"\n")
         try:
-            self._file.write(json.dumps(line).encode() + b"\n")
+            while rest:  # a disk that is nearly full takes a part
+                rest = rest[self._file.write(rest) :]
         except OSError as error:
             self._failed = True
             self._on_error(f"the journal could not be written: {error.strerror}")

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clusterkit.rules.durations import shown
+from clusterkit.rules.noise import NoiseFilter
 from clusterkit.views.narrate import failed
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import AttemptRecord, Failure, RunResult, RunState
@@ -24,7 +25,9 @@ def report(result: RunResult, run: Path, color: bool, width: int | None = None) 
     """The final report. `run` is the run's directory, `width` in columns."""
     out = io.StringIO()
     columns = width or max(80, shutil.get_terminal_size((100, 0)).columns)
-    console = Console(file=out, force_terminal=color, no_color=not color, width=columns, highlight=False)
+    console = Console(
+        file=out, force_terminal=color, no_color=not color, width=columns, highlight=False, markup=False, emoji=False
+    )
     console.rule(_headline(result, run.name), style="green" if result.exit_code == 0 else "red", align="left")
     if result.cause is not None:
         _blame(console, result.cause, result.collateral, run)
@@ -45,10 +48,12 @@ def _headline(result: RunResult, run_id: str) -> Text:
 
 def _blame(console: Console, cause: Failure, collateral: Sequence[Failure], run: Path) -> None:
     console.print(Padding(Text(f"Cause: {failed(cause)}", style="bold"), (0, 0, 0, 2)))
-    for line in cause.tail[-CAUSE_LINES:]:
+    noise = NoiseFilter()
+    for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
         console.print(Text(f"    {cause.task} │ {line}"), soft_wrap=True)
-    if cause.attempt and cause.exit.error is None:
-        console.print(Text(f"    its log: {run / 'tasks' / str(cause.task)}/attempt-{cause.attempt}.log"), soft_wrap=True)
+    if cause.exit.error is None:
+        log = run / "tasks" / str(cause.task) / f"attempt-{cause.attempt}.log"
+        console.print(Text(f"    its log: {log}"), soft_wrap=True)
     for failure in collateral:
         console.print(Text(f"  Collateral: {failed(failure)}"))
 

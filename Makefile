@@ -1,0 +1,57 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both set up what is missing.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+# The newest of the interpreters that TensorFlow has wheels for.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## Make .venv, or bring it up to date with pyproject.toml.
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 with venv was found. On Debian: apt-get install python3-venv"; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON); TensorFlow is 600 MB, so the first time takes a minute or more."
+	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy only-if-needed --editable '.[dev]'
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter server, on real digits.
+	$(BIN)/clusterkit up --workers 2 --ps 1 workloads/ps_train.py
+
+.PHONY: test
+test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores).
+	$(PYTEST) -m "not soak"
+
+.PHONY: test-fast
+test-fast: $(READY) ## Run the tests that need no TensorFlow (under a minute).
+	$(PYTEST) -m "not soak and not tensorflow and not slow"
+
+.PHONY: soak
+soak: $(READY) ## Run the long random tests.
+	$(PYTEST) -m soak
+
+.PHONY: lint
+lint: $(READY) ## Check style and types.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(READY) ## Format the code.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: clean
+clean: ## Remove what the other targets made here.
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,199 @@
+"""Checkpoints with TensorFlow, in this one process: what is saved comes back, and what does not fit is said."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+tf = pytest.importorskip("tensorflow")
+
+from clusterkit import training  # noqa: E402  # after the check that there is a tensorflow
+from clusterkit.training import progress  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """The messages the supervisor would have read, filled in when the fixture's list is asked through `read`."""
+    for name in ("TF_CONFIG", "CLUSTERKIT_TASK", "CLUSTERKIT_CHECKPOINT_DIR", "CLUSTERKIT_ATTEMPT"):
+        monkeypatch.delenv(name, raising=False)
+    sent: list[dict[str, Any]] = []
+
+    class Recorder(progress.Channel):
+        def _write(self, line: bytes) -> bool:
+            sent.append(json.loads(line))
+            return True
+
+    fd = os.open(os.devnull, os.O_WRONLY)
+    monkeypatch.setattr(progress, "_channel", Recorder(fd, 1))
+    yield sent
+    os.close(fd)
+
+
+def variable(value: float = 0.0, size: int = 3) -> Any:
+    return tf.Variable([value] * size)
+
+
+def test_save_and_restore(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
+    """The newest state comes back with its step, and the supervisor hears of both."""
+    weights = variable()
+    saver = training.Checkpointer(tmp_path, keep=2, weights=weights)
+    for step in (10, 20, 30):
+        weights.assign([float(step)] * 3)
+        saver.save(step)
+    restored = variable()
+    assert training.Checkpointer(tmp_path, weights=restored).restore() == 30
+    assert restored.numpy().tolist() == [30.0] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt-20", "ckpt-30"]
+    path = str(tmp_path / "ckpt-30")
+    assert messages[-2:] == [
+        {"kind": "checkpoint", "attempt": 1, "step": 30, "path": path},
+        {"kind": "resumed", "attempt": 1, "step": 30, "path": path},
+    ]
+
+
+def test_nothing_to_restore(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
+    """A first start resumes at step 0, from nothing, and changes nothing."""
+    weights = variable(7.0)
+    assert training.Checkpointer(tmp_path / "none", weights=weights).restore() == 0
+    assert weights.numpy().tolist() == [7.0] * 3
+    assert messages == [{"kind": "resumed", "attempt": 1, "step": 0, "path": None}]
+
+
+def test_damaged_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A newest checkpoint that was cut short costs its steps, not the run; the next save removes it."""
+    weights = variable()
+    saver = training.Checkpointer(tmp_path, weights=weights)
+    for step in (10, 20):
+        weights.assign([float(step)] * 3)
+        saver.save(step)
+    (data,) = (tmp_path / "ckpt-20").glob("state.data*")
+    data.write_bytes(data.read_bytes()[:-3])
+    resumed = training.Checkpointer(tmp_path, weights=weights)
+    assert resumed.restore() == 10
+    warning = capfd.readouterr().err
+    assert f"clusterkit: worker:0 skipped the checkpoint {tmp_path / 'ckpt-20'}: {data.name} has " in warning
+    assert weights.numpy().tolist() == [10.0] * 3
+    resumed.save(15)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt-10", "ckpt-15"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"weights": variable(size=4)}, {"weights": variable(), "more": variable()}, {"other": variable()}],
+    ids=["shape", "more", "renamed"],
+)
+def test_changed_program(tmp_path: Path, changed: dict[str, Any]) -> None:
+    """A checkpoint that is intact and does not fit is an error, never passed over for an older one."""
+    training.Checkpointer(tmp_path, weights=variable()).save(10)
+    with pytest.raises(training.CheckpointMismatch, match=r"ckpt-10 is intact but does not fit this program"):
+        training.Checkpointer(tmp_path, **changed).restore()
+
+
+def test_less_than_was_saved(tmp_path: Path) -> None:
+    """Values for which the program has no variable are an error too: they would be lost at the next save."""
+    training.Checkpointer(tmp_path, weights=variable(), optimizer=variable()).save(10)
+    with pytest.raises(training.CheckpointMismatch, match="build the model and the optimizer before restore"):
+        training.Checkpointer(tmp_path, weights=variable()).restore()
+
+
+def test_step_saved_twice(tmp_path: Path) -> None:
+    """A step done again after a restart replaces its checkpoint."""
+    weights = variable(1.0)
+    saver = training.Checkpointer(tmp_path, weights=weights)
+    saver.save(10)
+    weights.assign([2.0] * 3)
+    saver.save(10)
+    weights.assign([3.0] * 3)
+    assert saver.restore() == 10
+    assert weights.numpy().tolist() == [2.0] * 3
+
+
+def be(monkeypatch: pytest.MonkeyPatch, task: str, **cluster: int) -> None:
+    task_type, _, index = task.partition(":")
+    spec = {name: [f"h:{n}" for n in range(size)] for name, size in cluster.items()}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": spec, "task": {"type": task_type, "index": int(index)}}))
+
+
+def test_other_workers_keep_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: list[dict[str, Any]]
+) -> None:
+    """A worker that is not the chief takes part in saving and leaves nothing behind."""
+    be(monkeypatch, "worker:1", worker=2)
+    assert training.Checkpointer(tmp_path, weights=variable()).save(10) is None
+    assert list(tmp_path.iterdir()) == []
+    assert messages == []
+
+
+@pytest.mark.parametrize("task", ["worker:0", "ps:0", "evaluator:0"])
+def test_who_must_not_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    """Servers and the evaluator are told that saving is not for them."""
+    be(monkeypatch, task, chief=1, worker=1, ps=1, evaluator=1)
+    with pytest.raises(RuntimeError, match=f"{task} called Checkpointer.save"):
+        training.Checkpointer(tmp_path, weights=variable()).save(10)
+
+
+def test_evaluator_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: list[dict[str, Any]]) -> None:
+    """The evaluator reads the newest checkpoint, and does not claim to have resumed training."""
+    training.Checkpointer(tmp_path, weights=variable(1.0)).save(10)
+    be(monkeypatch, "evaluator:0", worker=1, evaluator=1)
+    messages.clear()
+    weights = variable()
+    assert training.Checkpointer(tmp_path, weights=weights).restore() == 10
+    assert weights.numpy().tolist() == [1.0] * 3
+    assert messages == []
+
+
+@pytest.mark.parametrize(("arguments", "why"), [({"keep": 0}, "at least 1"), ({}, "nothing to save")])
+def test_bad_arguments(tmp_path: Path, arguments: dict[str, Any], why: str) -> None:
+    """What cannot work is refused at once."""
+    with pytest.raises(ValueError, match=why):
+        training.Checkpointer(tmp_path, **arguments)
+
+
+@pytest.mark.parametrize("step", [-1, 1.5])
+def test_bad_step(tmp_path: Path, step: Any) -> None:
+    """A step that cannot be one is refused before anything is written."""
+    with pytest.raises(ValueError, match="an integer from 0 up"):
+        training.Checkpointer(tmp_path, weights=variable()).save(step)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keras_model_and_optimizer(tmp_path: Path) -> None:
+    """A built Keras model and its optimizer come back exactly."""
+    model, optimizer = keras_pair()
+    optimizer.apply([tf.ones_like(v) for v in model.trainable_variables], model.trainable_variables)
+    training.Checkpointer(tmp_path, model=model, optimizer=optimizer).save(1)
+    other, other_optimizer = keras_pair()
+    assert training.Checkpointer(tmp_path, model=other, optimizer=other_optimizer).restore() == 1
+    for saved, restored in zip(model.get_weights(), other.get_weights(), strict=True):
+        assert (saved == restored).all()
+    assert int(other_optimizer.iterations.numpy()) == 1
+
+
+def keras_pair() -> tuple[Any, Any]:
+    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2)])
+    optimizer = tf.keras.optimizers.Adam(0.1)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def test_report_progress_callback(messages: list[dict[str, Any]]) -> None:
+    """The callback reports the optimizer's step and the loss, every so many batches and after each epoch."""
+    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    data, target = tf.zeros((40, 4)), tf.zeros((40, 1))
+    model.fit(data, target, batch_size=4, epochs=2, verbose=0, callbacks=[training.ReportProgress(every=5)])
+    assert [message["step"] for message in messages] == [5, 10, 10, 15, 20, 20]
+    assert all(message["metrics"] == {"loss": 0.0} for message in messages)
+
+
+def test_report_takes_tensors(messages: list[dict[str, Any]]) -> None:
+    """TensorFlow and numpy scalars are numbers, as steps and as metrics."""
+    training.report(tf.constant(3), loss=tf.constant(0.5), rate=tf.constant(0.5).numpy())
+    assert messages == [{"kind": "progress", "attempt": 1, "step": 3, "metrics": {"loss": 0.5, "rate": 0.5}}]

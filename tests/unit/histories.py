@@ -1,0 +1,199 @@
+"""Histories: a machine with a clock and a backend of words, so that a test is events in and what was asked out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from clusterkit.machine import Machine
+from clusterkit.words import events as ev
+from clusterkit.words.actions import Action, CloseOutput, DumpStacks, Finish, Inspect, Record, Signal, Spawn, Sweep
+from clusterkit.words.model import JobSpec, Limits, Program, ProgramKind, RestartRules, Task, TaskType
+from clusterkit.words.outcome import Exit, Failure, RunResult
+from clusterkit.words.states import TaskState
+
+SIGINT, SIGKILL, SIGTERM, SIGABRT = 2, 9, 15, 6
+BEGAN = 1000.0  # the clock of a history does not begin at 0, as monotonic clocks do not
+E = TypeVar("E", bound=ev.Decided)
+
+
+def job(
+    workers: int = 0,
+    ps: int = 0,
+    chief: int | None = None,
+    evaluator: int = 0,
+    restart: RestartRules | None = None,
+    limits: Limits | None = None,
+    resume: str | None = None,
+) -> JobSpec:
+    """A job of so many tasks; a ps brings its chief."""
+    chiefs = int(ps > 0) if chief is None else chief
+    counts = {TaskType.CHIEF: chiefs, TaskType.WORKER: workers, TaskType.PS: ps, TaskType.EVALUATOR: evaluator}
+    program = Program(ProgramKind.SCRIPT, "train.py")
+    return JobSpec(program, counts, restart=restart or RestartRules(), limits=limits or Limits(), resume=resume)
+
+
+def task(name: str) -> Task:
+    """`worker:1` as a task."""
+    return Task.parse(name)
+
+
+@dataclass
+class History:
+    """Drives a machine. Answers what it asks at once, except to the tasks that a test makes stubborn."""
+
+    job: JobSpec
+    seed: int = 1
+    now: float = BEGAN
+    machine: Machine = field(init=False)
+    actions: list[tuple[float, Action]] = field(default_factory=list)
+    attempts: dict[str, int] = field(default_factory=dict)  # the newest attempt of each task
+    live: set[str] = field(default_factory=set)
+    stubborn: set[str] = field(default_factory=set)  # they do not die of SIGTERM
+    unreachable: set[str] = field(default_factory=set)  # they have exited when a signal comes; a test tells how
+    listening: bool = True  # whether Inspect finds the tasks' ports open
+    inbox: deque[ev.Happened] = field(default_factory=deque)
+    clinging: set[str] = field(default_factory=set)  # something keeps their output open
+    unswept: set[str] = field(default_factory=set)  # a test tells how their sweep ends
+    unspawnable: dict[str, str] = field(default_factory=dict)  # and the error
+    vitals: dict[str, ev.Vitals] = field(default_factory=dict)  # of those that Inspect finds not as usual
+    checkpoint: str | None = None  # what is in the checkpoint directory
+    happened: list[tuple[float, ev.Happened]] = field(default_factory=list)
+    observe: Callable[[ev.Event, float], None] = lambda event, now: None
+    last_words: dict[str, tuple[tuple[str, ...], str | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.machine = Machine(self.job, self.seed)
+
+    def begin(self) -> History:
+        """Begin the run; every task is up after that."""
+        self.send(ev.Began())
+        return self
+
+    def send(self, event: ev.Happened) -> None:
+        """Put an event in the inbox; take what is in it one by one, as the loop does, unless that is going on."""
+        self.inbox.append(event)
+        if len(self.inbox) > 1:
+            return
+        while self.inbox:
+            self._handle(self.inbox[0])
+            self.inbox.popleft()
+
+    def _handle(self, event: ev.Happened) -> None:
+        self.happened.append((self.now, event))
+        self.observe(event, self.now)
+        for action in self.machine.handle(event, self.now):
+            self.actions.append((self.now, action))
+            if isinstance(action, Record):
+                self.observe(action.event, self.now)
+            self._answer(action)
+
+    def after(self, seconds: float) -> None:
+        """Let time pass, with a tick at each of the machine's deadlines, as the loop does."""
+        until = self.now + seconds
+        while (deadline := self.machine.deadline()) is not None and deadline <= until:
+            self.now = max(self.now, deadline)
+            self.send(ev.Ticked())
+        self.now = until
+
+    def exits(self, name: str, code: int | None = None, signal: int | None = None, exception: str | None = None) -> None:
+        """A task ends by itself: with an exit code, by a signal, or with 1 and the exception in its log."""
+        assert name in self.live, f"{name} has no process that could exit"
+        self.live.discard(name)
+        if exception is not None:
+            self.last_words[name] = ((exception,), exception)
+            code = 1 if code is None and signal is None else code
+        self.send(ev.Exited(task(name), self.attempts[name], Exit(code, signal)))
+
+    def progresses(self, name: str, step: int) -> None:
+        """A task reports a step."""
+        self.send(ev.Progressed(task(name), self.attempts[name], step))
+
+    def checkpoints(self, name: str, step: int) -> None:
+        """A task has written the checkpoint of a step."""
+        self.checkpoint = f"ckpt-{step}"
+        self.send(ev.Checkpointed(task(name), self.attempts[name], step, self.checkpoint))
+
+    def resumes(self, name: str, step: int, path: str | None) -> None:
+        """A task tells from where it goes on."""
+        self.send(ev.Resumed(task(name), self.attempts[name], step, path))
+
+    def asked(self, kind: type[Action]) -> list[Any]:
+        """Every action of a kind so far."""
+        return [action for _, action in self.actions if isinstance(action, kind)]
+
+    def signals(self) -> list[tuple[float, str, int]]:
+        """Every signal so far: seconds since the beginning, task and number."""
+        signals = [(at, action) for at, action in self.actions if isinstance(action, Signal)]
+        return [(round(at - BEGAN, 6), str(signal.task), signal.signal) for at, signal in signals]
+
+    def spawn_times(self, name: str) -> list[float]:
+        """When each attempt of a task was asked for, in seconds since the beginning."""
+        return [at - BEGAN for at, a in self.actions if isinstance(a, Spawn) and a.task == task(name)]
+
+    def decided(self, kind: type[E]) -> list[E]:
+        """Every decision of a kind so far."""
+        return [record.event for record in self.asked(Record) if isinstance(record.event, kind)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The texts of the warnings so far."""
+        return [warned.text for warned in self.decided(ev.Warned)]
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Every failure that the machine dealt with."""
+        return [failed.failure for failed in self.decided(ev.Failed)]
+
+    @property
+    def over(self) -> bool:
+        """Whether the machine has finished."""
+        return bool(self.asked(Finish))
+
+    @property
+    def result(self) -> RunResult:
+        """The end of the run, which has come, once."""
+        (finish,) = self.asked(Finish)
+        result: RunResult = finish.result
+        return result
+
+    def state(self, name: str) -> TaskState:
+        """The state of a task."""
+        return self.machine.board.records[task(name)].state
+
+    def _answer(self, action: Action) -> None:
+        match action:
+            case Spawn(who, attempt, _):
+                self._spawn(who, attempt)
+            case Signal(who, _, number) if str(who) in self.live - self.unreachable:
+                if number == SIGKILL or str(who) not in self.stubborn:
+                    self.exits(str(who), signal=number)
+            case Sweep(who, attempt):
+                if str(who) not in self.unswept:
+                    self.send(ev.Swept(who, attempt))
+                if str(who) not in self.clinging:
+                    self._drained(who, attempt)
+            case CloseOutput(who, attempt):
+                self._drained(who, attempt)
+            case Inspect():
+                usual = ev.Vitals(self.listening, state="S")
+                self.send(ev.Inspected({task(name): self.vitals.get(name, usual) for name in sorted(self.live)}))
+            case _:
+                assert isinstance(action, Signal | Record | DumpStacks | Finish)
+
+    def _spawn(self, who: Task, attempt: int) -> None:
+        name = str(who)
+        assert name not in self.live, f"two live attempts of {name}"
+        self.attempts[name] = attempt
+        if name in self.unspawnable:
+            self.send(ev.SpawnFailed(who, attempt, self.unspawnable[name]))
+            return
+        self.live.add(name)
+        found = self.checkpoint if attempt > 1 or self.job.resume else None
+        self.send(ev.Spawned(who, attempt, 100 + len(self.actions), found))
+
+    def _drained(self, who: Task, attempt: int) -> None:
+        tail, exception = self.last_words.pop(str(who), ((), None))
+        self.send(ev.Drained(who, attempt, tail, exception))

@@ -1,0 +1,194 @@
+"""Failures that come together: the collateral window, cause and collateral, failures during a recovery."""
+
+from __future__ import annotations
+
+from clusterkit.words import events as ev
+from clusterkit.words.model import RestartPolicy, RestartRules
+from clusterkit.words.outcome import Asked
+from clusterkit.words.states import TaskState
+from tests.unit.histories import SIGABRT, SIGKILL, History, job
+
+UNAVAILABLE = "tensorflow.python.framework.errors_impl.UnavailableError: failed to connect to all addresses"
+
+
+def cause_and_collateral(planned: ev.RestartPlanned) -> tuple[str, list[str]]:
+    """The names in a plan."""
+    return str(planned.cause.task), [str(failure.task) for failure in planned.collateral]
+
+
+def test_survivors_that_do_not_die_are_killed_after_the_window() -> None:
+    """On a gang restart peers get 1 s to die by themselves; then SIGKILL, without SIGTERM."""
+    run = History(job(workers=3)).begin()
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(0.99)
+    assert run.signals() == []
+    run.after(0.02)
+    assert run.signals() == [(1.0, "worker:0", SIGKILL), (1.0, "worker:2", SIGKILL)]
+    run.after(1)
+    assert run.attempts == {"worker:0": 2, "worker:1": 2, "worker:2": 2}
+    assert [str(failure.task) for failure in run.failures] == ["worker:1"], "who is killed for the gang did not fail"
+
+
+def test_a_gang_whose_members_are_all_gone_does_not_wait_for_the_window() -> None:
+    """The plan is made at once when nobody is left who could still die."""
+    run = History(job(workers=2)).begin()
+    run.after(10)
+    run.exits("worker:1", exception="ValueError: x")
+    run.after(0.2)
+    assert run.decided(ev.RestartPlanned) == []
+    run.exits("worker:0", exception=UNAVAILABLE)
+    (planned,) = run.decided(ev.RestartPlanned)
+    assert cause_and_collateral(planned) == ("worker:1", ["worker:0"])
+
+
+def test_the_survivor_that_exits_first_is_not_the_cause() -> None:
+    """A peer that dies of UnavailableError is collateral, also where its exit is seen before the cause's."""
+    run = History(job(workers=3)).begin()
+    run.exits("worker:0", exception=UNAVAILABLE)
+    run.after(0.3)
+    run.exits("worker:1", exception="ValueError: my bug")
+    run.after(0.3)
+    run.exits("worker:2", signal=SIGABRT)
+    (planned,) = run.decided(ev.RestartPlanned)
+    assert cause_and_collateral(planned) == ("worker:1", ["worker:0", "worker:2"])
+
+
+def test_the_ps_is_the_cause_where_the_chief_noticed_before_its_exit_was_seen() -> None:
+    """The chief's Unavailable and the ps's exit are one incident, and its cause is the ps."""
+    run = History(job(workers=2, ps=1)).begin()
+    run.exits("chief:0", exception=UNAVAILABLE)
+    run.after(0.4)
+    run.exits("ps:0", signal=SIGKILL)
+    run.after(3)
+    (planned,) = run.decided(ev.RestartPlanned)
+    assert cause_and_collateral(planned) == ("ps:0", ["chief:0"])
+    assert run.attempts == {"chief:0": 2, "worker:0": 1, "worker:1": 1, "ps:0": 2}
+
+
+def test_a_chief_that_fails_just_after_its_ps_is_collateral() -> None:
+    """The ps restarts with its chief in one recovery, however the chief ended."""
+    run = History(job(workers=1, ps=1)).begin()
+    run.exits("ps:0", code=1)
+    assert run.attempts["chief:0"] == 1
+    run.after(3)
+    assert run.attempts == {"chief:0": 2, "worker:0": 1, "ps:0": 2}
+    (failure,) = run.failures
+    assert str(failure.task) == "ps:0"
+
+
+def test_the_collateral_stands_in_the_result_when_the_job_fails() -> None:
+    """The result of a job that is given up has the cause and, apart from it, who died of it."""
+    run = History(job(workers=3, restart=RestartRules(policy=RestartPolicy.NEVER))).begin()
+    run.exits("worker:0", exception=UNAVAILABLE)
+    run.exits("worker:1", exception="ValueError: my bug")
+    run.after(0.9)
+    assert not run.over
+    run.after(0.2)
+    cause = run.result.cause
+    assert cause is not None
+    assert (str(cause.task), cause.exception, cause.tail) == ("worker:1", "ValueError: my bug", ("ValueError: my bug",))
+    assert [str(failure.task) for failure in run.result.collateral] == ["worker:0"]
+    assert run.result.exit_code == 1
+
+
+def test_peers_of_a_preempted_task_get_a_grace_period_to_write_their_checkpoint() -> None:
+    """Exit code 42 of one member means that the others were told as well; they are killed only after the grace."""
+    run = History(job(workers=2)).begin()
+    run.exits("worker:1", code=42)
+    run.after(9)
+    assert run.signals() == []
+    run.exits("worker:0", code=42)
+    run.after(0.5)
+    assert run.attempts == {"worker:0": 2, "worker:1": 2}
+    assert run.decided(ev.RestartPlanned)[0].charged == 0
+
+
+def test_a_worker_that_ends_well_beside_a_failing_gang_restarts_with_it() -> None:
+    """Code 0 of a member that is not the leader neither ends the job nor is a failure."""
+    run = History(job(workers=3)).begin()
+    run.exits("worker:1", exception="ValueError: x")
+    run.exits("worker:2", code=0)
+    run.after(3)
+    assert run.attempts == {"worker:0": 2, "worker:1": 2, "worker:2": 2}
+
+
+def test_the_leaders_success_counts_also_while_a_recovery_is_open() -> None:
+    """A leader that has finished its work is not started again because a peer failed just before."""
+    run = History(job(workers=2)).begin()
+    run.exits("worker:1", exception="ValueError: x")
+    run.after(0.5)
+    run.exits("worker:0", code=0)
+    run.after(10)
+    assert run.result.exit_code == 0
+    assert run.attempts == {"worker:0": 1, "worker:1": 1}
+
+
+def test_the_leaders_success_counts_also_where_its_kill_was_already_sent() -> None:
+    """Exit code 0 is no answer to SIGKILL: the work was done before it came."""
+    run = History(job(workers=2)).begin()
+    run.unreachable.add("worker:0")
+    run.exits("worker:1", exception="ValueError: x")
+    run.after(1.01)
+    assert run.signals() == [(1.0, "worker:0", SIGKILL)]
+    run.exits("worker:0", code=0)
+    run.after(10)
+    assert run.result.exit_code == 0
+    assert run.attempts == {"worker:0": 1, "worker:1": 1}
+
+
+def test_a_failure_in_the_backoff_joins_the_recovery() -> None:
+    """ps:1 fails while ps:0 and the chief wait to restart: one restart of the three, charged once."""
+    run = History(job(workers=1, ps=2)).begin()
+    run.exits("ps:0", code=1)
+    run.after(0.5)
+    run.exits("ps:1", code=1)
+    run.after(3)
+    assert run.attempts == {"chief:0": 2, "worker:0": 1, "ps:0": 2, "ps:1": 2}
+    assert [len(run.spawn_times(name)) for name in ("chief:0", "ps:0", "ps:1")] == [2, 2, 2]
+    assert [planned.charged for planned in run.decided(ev.RestartPlanned)] == [1, 1]
+
+
+def test_a_worker_that_fails_in_the_recovery_of_a_ps_restarts_by_itself() -> None:
+    """Recoveries without a common task do not disturb each other."""
+    run = History(job(workers=2, ps=1)).begin()
+    run.exits("ps:0", code=1)
+    run.after(0.5)
+    run.exits("worker:1", code=1)
+    run.after(3)
+    assert run.attempts == {"chief:0": 2, "worker:0": 1, "worker:1": 2, "ps:0": 2}
+    assert run.spawn_times("worker:1")[1] - run.spawn_times("ps:0")[1] > 0.2
+
+
+def test_a_failure_right_after_the_restart_is_a_new_one() -> None:
+    """A gang member that fails at its second start is charged again and waits twice as long."""
+    run = History(job(workers=2)).begin()
+    run.exits("worker:1", exception="ValueError: x")
+    run.after(2)
+    run.exits("worker:0", exception="ValueError: y")
+    run.after(4)
+    assert run.attempts == {"worker:0": 3, "worker:1": 3}
+    assert [(str(p.cause.task), p.charged) for p in run.decided(ev.RestartPlanned)] == [("worker:1", 1), ("worker:0", 2)]
+
+
+def test_nothing_of_a_task_is_started_before_the_old_attempt_is_swept() -> None:
+    """A second server could share a port silently, so the respawn waits for the proof that the first is dead."""
+    run = History(job(workers=1)).begin()
+    run.clinging.add("worker:0")
+    run.exits("worker:0", code=1)
+    run.after(1.5)
+    assert run.state("worker:0") is TaskState.DRAINING
+    assert run.attempts == {"worker:0": 1}
+    run.after(1)
+    assert run.attempts == {"worker:0": 2}
+
+
+def test_who_was_killed_for_the_gang_says_so() -> None:
+    """The attempt's record tells that the supervisor ended it, and why."""
+    run = History(job(workers=2)).begin()
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(3)
+    exits = {str(a.task): a.exit for a in run.machine.board.attempts}
+    assert exits["worker:0"] is not None
+    assert (exits["worker:0"].asked, str(exits["worker:0"])) == (Asked.GANG, "ended to restart with its peers (SIGKILL)")
+    assert exits["worker:1"] is not None
+    assert exits["worker:1"].asked is None

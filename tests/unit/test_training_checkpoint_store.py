@@ -1,0 +1,235 @@
+"""The checkpoint directory: complete or not there, whatever is killed when; and nothing damaged is taken for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterkit.training.checkpoint_store import MANIFEST, CheckpointStore, Damaged, Found, verify
+
+
+@pytest.fixture(autouse=True)
+def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # slow, and no test here cuts the power
+
+
+class Killed(BaseException):
+    """Stands in for SIGKILL: nothing handles it."""
+
+
+def make(directory: Path) -> CheckpointStore:
+    return CheckpointStore(str(directory), "chief:0")
+
+
+def put(store: CheckpointStore, step: int, content: bytes = b"weights") -> str:
+    staged = store.stage()
+    (staged / "state.index").write_bytes(b"index")
+    (staged / "state.data-00000-of-00001").write_bytes(content)
+    return store.publish(staged, step)
+
+
+def steps(store: CheckpointStore) -> list[int]:
+    return [found.step for found in store.found()]
+
+
+def names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+def newest_intact(store: CheckpointStore) -> Found | None:
+    return next((found for found in store.intact() if isinstance(found, Found)), None)
+
+
+def test_publish(tmp_path: Path) -> None:
+    """A published checkpoint is complete, under its step's name, and nothing else is left."""
+    store = make(tmp_path / "made" / "on demand")
+    path = put(store, 100)
+    assert Path(path).name == "ckpt-100"
+    assert names(store.directory) == ["ckpt-100"]
+    verify(Found(100, path))
+
+
+def test_newest_first_by_number(tmp_path: Path) -> None:
+    """Steps are compared as numbers; other names in the directory are none of ours."""
+    store = make(tmp_path)
+    for step in (90, 1000, 200):
+        put(store, step)
+    for name in ("ckpt-0005", "ckpt-x", "checkpoint", "ckpt-7.tmp"):
+        (tmp_path / name).mkdir()
+    assert steps(store) == [1000, 200, 90]
+
+
+def test_empty_directory(tmp_path: Path) -> None:
+    """Where there is no directory there are no checkpoints."""
+    store = make(tmp_path / "missing")
+    assert store.found() == []
+    assert list(store.intact()) == []
+    store.clean()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "why"),
+    [
+        ("state.index", cut, "state.index has 4 bytes where its manifest says 5"),
+        ("state.data-00000-of-00001", flip, "state.data-00000-of-00001 is not what was saved"),
+        ("state.data-00000-of-00001", Path.unlink, "state.data-00000-of-00001 cannot be read"),
+        (MANIFEST, Path.unlink, "manifest.json cannot be read"),
+        (MANIFEST, cut, None),
+        (MANIFEST, lambda path: path.write_bytes(b""), "was cut short"),
+        (MANIFEST, lambda path: path.write_bytes(b"\xff\xfe"), "not a checkpoint's manifest"),
+        (MANIFEST, lambda path: path.write_text("[]"), "not a checkpoint's manifest"),
+        (MANIFEST, lambda path: path.write_text('{"step": 200, "files": []}'), "not a checkpoint's manifest"),
+        (MANIFEST, lambda path: path.write_text('{"step": 5, "files": {}}'), "is of step 5"),
+    ],
+)
+def test_damage(tmp_path: Path, name: str, damage: Callable[[Path], Any], why: str | None) -> None:
+    """A damaged newest checkpoint is passed over with the file and the reason; the one before it is found."""
+    store = make(tmp_path)
+    put(store, 100)
+    newest = put(store, 200)
+    damage(Path(newest, name))
+    if why is None:  # only the final newline went: still all there
+        verify(Found(200, newest))
+        return
+    with pytest.raises(Damaged, match=why):
+        verify(Found(200, newest))
+    found = newest_intact(store)
+    assert found is not None
+    assert found.step == 100
+
+
+def test_prune_keeps_the_newest(tmp_path: Path) -> None:
+    """The last k stay."""
+    store = make(tmp_path)
+    for step in (100, 200, 300, 400):
+        put(store, step)
+        store.prune(step, keep=2)
+    assert steps(store) == [400, 300]
+    assert len(names(tmp_path)) == 2
+
+
+def test_prune_spares_what_was_just_saved(tmp_path: Path) -> None:
+    """Damaged checkpoints of later steps do not push out the new one: they go, and it stays."""
+    store = make(tmp_path)
+    for step in (50, 300, 400):
+        put(store, step)
+    put(store, 100)
+    store.prune(100, keep=1, damaged=[str(tmp_path / "ckpt-400")])
+    assert steps(store) == [300, 100]
+
+
+def test_replaced_step(tmp_path: Path) -> None:
+    """A step that is saved again has the new content, also if the old one was damaged."""
+    store = make(tmp_path)
+    flip(Path(put(store, 100), "state.index"))
+    path = put(store, 100, b"new")
+    store.prune(100, keep=3, damaged=[path])
+    assert Path(path, "state.data-00000-of-00001").read_bytes() == b"new"
+    assert names(tmp_path) == ["ckpt-100"]
+    verify(Found(100, path))
+
+
+def test_clean_leaves_what_is_not_its_own(tmp_path: Path) -> None:
+    """A task removes what its own killed saves left, not what another task is writing."""
+    mine, other = make(tmp_path), CheckpointStore(str(tmp_path), "worker:1")
+    mine.stage()
+    others = other.stage()
+    mine.clean()
+    assert names(tmp_path) == [others.name]
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
+    """Make the `moment`th change to the disk the last: it, and all after it, do not happen."""
+    done = 0
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done > moment:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return call
+
+    for owner, name in [
+        (Path, "mkdir"),
+        (Path, "write_bytes"),
+        (Path, "write_text"),
+        (Path, "rename"),
+        (shutil, "rmtree"),
+        (os, "fsync"),
+    ]:
+        monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
+
+
+@pytest.mark.parametrize("step", [100, 200])
+@pytest.mark.parametrize("keep", [1, 2])
+def test_kill_at_any_moment(tmp_path: Path, step: int, keep: int) -> None:
+    """Whatever change to the disk a kill comes before, an intact checkpoint is found: the old or the new."""
+    for moment in range(100):
+        directory = tmp_path / str(moment)
+        store = make(directory)
+        put(store, 100, b"old")
+        survived = save_killed_at(store, step, keep, moment)
+        for look in (make(directory), cleaned(directory)):
+            found = newest_intact(look)
+            assert found is not None
+            assert Path(found.path, "state.data-00000-of-00001").read_bytes() in (b"old", b"new")
+        assert all(name.startswith("ckpt-") for name in names(directory))
+        if survived:
+            assert moment > 10
+            return
+    pytest.fail("The save was never allowed to end.")
+
+
+def save_killed_at(store: CheckpointStore, step: int, keep: int, moment: int) -> bool:
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, moment)
+        try:
+            put(store, step, b"new")
+            store.prune(step, keep)
+        except Killed:
+            return False
+    return True
+
+
+def cleaned(directory: Path) -> CheckpointStore:
+    store = make(directory)
+    store.clean()
+    return store
+
+
+def test_kill_during_the_manifest(tmp_path: Path) -> None:
+    """Until its rename a checkpoint is nowhere to be found, though its files are there."""
+    store = make(tmp_path)
+    staged = store.stage()
+    (staged / MANIFEST).write_text(json.dumps({"step": 1, "files": {}}))
+    assert store.found() == []
+
+
+@given(text=st.binary())
+def test_no_manifest_text_is_an_unexpected_error(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
+    """Whatever bytes are in a manifest, a checkpoint is intact or Damaged."""
+    directory = tmp_path_factory.mktemp("ckpt")
+    (directory / MANIFEST).write_bytes(text)
+    with pytest.raises(Damaged):
+        verify(Found(100, str(directory)))
