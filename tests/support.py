@@ -140,7 +140,9 @@ class Up(Command):
         def found() -> bool:
             if self.process.poll() is not None:
                 raise AssertionError(f"the run ended before step {step}; it printed:\n{self.output[-4000:]}")
-            return any(e["step"] >= step and e["m"] > after and task in (None, e["task"]) for e in self.events("Progressed"))
+            return any(
+                e["step"] >= step and e["m"] > after and task in (None, e["task"]) for e in self.events("Progressed")
+            )
 
         wait_until(found, deadline, f"step {step}; it printed:\n{self.output[-4000:]}")
 
@@ -166,16 +168,9 @@ class Up(Command):
         return (self.run / "tasks" / task / f"attempt-{attempt}.log").read_bytes()
 
     def _is_mine(self, run: Path) -> bool:
-        try:
-            pid = json.loads((run / "job.json").read_text())["pid"]
-        except (OSError, ValueError):
-            return False
-        return pid == self._supervisor_pid(pid)
-
-    def _supervisor_pid(self, pid: int) -> int:
         # One home, one command at a time in nearly every test; where there are more, they name their runs.
         named = [self.args[i + 1] for i, arg in enumerate(self.args) if arg == "--run-id"]
-        return pid if not named or (self.home / "runs" / named[0] / "job.json").exists() else -1
+        return (run / "job.json").exists() and (not named or run.name == named[0])
 
     def _journal(self) -> Iterator[dict[str, Any]]:
         try:

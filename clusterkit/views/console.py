@@ -72,7 +72,9 @@ class Console:
             return
         with self._awake:
             self._flooded = self._waiting > (BACKLOG // 2 if self._flooded else BACKLOG)
-            if chunk and not (chunk := self._fitting((task, attempt), chunk)):
+            if not chunk:
+                self._cut.discard((task, attempt))
+            elif not (chunk := self._fitting((task, attempt), chunk)):
                 return
             if not self._flooded:
                 self._tell_dropped()
@@ -159,7 +161,6 @@ class Console:
             if stream.bar is not None:
                 shown.append(stream.bar)
             del self._streams[task, attempt]
-            self._cut.discard((task, attempt))
         prefix = self._prefixes[task]
         return "".join([f"{prefix}{printable(line)}\n" for line in shown])
 

@@ -23,7 +23,7 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
             return Level.DEBUG, f"{task} is {state} (attempt {attempt})."
         case ev.Spawned(task, attempt, pid):
             again = f", attempt {attempt}" if attempt > 1 else ""
-            return (Level.INFO if attempt > 1 else Level.DEBUG), f"{task} is started{again} (pid {pid})."
+            return Level.INFO, f"{task} is started{again} (pid {pid})."
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
             origin = f" from {path}" if path else ""
             return Level.INFO, f"{task} resumed at step {step}{origin}."

@@ -8,6 +8,7 @@ from clusterkit.training import report
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
+
 @tf.function
 def step():
     def one():

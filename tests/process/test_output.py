@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -87,14 +88,18 @@ def test_the_console_shows_whole_lines(up: Start) -> None:
         splitter = LineSplitter()
         lines = [*splitter.feed(b"".join(content(kind, index))), *splitter.flush()]
         whole = [printable(line) for line, is_bar in lines if not is_bar]
-        assert [line for line in shown(run.output, f"worker:{index}") if not re.match(r"\d+/1000 \[", line)] == whole, kind
+        assert [line for line in shown(run.output, f"worker:{index}") if not re.match(r"\d+/1000 \[", line)] == whole, (
+            kind
+        )
     assert "1000/1000 done" in shown(run.output, "worker:3")
 
 
+@pytest.mark.timeout(180)
 def test_a_hundred_megabytes_from_each_of_four_tasks_at_once(up: Start) -> None:
     """Nothing is missing in the files, no line on the console is torn, and the supervisor stays small."""
     run = up("--workers", "4", WRITES, *["flood-100"] * 4)
-    assert run.wait(80) == 0
+    assert peak_memory(run) < 200 << 10
+    assert run.wait(10) == 0
     for index in range(4):
         log = run.run / "tasks" / f"worker:{index}" / "attempt-1.log"
         assert log.stat().st_size == 100_000_000
@@ -102,6 +107,19 @@ def test_a_hundred_megabytes_from_each_of_four_tasks_at_once(up: Start) -> None:
         log.unlink()
     count_whole_lines(run.output_file)
     run.output_file.unlink()
+
+
+def peak_memory(run: Up) -> int:
+    """The most kilobytes that the supervisor was seen to have, once the run is over."""
+    status, peaks = Path(f"/proc/{run.supervisor}/status"), [0]
+
+    def is_over() -> bool:
+        with suppress(OSError, IndexError):
+            peaks.append(int(re.findall(r"VmHWM:\s+(\d+)", status.read_text())[0]))
+        return run.process.poll() is not None
+
+    wait_until(is_over, 150, "the end of the run")
+    return max(peaks)
 
 
 def count_whole_lines(output: Path) -> tuple[int, int]:
@@ -202,7 +220,9 @@ def test_known_noise_is_hidden_unless_it_is_asked_for(up: Start, tmp_path: Path)
         (["--color"], {"NO_COLOR": "1"}, False, True),
     ],
 )
-def test_colors_are_for_terminals(flags: list[str], env: dict[str, str], terminal: bool, colored: bool, home: Path) -> None:
+def test_colors_are_for_terminals(
+    flags: list[str], env: dict[str, str], terminal: bool, colored: bool, home: Path
+) -> None:
     """A flag wins over NO_COLOR, which wins over the terminal."""
     reading, writing = pty.openpty() if terminal else os.pipe()
     with started(home, *flags, WRITES, "plain", stdout=writing, env={"TERM": "xterm", **env}) as run:
