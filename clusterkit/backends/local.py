@@ -37,8 +37,6 @@ class LocalBackend:
         self._children: dict[Task, tuple[int, Child]] = {}
         self._plans = plans(job, directory, ports.endpoints)
         self._resumes = bool(job.resume)
-        for task in job.tasks:
-            directory.add_task(task)
         self._logs = LogPump(post, viewer)
         self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, guardian)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import click
@@ -26,4 +28,6 @@ def cli() -> None:
 
 def main() -> None:
     """The console script."""
+    # Until `up` has a run to end, Ctrl-C ends at once, with the same exit code.
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))

@@ -18,10 +18,11 @@ def command(job_file: str | None, as_json: bool, **values: Any) -> None:
     from clusterkit.supervisor.prepare import prepare
     from clusterkit.supervisor.resolve import as_text, resolve
 
-    for name in ("only", "all_output", "log_level", "quiet", "color"):
+    only = values.pop("only")
+    for name in ("all_output", "log_level", "quiet", "color"):
         values.pop(name)
     with told():
-        prepared = prepare(given(values), job_file)
+        prepared = prepare(given(values), job_file, only)
         resolved = resolve(prepared)
     for warning in prepared.warnings:
         click.echo(f"clusterkit: {warning}", err=True)

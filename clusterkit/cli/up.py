@@ -34,7 +34,7 @@ def command(
     from clusterkit.views.narrate import Level
 
     with told():
-        prepared = prepare(given(values), job_file)
+        prepared = prepare(given(values), job_file, only)
     if color is None:
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=color)

@@ -81,7 +81,7 @@ def _end_descendants() -> int:
     try:
         return end_descendants(os.getpid())
     except WillNotDie as error:
-        print(f"clusterkit: processes of the run {error}.", file=sys.stderr)
+        print(f"clusterkit: {error}", file=sys.stderr)
         return len(error.pids)
 
 

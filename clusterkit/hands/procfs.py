@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ PROC = Path("/proc")
 def children(pid: int) -> list[int]:
     """Processes whose parent is `pid`; empty where there is no such process."""
     found: list[int] = []
+    if not _lists_children():
+        return [other for other in all_pids() if _parent(other) == pid]
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -103,6 +106,19 @@ def oom_kills() -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+@functools.cache
+def _lists_children() -> bool:
+    """Whether the kernel was built to list a process's children (CONFIG_PROC_CHILDREN), as nearly all are."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").exists()
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    except OSError:
+        return None
 
 
 def _link(path: str) -> str:

@@ -51,6 +51,7 @@ class RunDirectory:
             self.path.mkdir(mode=0o700)
             for name in ("tasks", "stacks", "tensorboard"):
                 (self.path / name).mkdir(mode=0o700)
+            (self.path / "journal.jsonl").touch(mode=0o600)
             checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
         except FileExistsError:
             raise RunDirectoryError(
@@ -58,6 +59,7 @@ class RunDirectory:
                 f"Choose another --run-id, or leave it out."
             ) from None
         except OSError as error:
+            self.discard()
             raise RunDirectoryError(_cannot(self.path, error)) from None
 
     def add_task(self, task: Task) -> None:

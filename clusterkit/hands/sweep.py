@@ -10,15 +10,17 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from clusterkit.hands import procfs
+from clusterkit.words.errors import ClusterkitError
 
 PATIENCE = 10.0  # seconds for a process to die of SIGKILL; one that hangs in the kernel may take longer
 
 
-class WillNotDie(Exception):
+class WillNotDie(ClusterkitError):
     """Processes that SIGKILL did not end in time. Carries their pids."""
 
     def __init__(self, pids: Collection[int]) -> None:
-        super().__init__(f"did not die of SIGKILL within {PATIENCE:g} s: {', '.join(map(str, sorted(pids)))}")
+        names = ", ".join(map(str, sorted(pids)))
+        super().__init__(f"Processes did not die of SIGKILL within {PATIENCE:g} s; their pids: {names}.")
         self.pids = tuple(pids)
 
 

@@ -29,7 +29,7 @@ from clusterkit.views.journal import Journal
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
 from clusterkit.words import wire
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.events import Event, StorageFailed
 from clusterkit.words.model import JobSpec, Task, TaskType
 from clusterkit.words.outcome import RunResult
@@ -65,15 +65,12 @@ def cluster_tasks(job: JobSpec) -> list[Task]:
 def _supervise(prepared: Prepared, run_id: str, display: Display, guardian: int) -> int:
     job, inbox = prepared.job, Inbox()
     signals.listen(inbox.put)
-    directory = RunDirectory(run_id, job.checkpoint_dir)
-    directory.lock()
     with ExitStack() as stack:
         ports = Ports(cluster_tasks(job))
         stack.callback(ports.release)
+        directory = RunDirectory(run_id, job.checkpoint_dir)
         seed = secrets.randbits(32)
-        _write_job(directory, job, ports, seed)
-        if prepared.resume is not None:
-            continue_from(_checkpoints_of(prepared.resume), Path(directory.paths.checkpoints))
+        _fill(directory, prepared, ports, seed)
         console = Console(sys.stdout.fileno(), job.tasks, display.show)
         stack.callback(console.close)
         for warning in [*_reap(), *prepared.warnings]:
@@ -123,6 +120,20 @@ def _run(
     return result
 
 
+def _fill(directory: RunDirectory, prepared: Prepared, ports: Ports, seed: int) -> None:
+    """Put into the run's directory what has to be there before a task starts; where that fails, it goes again."""
+    try:
+        directory.lock()
+        for task in prepared.job.tasks:
+            directory.add_task(task)
+        _write_job(directory, prepared.job, ports, seed)
+        if prepared.resume is not None:
+            continue_from(_checkpoints_of(prepared.resume), Path(directory.paths.checkpoints))
+    except ClusterkitError:
+        directory.discard()
+        raise
+
+
 def _write_job(directory: RunDirectory, job: JobSpec, ports: Ports, seed: int) -> None:
     try:
         directory.write_json(
@@ -140,7 +151,7 @@ def _write_job(directory: RunDirectory, job: JobSpec, ports: Ports, seed: int) -
             },
         )
     except OSError as error:
-        raise ClusterkitError(f"job.json can't be written in {directory.path}: {error.strerror}.") from None
+        raise RunDirectoryError(f"job.json can't be written in {directory.path}: {error.strerror}.") from None
 
 
 def _checkpoints_of(run_directory: Path) -> Path:

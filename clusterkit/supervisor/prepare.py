@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,11 @@ class Prepared:
     warnings: tuple[str, ...]
 
 
-def prepare(options: Mapping[str, Any], job_file: str | None = None) -> Prepared:
-    """Merge the job file with the flags, which win, and check everything. Raises BadJob."""
+def prepare(options: Mapping[str, Any], job_file: str | None = None, only: Collection[str] = ()) -> Prepared:
+    """Merge the job file with the flags, which win, and check everything. Raises BadJob.
+
+    `only` are the tasks that are to be shown, each as `worker:1` or `worker`.
+    """
     merged = dict(options)
     if job_file is not None:
         merged = _over(_read(job_file), merged)
@@ -50,6 +53,8 @@ def prepare(options: Mapping[str, Any], job_file: str | None = None) -> Prepared
         job = build_job(merged, kind)
     except BadJob as error:
         raise BadJob([*error.problems, *problems]) from None
+    shown = {name for task in job.tasks for name in (str(task), str(task.type))}
+    problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
     if problems:
         raise BadJob(problems)
     if any(setup.cwd for setup in (job.setup, *job.setups.values())) and Path(job.program.target).exists():

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -122,8 +122,8 @@ class CheckpointStore:
             replaced.rename(final)
 
     def _unused(self) -> Path:
-        names = (self.directory / f"{self._prefix}{os.getpid()}-{n}" for n in itertools.count())
-        return next(path for path in names if not path.exists())
+        # Random, not the pid: in a container a restarted task may well have the same pid.
+        return self.directory / f"{self._prefix}{secrets.token_hex(6)}"
 
     def _names(self) -> list[str]:
         try:

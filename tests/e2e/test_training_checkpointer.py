@@ -193,6 +193,12 @@ def test_report_progress_callback(messages: list[dict[str, Any]]) -> None:
     assert all(message["metrics"] == {"loss": 0.0} for message in messages)
 
 
+def test_every_name_is_there() -> None:
+    """All names that the package promises can be imported from it."""
+    assert all(getattr(training, name) is not None for name in training.__all__)
+    assert set(training.__all__) <= set(dir(training))
+
+
 def test_report_takes_tensors(messages: list[dict[str, Any]]) -> None:
     """TensorFlow and numpy scalars are numbers, as steps and as metrics."""
     training.report(tf.constant(3), loss=tf.constant(0.5), rate=tf.constant(0.5).numpy())

@@ -15,7 +15,7 @@ from clusterkit.words.model import JobSpec, Limits, RestartPolicy, RestartRules,
 from clusterkit.words.outcome import Exit
 from tests.unit.histories import SIGINT, SIGKILL, SIGTERM, job
 
-WALKS = 1200
+WALKS = 2400
 STEPS = 120
 GIVE_UP = 2000  # events after the stop request by which a walk has to be over
 
@@ -119,7 +119,7 @@ class Walk:
         choice = self.random.random()
         deadline = self.machine.deadline()
         live = [task for task, process in self.processes.items() if self.lives(process)]
-        open_ = [t for t, p in self.processes.items() if p.exited and p.exists and not p.drained]
+        open_ = [t for t, p in self.processes.items() if p.exists and not p.drained and (p.exited or choice > 0.64)]
         if self.pending and choice < 0.55:
             self.handle(self.pending.pop(self.random.randrange(len(self.pending)))())
         elif open_ and choice < 0.65:
@@ -144,21 +144,20 @@ class Walk:
     def some_news(self, live: list[Task]) -> ev.Happened:
         """A report of a live task or of one long gone, or a rare disaster."""
         if not live or self.random.random() < 0.01:
-            rare = [ev.Interrupted(SIGINT), ev.Interrupted(SIGTERM), ev.GuardianLost(), ev.StorageFailed("full")]
+            rare: list[ev.Happened] = [ev.Interrupted(SIGINT), ev.Interrupted(SIGTERM), ev.GuardianLost(), ev.StorageFailed("full")]
             return self.random.choice([*rare, ev.Ticked(), ev.Ticked(), ev.Ticked()])
         task = self.random.choice(live)
         attempt = self.processes[task].attempt - self.random.choice((0, 0, 0, 1))
         number = self.random.randrange(100)
-        return self.random.choice(
-            [
-                ev.Progressed(task, attempt, number),
-                ev.Checkpointed(task, attempt, number, "c"),
-                ev.Resumed(task, attempt, number, "c"),
-                ev.Ready(task, attempt),
-                ev.Exited(task, self.processes[task].attempt - 1, Exit(code=1)),
-                ev.Swept(task, self.processes[task].attempt - 1),
-            ]
-        )
+        news: list[ev.Happened] = [
+            ev.Progressed(task, attempt, number),
+            ev.Checkpointed(task, attempt, number, "c"),
+            ev.Resumed(task, attempt, number, "c"),
+            ev.Ready(task, attempt),
+            ev.Exited(task, self.processes[task].attempt - 1, Exit(code=1)),
+            ev.Swept(task, self.processes[task].attempt - 1),
+        ]
+        return self.random.choice(news)
 
 
 def some_job(rng: random.Random) -> JobSpec:

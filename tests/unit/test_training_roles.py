@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.training import roles
+from clusterkit.training import roles, server
 
 PS_JOB = {"chief": ["h:1"], "worker": ["h:2", "h:3"], "ps": ["h:4"]}
 WORKERS = {"worker": ["h:1", "h:2"]}
@@ -66,6 +66,17 @@ def test_roles(
     assert roles.is_coordinator() is coordinator
     assert roles.in_cluster() is together
     assert roles.num_workers() == workers
+
+
+@pytest.mark.parametrize(
+    ("cluster", "task"), [(PS_JOB, "chief:0"), (PS_JOB, "evaluator:0"), (WORKERS, "worker:0"), (ONE, "worker:0")]
+)
+def test_serve_returns_in_tasks_that_do_not_serve(
+    monkeypatch: pytest.MonkeyPatch, cluster: dict[str, list[str]], task: str
+) -> None:
+    """The same program goes on in the chief, the evaluator and everywhere outside a parameter-server job."""
+    be(monkeypatch, cluster, task)
+    server.serve()
 
 
 @pytest.mark.parametrize("cluster", [PS_JOB, WORKERS, WITH_CHIEF, ONE])

@@ -1,0 +1,87 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, seed
+from hypothesis import strategies as st
+
+from clusterkit.rules.durations import seconds, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("10s", 10),
+        ("1m30s", 90),
+        ("500ms", 0.5),
+        ("1.5h", 5400),
+        ("2d", 172800),
+        ("1h2m3s4ms", 3723.004),
+        (" 7 ", 7),
+        ("0", 0),
+        ("2.5", 2.5),
+        ("1e2", 100),
+        (30, 30),
+        (0.25, 0.25),
+    ],
+)
+def test_what_a_duration_means(text: object, value: float) -> None:
+    """Units, sums of units, and plain seconds."""
+    assert seconds(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is not a duration. Write 10s"),
+        ("soon", "'soon' is not a duration. Write 10s"),
+        ("10 s", "is not a duration. Write 10s"),
+        ("10x", "is not a duration. Write 10s"),
+        ("s", "is not a duration. Write 10s"),
+        ("-5s", "is not a duration. Write 10s"),
+        (True, "is not a duration. Write 10s"),
+        ([1], "is not a duration. Write 10s"),
+        ("-5", "has to be 0 or more"),
+        (-1, "has to be 0 or more"),
+        (-(10**400), "has to be 0 or more"),
+        (float("nan"), "has to be 0 or more"),
+        ("nan", "has to be 0 or more"),
+        ("inf", "longer than any job"),
+        (10**400, "longer than any job"),
+        ("9" * 400 + "s", "longer than any job"),
+    ],
+)
+def test_what_is_no_duration_is_told_why(text: object, why: str) -> None:
+    """A ValueError with a sentence, never another error."""
+    with pytest.raises(ValueError, match=why):
+        seconds(text)
+
+
+@seed(1)
+@given(st.text() | st.integers() | st.floats() | st.none() | st.booleans())
+def test_every_input_is_a_duration_or_a_value_error(value: object) -> None:
+    """What comes out is finite and not negative."""
+    try:
+        read = seconds(value)
+    except ValueError:
+        return
+    assert 0 <= read < float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.0 s"),
+        (0.44, "0.4 s"),
+        (9.94, "9.9 s"),
+        (12, "12 s"),
+        (59.7, "1 min 0 s"),
+        (200, "3 min 20 s"),
+        (3599.9, "1 h 0 min"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_how_a_duration_is_shown(value: float, text: str) -> None:
+    """Short ones with a tenth, long ones without seconds."""
+    assert shown(value) == text

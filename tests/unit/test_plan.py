@@ -1,0 +1,92 @@
+"""What exactly is started for a task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+
+from clusterkit.rules.plan import RunPaths, TaskPlan, attempt_env, plan_task
+from clusterkit.words.model import JobSpec, Program, ProgramKind, Setup, TaskType
+from tests.unit.histories import job, task
+
+PATHS = RunPaths(PurePosixPath("/state/runs/r-1"), "r-1", PurePosixPath("/data/ckpt"))
+
+
+def plan(spec: JobSpec, name: str) -> TaskPlan:
+    """The plan of one task, with ports from 2000."""
+    endpoints = {t: f"localhost:{2000 + i}" for i, t in enumerate(spec.tasks) if t.type is not TaskType.EVALUATOR}
+    return plan_task(spec, task(name), endpoints, PATHS, "/venv/bin/python")
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        (Program(ProgramKind.SCRIPT, "a b.py", ("-x", "")), ("/venv/bin/python", "a b.py", "-x", "")),
+        (Program(ProgramKind.MODULE, "pkg.train", ("1",)), ("/venv/bin/python", "-m", "pkg.train", "1")),
+        (Program(ProgramKind.COMMAND, "bash", ("-c", "true")), ("bash", "-c", "true")),
+    ],
+)
+def test_the_command_is_what_a_person_would_type(program: Program, command: tuple[str, ...]) -> None:
+    """Of a script, a module and anything else."""
+    assert plan(replace(job(workers=2), program=program), "worker:1").command == command
+
+
+def test_a_task_is_told_all_about_itself() -> None:
+    """The environment of every task of a cluster."""
+    env = plan(job(workers=2), "worker:1").env
+    assert {key: value for key, value in env.items() if key != "TF_CONFIG"} == {
+        "PYTHONUNBUFFERED": "1",
+        "TF_GRPC_REUSE_PORT": "true",
+        "CLUSTERKIT_RUN_ID": "r-1",
+        "CLUSTERKIT_TASK": "worker:1",
+        "CLUSTERKIT_CHECKPOINT_DIR": "/data/ckpt",
+        "CLUSTERKIT_RUN_DIR": "/state/runs/r-1",
+        "CLUSTERKIT_PROGRESS": "/state/runs/r-1/tasks/worker:1/progress",
+    }
+    assert '"index": 1' in env["TF_CONFIG"]
+
+
+def test_a_task_without_tf_config_does_not_inherit_one() -> None:
+    """A TF_CONFIG in the user's shell would make a single process wait for a cluster."""
+    alone = plan(job(workers=1), "worker:0")
+    assert "TF_CONFIG" not in alone.env
+    assert alone.dropped == {"TF_CONFIG"}
+    assert plan(job(workers=2), "worker:0").dropped == frozenset()
+
+
+def test_what_is_said_of_one_type_goes_before_what_is_said_of_all() -> None:
+    """Environment merges; directory, arguments and interpreter replace."""
+    spec = replace(
+        job(workers=1, ps=1),
+        program=Program(ProgramKind.SCRIPT, "t.py", ("all",)),
+        setup=Setup({"A": "all", "B": "all", "PYTHONUNBUFFERED": "0"}, "/all", None, "/all/python"),
+        setups={TaskType.WORKER: Setup({"B": "own", "C": "own"}, "/own", (), "/own/python"), TaskType.PS: Setup()},
+    )
+    worker, ps = plan(spec, "worker:0"), plan(spec, "ps:0")
+    assert [worker.env[key] for key in "ABC"] == ["all", "own", "own"]
+    assert (worker.command, worker.cwd) == (("/own/python", "t.py"), "/own")
+    assert (ps.command, ps.cwd) == (("/all/python", "t.py", "all"), "/all")
+    assert ps.env["B"] == "all"
+    assert ps.env["PYTHONUNBUFFERED"] == "0"
+
+
+def test_what_clusterkit_sets_can_not_be_set_otherwise() -> None:
+    """The ports are held with SO_REUSEPORT, so a task without it could not bind its own."""
+    spec = replace(job(workers=2), setup=Setup({"TF_GRPC_REUSE_PORT": "false", "CLUSTERKIT_TASK": "x"}))
+    env = plan(spec, "worker:0").env
+    assert (env["TF_GRPC_REUSE_PORT"], env["CLUSTERKIT_TASK"]) == ("true", "worker:0")
+
+
+def test_where_a_run_keeps_its_things() -> None:
+    """The directory layout of the design."""
+    worker = task("worker:1")
+    assert str(PATHS.log(worker, 2)) == "/state/runs/r-1/tasks/worker:1/attempt-2.log"
+    assert str(PATHS.stacks(worker, 2)) == "/state/runs/r-1/stacks/worker:1.attempt-2.txt"
+    assert str(PATHS.progress(worker)) == "/state/runs/r-1/tasks/worker:1/progress"
+
+
+def test_an_attempt_knows_its_number_and_why_it_was_started() -> None:
+    """The only part of the environment that changes between attempts."""
+    assert attempt_env(2, "failure") == {"CLUSTERKIT_ATTEMPT": "2", "CLUSTERKIT_RESTART_REASON": "failure"}

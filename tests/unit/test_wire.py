@@ -1,0 +1,99 @@
+"""Words as JSON and back."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import pytest
+
+from clusterkit.words import events as ev
+from clusterkit.words import wire
+from clusterkit.words.model import JobSpec, Limits, Program, ProgramKind, RestartRules, RestartScope, Setup, Task, TaskType
+from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
+from clusterkit.words.states import TaskState
+
+WORKER, PS = Task(TaskType.WORKER, 1), Task(TaskType.PS, 0)
+DIED = Exit(signal=9, out_of_memory=True, asked=Asked.STALL)
+CAUSE = Failure(WORKER, 2, DIED, 12.000000000000002, ("a", "b\ud800é"), "ValueError: x")
+OTHER = Failure(PS, 1, Exit(error="no such file"), 13.5)
+ATTEMPT = AttemptRecord(WORKER, 1, 0.1, None, None, None, 5, 3, "ckpt-3")
+RESULT = RunResult(RunState.FAILED, 1, "why", CAUSE, (OTHER,), (ATTEMPT,), 3, None, 99.25)
+
+EVENTS: list[ev.Event] = [
+    ev.Began(),
+    ev.Ticked(),
+    ev.Spawned(WORKER, 1, 4711, "ckpt-9"),
+    ev.Spawned(WORKER, 1, 4711),
+    ev.SpawnFailed(WORKER, 1, "no such file"),
+    ev.Exited(WORKER, 3, DIED),
+    ev.Exited(WORKER, 3, Exit(code=0)),
+    ev.Swept(WORKER, 1, 3, (17, 18)),
+    ev.Drained(WORKER, 1, ("last", "words"), "ValueError: x"),
+    ev.Drained(WORKER, 1),
+    ev.Progressed(WORKER, 1, 100, {"loss": 0.1, "phase": "train", "accuracy": None}),
+    ev.Progressed(WORKER, 1, 100),
+    ev.Checkpointed(WORKER, 1, 50, "/x/ckpt-50"),
+    ev.Resumed(WORKER, 2, 50, "/x/ckpt-50"),
+    ev.Resumed(WORKER, 2, 0, None),
+    ev.Ready(PS, 1),
+    ev.Inspected({WORKER: ev.Vitals(True, "S"), PS: ev.Vitals(False, "D")}),
+    ev.Interrupted(2),
+    ev.GuardianLost(),
+    ev.StorageFailed("full"),
+    ev.Changed(WORKER, 1, TaskState.DRAINING),
+    ev.Failed(CAUSE),
+    ev.RestartPlanned((PS, WORKER), CAUSE, (OTHER,), 1.0625, 1, 3),
+    ev.Succeeded(WORKER),
+    ev.Stopping("why"),
+    ev.Warned("look", WORKER),
+    ev.Warned("look"),
+    ev.Finished(RESULT),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_survives_the_journey(event: ev.Event) -> None:
+    """Encoded, written as JSON, read and decoded, it is equal to what it was."""
+    message = json.loads(json.dumps(wire.encode_event(event)))
+    assert message["event"] == type(event).__name__
+    assert wire.decode_event(message) == event
+
+
+def test_every_kind_of_event_is_tried_above() -> None:
+    """A new one has to be put into the list."""
+    assert {type(event) for event in EVENTS} == {*get_args(ev.Happened), *get_args(ev.Decided)}
+
+
+def test_how_a_task_is_written() -> None:
+    """`worker:1`, as everywhere."""
+    assert wire.encode_event(ev.Ready(WORKER, 1)) == {"event": "Ready", "task": "worker:1", "attempt": 1}
+    assert wire.encode({WORKER: 1, TaskType.PS: 2}) == {"worker:1": 1, "ps": 2}
+
+
+def test_what_a_journal_adds_is_left_out() -> None:
+    """Times and whatever later versions write do not disturb."""
+    message = {"t": 1.0, "m": 2.0, "new": "field", **wire.encode_event(ev.Interrupted(15))}
+    assert wire.decode_event(message) == ev.Interrupted(15)
+
+
+@pytest.mark.parametrize("message", [{}, {"event": "Nonsense"}, {"event": "Exit"}, {"event": "Ready", "task": "x:y", "attempt": 1}])
+def test_what_is_no_event_is_a_value_error(message: dict[str, object]) -> None:
+    """Also the name of a word that is none."""
+    with pytest.raises(ValueError, match="is not"):
+        wire.decode_event(message)
+
+
+def test_jobs_and_results_survive_the_journey() -> None:
+    """job.json and result.json can be read back."""
+    job = JobSpec(
+        Program(ProgramKind.MODULE, "pkg.train", ("-x",)),
+        {TaskType.CHIEF: 1, TaskType.WORKER: 2},
+        Setup({"A": "1"}, "/x", None, None),
+        {TaskType.WORKER: Setup(args=("y",))},
+        RestartRules(scope=RestartScope.JOB),
+        Limits(stall=1.5),
+        resume="r-1",
+    )
+    assert wire.decode(JobSpec, json.loads(json.dumps(wire.encode(job)))) == job
+    assert wire.decode(RunResult, json.loads(json.dumps(wire.encode(RESULT)))) == RESULT
