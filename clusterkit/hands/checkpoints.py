@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path, PurePosixPath
 
@@ -27,19 +26,20 @@ def newest_checkpoint(directory: PurePosixPath) -> str | None:
 
 
 def continue_from(old: Path, new: Path) -> None:
-    """Give a new run the old one's checkpoints: hard links where the file system has them, else copies.
+    """Give a new run a copy of the old one's checkpoints; nothing is to do where both have the same directory.
 
-    Why not the same directory: the old run stays as it was, can be continued again, and can be removed.
+    Why not the old directory: that run stays as it was, can be continued again, and can be removed.
+    Why not hard links: a program that writes a checkpoint in place, as Keras does, would write into the old run.
     """
+    if old.resolve() == new.resolve():
+        return
     try:
-        shutil.copytree(old, new, copy_function=_link, dirs_exist_ok=True)
-    except (OSError, shutil.Error) as error:
-        raise RunDirectoryError(f"The checkpoints of {old} can't be taken over into {new}: {error}.") from None
+        shutil.copytree(old, new, dirs_exist_ok=True)
+    except shutil.Error as error:  # carries (source, target, why) of each file
+        raise _not_taken_over(old, new, error.args[0][0][2]) from None
+    except OSError as error:
+        raise _not_taken_over(old, new, error.strerror) from None
 
 
-def _link(source: str, target: str) -> str:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-    return target
+def _not_taken_over(old: Path, new: Path, why: object) -> RunDirectoryError:
+    return RunDirectoryError(f"The checkpoints of {old} can't be taken over into {new}: {why}.")

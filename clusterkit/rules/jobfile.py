@@ -104,6 +104,10 @@ def _from_the_file(options: dict[str, Any], here: PurePosixPath) -> dict[str, An
     for table in options.get("task", {}).values():
         if table["cwd"] is not None:
             table["cwd"] = str(here / table["cwd"])
+    for table in (options, *options.get("task", {}).values()):
+        python = table.get("python") or ""
+        if "/" in python and not python.startswith("/"):  # one without a slash is looked up in PATH
+            table["python"] = f"{here}/{python}"
     return options
 
 

@@ -13,7 +13,7 @@ from clusterkit.hands.rundir import RUN_ID, find_run, is_live
 from clusterkit.rules.jobfile import read_job_file
 from clusterkit.rules.spec import build_job
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import JobSpec
+from clusterkit.words.model import JobSpec, ProgramKind, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,28 @@ def prepare(options: Mapping[str, Any], job_file: str | None = None, only: Colle
     problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
     if problems:
         raise BadJob(problems)
-    if any(setup.cwd for setup in (job.setup, *job.setups.values())) and Path(job.program.target).exists():
-        # Tasks in other directories find the program where the user named it.
-        job = replace(job, program=replace(job.program, target=str(Path(job.program.target).absolute())))
+    job = _anchored(job)
     warnings = [*resources.shortages(job), *_inherited()]
     return Prepared(replace(job, resume=resume.name if resume else None), run_id, resume, tuple(warnings))
+
+
+def _anchored(job: JobSpec) -> JobSpec:
+    """The job with its program and interpreters where the user named them, also for tasks in other directories."""
+    moves = any(setup.cwd for setup in (job.setup, *job.setups.values()))
+    kind, target = job.program.kind, job.program.target
+    is_file = kind is not ProgramKind.MODULE and Path(target).is_file()
+    if is_file and (moves or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH
+        job = replace(job, program=replace(job.program, target=str(Path(target).absolute())))
+    if not moves:
+        return job
+    setups = {kind: _with_anchored_python(setup) for kind, setup in job.setups.items()}
+    return replace(job, setup=_with_anchored_python(job.setup), setups=setups)
+
+
+def _with_anchored_python(setup: Setup) -> Setup:
+    if setup.python is None or "/" not in setup.python:
+        return setup
+    return replace(setup, python=str(Path(setup.python).absolute()))
 
 
 def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

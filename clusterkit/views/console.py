@@ -94,6 +94,7 @@ class Console:
     def close(self) -> None:
         """Write what waits, for as long as the terminal takes it, and end."""
         with self._awake:
+            self._tell_dropped()
             self._closed = True
             self._awake.notify()
         self._thread.join()

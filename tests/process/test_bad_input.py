@@ -179,9 +179,13 @@ def test_a_run_directory_that_can_not_be_written_is_one_clear_error(nobodys: tup
 
 
 def mounted(home: Path, options: str, then: str = "true") -> list[str]:
-    """The words before a command that is to see a small file system at `home`, which nobody else sees."""
+    """The words before a command that sees a small file system at `home`, which nobody else does.
+
+    The runs in it are listed on stdout at the end.
+    """
     home.mkdir(exist_ok=True)
-    shell = f'mount -t tmpfs -o {options} none "{home}" && cd "{home}" && {then}; cd "$OLDPWD" && exec "$@"'
+    mount = f"mount -t tmpfs -o {options} none '{home}' && cd '{home}' && {then}"
+    shell = f'{mount}; cd "$OLDPWD"; "$@"; code=$?; ls \'{home}/runs\' 2>/dev/null; exit $code'
     words = ["unshare", "--mount", "sh", "-c", shell, "sh"]
     probe = subprocess.run([*words, "mountpoint", "-q", str(home)], capture_output=True, text=True)
     if probe.returncode != 0:

@@ -34,7 +34,7 @@ class Screen:
 
     def lines(self) -> list[str]:
         """The same as lines, without the width of the prefix."""
-        return [" ".join(line.split(" │ ")).replace("  ", " ") for line in self.text().splitlines()]
+        return [" ".join(part.rstrip() for part in line.split(" │ ", 1)) for line in self.text().splitlines()]
 
 
 @pytest.fixture

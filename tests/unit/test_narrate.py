@@ -21,7 +21,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
     ("event", "level", "text"),
     [
         (ev.Changed(WORKER, 2, TaskState.DRAINING), Level.DEBUG, "worker:1 is draining (attempt 2)."),
-        (ev.Spawned(WORKER, 1, 7), Level.DEBUG, "worker:1 is started (pid 7)."),
+        (ev.Spawned(WORKER, 1, 7), Level.INFO, "worker:1 is started (pid 7)."),
         (ev.Spawned(WORKER, 2, 7), Level.INFO, "worker:1 is started, attempt 2 (pid 7)."),
         (ev.Resumed(CHIEF, 2, 50, "/c/50"), Level.INFO, "chief:0 resumed at step 50 from /c/50."),
         (ev.Resumed(CHIEF, 2, 0, None), Level.INFO, "chief:0 resumed at step 0."),

@@ -54,13 +54,13 @@ FAILURE = RunResult(
 
 def lines(result: RunResult, width: int = 100) -> list[str]:
     """The report without colors."""
-    return report(result, RUN, color=False, width=width).splitlines()
+    return [line.rstrip() for line in report(result, RUN, color=False, width=width).splitlines()]
 
 
 def test_a_success_is_told_in_its_first_line() -> None:
     """Run, time, step and restarts; then a row for each task and where everything is."""
     text = lines(SUCCESS)
-    assert text[0].startswith("✔ run r-1 succeeded after 3 min 20 s · step 400 · 1 restart ")
+    assert text[0].startswith("✔ run r-1 succeeded after 3 min 20 s · step 400 · 1 restart ─")
     assert [line.split() for line in text[2:4]] == [
         ["chief:0", "2", "400", "100", "exited", "with", "code", "0"],
         ["worker:0", "1", "ended", "after", "the", "job's", "success", "(SIGTERM)"],
@@ -72,7 +72,7 @@ def test_a_success_is_told_in_its_first_line() -> None:
 def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
     """The cause with the end of its log and where the rest is; one line for each that died of it."""
     text = lines(FAILURE)
-    assert text[0].startswith("✘ run r-1 failed after 42 s · step 7 · 3 restarts ")
+    assert text[0].startswith("✘ run r-1 failed after 42 s · step 7 · 3 restarts ─")
     assert text[1] == "  Cause: worker:1 exited with code 1 (attempt 4)"
     assert text[2:22] == [f"    worker:1 │ {line}" for line in CAUSE.tail[-20:]]
     assert text[21] == "    worker:1 │ ValueError: my bug"

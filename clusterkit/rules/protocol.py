@@ -1,0 +1,75 @@
+"""The control protocol: JSON-RPC 2.0, one object a line, over a Unix socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PROTOCOL = 1  # grows when something a client relies on changes
+LONGEST = 1 << 16  # bytes of a request; what is longer is no request, and the client is cut off
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+REFUSED = -32000  # the request is understood, and the run can't do it now
+
+
+class RpcError(Exception):
+    """A request that gets an error for an answer."""
+
+    def __init__(self, code: int, message: str, call_id: int | str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.call_id = call_id
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request. `id` is the client's; None where it wants no answer."""
+
+    method: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    id: int | str | None = None
+
+
+def parse_call(line: bytes) -> Call:
+    """Read a request. Raises RpcError for everything else, whatever the bytes are."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        raise RpcError(PARSE_ERROR, "This is not a line of JSON.") from None
+    if not isinstance(message, dict):
+        raise RpcError(INVALID_REQUEST, "A request is a JSON object.")
+    call_id = message.get("id")
+    if not isinstance(call_id, int | str | None) or isinstance(call_id, bool):
+        raise RpcError(INVALID_REQUEST, "A request's id is a string or an integer.")
+    method, params = message.get("method"), message.get("params", {})
+    if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
+        raise RpcError(INVALID_REQUEST, 'A request has "jsonrpc": "2.0" and a method.', call_id)
+    if not isinstance(params, dict):
+        raise RpcError(INVALID_PARAMS, "The parameters are a JSON object: they go by name.", call_id)
+    return Call(method, params, call_id)
+
+
+def call(method: str, params: Mapping[str, Any], call_id: int) -> bytes:
+    """A request as a line."""
+    return _line({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+
+
+def answer(call_id: int | str | None, result: Any) -> bytes:
+    """A result as a line."""
+    return _line({"jsonrpc": "2.0", "id": call_id, "result": result})
+
+
+def failure(error: RpcError) -> bytes:
+    """An error as a line."""
+    return _line({"jsonrpc": "2.0", "id": error.call_id, "error": {"code": error.code, "message": str(error)}})
+
+
+def notification(method: str, params: Any) -> bytes:
+    """What the server sends unasked, to a subscriber."""
+    return _line({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def _line(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
