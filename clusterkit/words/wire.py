@@ -13,7 +13,7 @@ from typing import Any
 from clusterkit.words import events
 from clusterkit.words.model import Task
 
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in (*typing.get_args(events.Happened), *typing.get_args(events.Decided))}
+_KINDS: dict[str, type] = {kind.__name__: kind for kind in typing.get_args(events.Event)}
 
 
 def encode(value: Any) -> Any:

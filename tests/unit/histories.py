@@ -98,8 +98,10 @@ class History:
             self.send(ev.Ticked())
         self.now = until
 
-    def exits(self, name: str, code: int | None = None, signal: int | None = None, exception: str | None = None) -> None:
-        """A task ends by itself: with an exit code, by a signal, or with 1 and the exception in its log."""
+    def exits(
+        self, name: str, code: int | None = None, signal: int | None = None, exception: str | None = None
+    ) -> None:
+        """A task ends by itself: with an exit code, by a signal, or with 1 where it has an exception in its log."""
         assert name in self.live, f"{name} has no process that could exit"
         self.live.discard(name)
         if exception is not None:

@@ -9,7 +9,17 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.model import JobSpec, Limits, Program, ProgramKind, RestartRules, RestartScope, Setup, Task, TaskType
+from clusterkit.words.model import (
+    JobSpec,
+    Limits,
+    Program,
+    ProgramKind,
+    RestartRules,
+    RestartScope,
+    Setup,
+    Task,
+    TaskType,
+)
 from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
 from clusterkit.words.states import TaskState
 
@@ -77,7 +87,9 @@ def test_what_a_journal_adds_is_left_out() -> None:
     assert wire.decode_event(message) == ev.Interrupted(15)
 
 
-@pytest.mark.parametrize("message", [{}, {"event": "Nonsense"}, {"event": "Exit"}, {"event": "Ready", "task": "x:y", "attempt": 1}])
+@pytest.mark.parametrize(
+    "message", [{}, {"event": "Nonsense"}, {"event": "Exit"}, {"event": "Ready", "task": "x:y", "attempt": 1}]
+)
 def test_what_is_no_event_is_a_value_error(message: dict[str, object]) -> None:
     """Also the name of a word that is none."""
     with pytest.raises(ValueError, match="is not"):
