@@ -42,7 +42,10 @@ def decode_event(message: Mapping[str, Any]) -> events.Event:
     kind = _KINDS.get(message.get("event", ""))
     if kind is None:
         raise ValueError(f"{message.get('event')!r} is not an event.")
-    event: events.Event = _decode(kind, {name: fields[name] for name in _hints(kind) if name in fields})
+    try:
+        event: events.Event = _decode(kind, {name: fields[name] for name in _hints(kind) if name in fields})
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"{message.get('event')} has wrong or missing fields: {error}.") from None
     return event
 
 

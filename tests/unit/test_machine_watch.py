@@ -242,7 +242,8 @@ def test_a_worker_that_begins_after_the_first_checkpoint_is_not_warned_of() -> N
 
 def test_a_stuck_task_that_does_not_die_is_looked_at_again() -> None:
     """A process that hangs in the kernel outlives SIGKILL; the stall is told again after the same time."""
-    run = History(job(workers=1, limits=STALL_30), unreachable={"worker:0"}).begin()
+    limits = Limits(stall=30, stall_warning=0)
+    run = History(job(workers=1, limits=limits), unreachable={"worker:0"}).begin()
     run.progresses("worker:0", 1)
     run.after(61)
     assert len(run.asked(Inspect)) == 2
