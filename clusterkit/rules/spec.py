@@ -22,7 +22,10 @@ from clusterkit.words.model import (
 Options = Mapping[str, Any]  # keys are the flags' names with underscores; what was not given is absent
 
 # Names that clusterkit itself sets in every task.
-RESERVED = re.compile(r"TF_CONFIG|TF_GRPC_REUSE_PORT|CLUSTERKIT_(RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS)")
+RESERVED = re.compile(
+    r"TF_CONFIG|TF_GRPC_REUSE_PORT"
+    r"|CLUSTERKIT_(?:RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS)"
+)
 
 MOST = 4096  # tasks; a slip of the finger above it, and the plans alone would fill the memory
 

@@ -84,6 +84,7 @@ def test_a_line_without_end_comes_in_pieces() -> None:
         ("tab\tand \x1b[31mcolor\x1b[0m", "tab\tand \x1b[31mcolor\x1b[0m"),
         ("\x00\x07\x08\x0b", "␀␇␈␋"),
         ("rubout\x7f", "rubout␡"),
+        ("clear\x1b[2J up\x1b[A and \x9b2J", "clear␛[2J up␛[A and \ufffd2J"),
     ],
 )
 def test_control_characters_are_shown_as_pictures(line: str, shown: str) -> None:

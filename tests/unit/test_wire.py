@@ -41,7 +41,7 @@ EVENTS: list[ev.Event] = [
     ev.Swept(WORKER, 1, 3, (17, 18)),
     ev.Drained(WORKER, 1, ("last", "words"), "ValueError: x"),
     ev.Drained(WORKER, 1),
-    ev.Progressed(WORKER, 1, 100, {"loss": 0.1, "phase": "train", "accuracy": None}),
+    ev.Progressed(WORKER, 1, 100, {"loss": 0.1, "accuracy": None}),
     ev.Progressed(WORKER, 1, 100),
     ev.Checkpointed(WORKER, 1, 50, "/x/ckpt-50"),
     ev.Resumed(WORKER, 2, 50, "/x/ckpt-50"),
