@@ -16,6 +16,7 @@ from clusterkit import __version__
 from clusterkit.backends.local import LocalBackend
 from clusterkit.hands import signals
 from clusterkit.hands.checkpoints import continue_from
+from clusterkit.hands.control import ControlServer
 from clusterkit.hands.guardian import guard
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.reap import reap_strays
@@ -101,17 +102,22 @@ def _run(
         if steps is not None:
             steps.feed(task, attempt, chunk)
 
+    greeting = {"run_id": directory.run_id, "clusterkit": __version__, "pid": os.getpid()}
+    control = ControlServer(directory.path, greeting, inbox.put)
+
     def observe(event: Event, now: float) -> None:
         journal.write(event, now)
+        control.wake()
         told = sentence(event)
         if told is not None and told[0] >= display.level:
             console.say(told[1], bad=is_bad(event))
 
     backend = LocalBackend(job, directory, ports, inbox.put, view, guardian)
     try:
-        result = run(Machine(job, seed), backend, inbox, observe)
+        result = run(Machine(job, seed), backend, inbox, observe, control.answer)
     finally:
         backend.shut()
+        control.stop()
         journal.close()
     try:
         directory.write_json("result.json", wire.encode(result))
