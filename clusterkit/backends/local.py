@@ -28,7 +28,7 @@ class LocalBackend:
     """Spawns from the thread that calls it, which has to live as long as the run."""
 
     def __init__(
-        self, job: JobSpec, directory: RunDirectory, ports: Ports, post: Post, viewer: Viewer, guardian: int | None
+        self, job: JobSpec, directory: RunDirectory, ports: Ports, post: Post, viewer: Viewer, ropes: Mapping[int, str]
     ) -> None:
         self._directory = directory
         self._ports = ports
@@ -38,7 +38,7 @@ class LocalBackend:
         self._plans = plans(job, directory, ports.endpoints)
         self._resumes = bool(job.resume)
         self._logs = LogPump(post, viewer, directory.paths.arrivals)
-        self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, guardian)
+        self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, ropes)
 
     def start(self, task: Task, attempt: int, reason: str) -> None:
         paths = self._directory.paths

@@ -183,6 +183,6 @@ class Machine:
         name = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}.get(event.signal, f"signal {event.signal}")
         self.ending.stop(RunState.STOPPED, 128 + event.signal, f"clusterkit got {name}")
 
-    def _guardian_lost(self, _: ev.GuardianLost) -> None:
-        self.ending.fail("clusterkit's guardian process was killed, so everything was ended at once")
+    def _guardian_lost(self, event: ev.GuardianLost) -> None:
+        self.ending.fail(f"{event.who} is gone, so everything was ended at once")
         self.ending.kill_all()

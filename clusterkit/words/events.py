@@ -162,7 +162,9 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class GuardianLost:
-    """The guardian process is gone; everything has to end at once."""
+    """A process that the run must not outlive is gone; everything has to end at once."""
+
+    who: str = "clusterkit's guardian process"
 
 
 @dataclass(frozen=True, slots=True)

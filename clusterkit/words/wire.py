@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import enum
 import functools
 import types
@@ -44,6 +45,15 @@ def decode_event(message: Mapping[str, Any]) -> events.Event:
         raise ValueError(f"{message.get('event')!r} is not an event.")
     event: events.Event = _decode(kind, {name: fields[name] for name in _hints(kind) if name in fields})
     return event
+
+
+def kind_named(name: str) -> type:
+    """The class of an event. Raises TypeError where there is none of that name."""
+    if name not in _KINDS:
+        close = difflib.get_close_matches(name, _KINDS, 1)
+        hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(_KINDS)}."
+        raise TypeError(f"There is no event {name!r}. {hint}")
+    return _KINDS[name]
 
 
 def decode(kind: type[Any], value: Any) -> Any:
