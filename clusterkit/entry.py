@@ -106,7 +106,7 @@ def fresh_main() -> ModuleType:
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     if "__annotations__" in globals():  # as the interpreter has made it for this file, up to Python 3.13
-        main.__dict__["__annotations__"] = {}
+        main.__dict__["__annotations__"] = {}  # noqa: RUF063 - a module's own, of which nothing else is made
     sys.modules["__main__"] = main
     return main
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,4 +66,4 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _descriptors() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))
+    return {path.name for path in Path("/proc/self/fd").iterdir()}

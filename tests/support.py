@@ -21,13 +21,16 @@ CHILDREN = Path(__file__).parent / "children"
 WORKLOADS = ROOT / "workloads"
 
 
-def wait_until(condition: Callable[[], Any], deadline: float, what: str) -> Any:
-    """Return the first true value of `condition`, looked at many times a second; fail after `deadline` seconds."""
+def wait_until(condition: Callable[[], Any], deadline: float, what: str | Callable[[], str]) -> Any:
+    """Return the first true value of `condition`, looked at many times a second; fail after `deadline` seconds.
+
+    `what` says what was waited for; a function where that is dear to say.
+    """
     until = time.monotonic() + deadline
     pause = threading.Event()
     while not (value := condition()):
         if time.monotonic() > until:
-            raise AssertionError(f"not within {deadline:g} s: {what}")
+            raise AssertionError(f"not within {deadline:g} s: {what if isinstance(what, str) else what()}")
         pause.wait(0.01)
     return value
 
@@ -92,7 +95,7 @@ class Up(Command):
             mine = [run for run in present if self._is_mine(run)]
             return mine[-1] if mine else None
 
-        run: Path = wait_until(found, 20, f"a run directory; the command printed {self.output!r}")
+        run: Path = wait_until(found, 20, lambda: f"a run directory; the command printed {self.output!r}")
         return run
 
     @property
@@ -131,7 +134,9 @@ class Up(Command):
                 raise AssertionError(f"the run ended without {kind} {fields}; it printed:\n{self.output[-4000:]}")
             return events[count - 1] if len(events) >= count else None
 
-        event: dict[str, Any] = wait_until(found, deadline, f"{kind} {fields}; it printed:\n{self.output[-4000:]}")
+        event: dict[str, Any] = wait_until(
+            found, deadline, lambda: f"{kind} {fields}; it printed:\n{self.output[-4000:]}"
+        )
         return event
 
     def wait_for_step(self, step: int, deadline: float = 60, task: str | None = None, after: float = 0.0) -> None:
@@ -144,7 +149,7 @@ class Up(Command):
                 e["step"] >= step and e["m"] > after and task in (None, e["task"]) for e in self.events("Progressed")
             )
 
-        wait_until(found, deadline, f"step {step}; it printed:\n{self.output[-4000:]}")
+        wait_until(found, deadline, lambda: f"step {step}; it printed:\n{self.output[-4000:]}")
 
     def pids(self) -> dict[str, list[int]]:
         """Task to the pids of its attempts, in order."""

@@ -63,7 +63,7 @@ _JOB_OPTIONS = [
     click.option("--env", type=EnvPair(), multiple=True, help="An environment variable for every task."),
     click.option("--cwd", metavar="DIR", help="The directory in which the tasks run."),
     click.option("--python", metavar="PATH", help="The interpreter of the tasks. [clusterkit's own]"),
-    click.option("--restart", type=click.Choice([policy.value for policy in RestartPolicy]), help="Restart policy. [on-failure]"),
+    click.option("--restart", type=click.Choice([p.value for p in RestartPolicy]), help="Restart policy. [on-failure]"),
     click.option("--restart-budget", type=int, metavar="N", help="Restarts before the job is given up. [3]"),
     click.option("--restart-backoff", type=Duration(), help="Before the first restart; doubles each time. [1s]"),
     click.option("--restart-backoff-max", type=Duration(), help="The longest backoff. [30s]"),

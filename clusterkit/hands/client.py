@@ -92,5 +92,3 @@ class Client:
             raise Refused(message["error"]["message"])
         result: dict[str, Any] = message["result"]
         return result
-
-

@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,10 +89,8 @@ def exit_of(child: Child) -> Exit:
 
 def reap(child: Child) -> None:
     """Give the pid back to the system."""
-    try:
+    with suppress(ChildProcessError):
         os.waitpid(child.pid, 0)
-    except ChildProcessError:
-        pass
     # Popen would wait for this pid once more when it is collected, when the pid may be another's.
     child.process.returncode = 0
     os.close(child.pidfd)
@@ -127,7 +126,11 @@ def runs(python: str, env: Mapping[str, str]) -> str | None:
     """Why an interpreter does not start; None where it does."""
     try:
         probe = subprocess.run(
-            [python, "-S", "-c", "pass"], stdin=subprocess.DEVNULL, capture_output=True, timeout=20, env={**os.environ, **env}
+            [python, "-S", "-c", "pass"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=20,
+            env={**os.environ, **env},
         )
     except OSError as error:
         return error.strerror or str(error)

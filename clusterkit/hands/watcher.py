@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import threading
@@ -170,7 +171,7 @@ def parse_report(task: Task, line: bytes) -> Progressed | Checkpointed | Resumed
             metrics = message.get("metrics", {})
             if not isinstance(metrics, dict):
                 return None
-            return Progressed(task, attempt, int(message["step"]), metrics)
+            return Progressed(task, attempt, int(message["step"]), {k: _number(v) for k, v in metrics.items()})
         if kind == "checkpoint":
             return Checkpointed(task, attempt, int(message["step"]), str(message["path"]))
         if kind == "resumed":
@@ -179,3 +180,8 @@ def parse_report(task: Task, line: bytes) -> Progressed | Checkpointed | Resumed
         return Ready(task, attempt) if kind == "ready" else None
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _number(value: object) -> float | None:
+    """A metric; None for NaN, infinities and what is no number, which JSON does not have."""
+    return value if isinstance(value, int | float) and math.isfinite(value) else None

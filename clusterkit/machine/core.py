@@ -157,7 +157,7 @@ class Machine:
         elif record.task == self.board.job.leader:
             self.ending.succeed(record)
         elif self.board.job.restart.policy is RestartPolicy.ALWAYS:
-            self.recoveries.again(record)
+            self.recoveries.ended_well(record)
 
     def _was_asked(self, record: TaskRecord) -> bool:
         """Whether the exit answers a request. The leader's code 0 does not: it was done before SIGKILL reached it."""

@@ -73,10 +73,9 @@ class Ending:
 
     def evaluator_reported(self, record: TaskRecord) -> None:
         """After success the evaluator ends once it has seen the newest checkpoint."""
-        newest = self.board.newest_checkpoint
-        if self.verdict and self.verdict.state is RunState.SUCCEEDED and newest and record.last_step is not None:
-            if record.last_step >= newest[0]:
-                self.evaluator_is_done(record)
+        newest, succeeded = self.board.newest_checkpoint, self.verdict and self.verdict.state is RunState.SUCCEEDED
+        if succeeded and newest and record.last_step is not None and record.last_step >= newest[0]:
+            self.evaluator_is_done(record)
 
     def evaluator_is_done(self, record: TaskRecord) -> None:
         """Its last checkpoint is seen, or its time is over."""

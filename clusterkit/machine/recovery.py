@@ -51,9 +51,10 @@ class Recoveries:
         self.board.record(Failed(failure))
         self._open([failure], set(restart_scope(self.board.job, record.task)), self._window(failure))
 
-    def again(self, record: TaskRecord) -> None:
-        """A task ended well, and the policy says that it always starts again."""
-        self._open([record.failure()], {record.task}, 0.0)
+    def ended_well(self, record: TaskRecord) -> None:
+        """A task exited 0, and the policy is to start it again; one of a gang is done, since its peers are not."""
+        if restart_scope(self.board.job, record.task) == {record.task}:
+            self._open([record.failure()], {record.task}, 0.0)
 
     def asked(self, tasks: set[Task]) -> tuple[Task, ...]:
         """Somebody asks for a restart: of these tasks, and of those that have to restart with them."""
@@ -110,7 +111,7 @@ class Recoveries:
         cause, collateral = cause_of(recovery.failures)
         rules, now = self.board.job.restart, self.board.now
         recovery.key = budget_key(restart_scope(self.board.job, cause.task), cause.task)
-        recovery.free = cause.exit.preempted
+        recovery.free = cause.exit.preempted or cause.exit.ok
         account = self._account(recovery.key)
         hopeless = rules.policy is RestartPolicy.NEVER or cause.exit.error is not None
         if hopeless or (not recovery.free and account.used >= rules.budget):
@@ -122,9 +123,7 @@ class Recoveries:
         recovery.respawn_at = max(now, recovery.failures[0].at + delay)
         charged = account.used + (not recovery.free)
         tasks = tuple(sorted(recovery.tasks))
-        self.board.record(
-            RestartPlanned(tasks, cause, collateral, recovery.respawn_at - now, charged, rules.budget)
-        )
+        self.board.record(RestartPlanned(tasks, cause, collateral, recovery.respawn_at - now, charged, rules.budget))
 
     def _grant(self, recovery: Recovery) -> None:
         """A restart that was asked for, in which a failure of the same tasks is mended too."""

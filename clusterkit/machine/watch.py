@@ -147,10 +147,10 @@ class Watch:
         stuck = stuck_task(self.board.job, alive, vitals)
         if stuck is None or self.ending.begun:
             return
-        limit = self.board.job.limits.stall
+        (task, wrong), limit = stuck, self.board.job.limits.stall
         self.board.out.append(DumpStacks(f"no progress for {limit:g} s"))
-        self.board.warn(f"No task has reported progress for {limit:g} s; {stuck[0]} {stuck[1]}. It is killed.", stuck[0])
-        self.board.end(self.board.records[stuck[0]], Asked.STALL, 0.0)
+        self.board.warn(f"No task has reported progress for {limit:g} s; {task} {wrong}. It is killed.", task)
+        self.board.end(self.board.records[task], Asked.STALL, 0.0)
 
     def _check_resumption(self, record: TaskRecord, step: int) -> None:
         """Warn where a checkpoint was there and the program went on from before it."""

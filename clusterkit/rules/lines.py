@@ -9,7 +9,12 @@ from collections.abc import Sequence
 LONGEST = 1 << 20  # characters; a longer line is shown in pieces, or one without end would fill the memory
 
 _BREAK = re.compile(r"\r\n|\n|\r")
-_CONTROL = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10, 13, 27)} | {127: "␡"}
+_COLOR = re.compile(r"(\x1b\[[0-9;:]*m)")
+_CONTROL = (
+    {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10, 13)}
+    | {127: "␡"}
+    | dict.fromkeys(range(0x80, 0xA0), "\ufffd")  # the other control characters, some of which terminals obey too
+)
 
 
 class LineSplitter:
@@ -66,8 +71,12 @@ def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 
 def printable(line: str) -> str:
-    """Show control characters as their pictures; tabs and colors stay."""
-    return line if line.isprintable() else line.translate(_CONTROL)
+    """Show control characters as their pictures; tabs and colors stay, and nothing else that moves a cursor."""
+    if line.isprintable():
+        return line
+    parts = _COLOR.split(line)  # every second one is a color
+    parts[::2] = [part.translate(_CONTROL) for part in parts[::2]]
+    return "".join(parts)
 
 
 def last_exception(lines: Sequence[str]) -> str | None:

@@ -22,7 +22,12 @@ from clusterkit.words.model import (
 Options = Mapping[str, Any]  # keys are the flags' names with underscores; what was not given is absent
 
 # Names that clusterkit itself sets in every task.
-RESERVED = re.compile(r"TF_CONFIG|CLUSTERKIT_(RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS)")
+RESERVED = re.compile(
+    r"TF_CONFIG|TF_GRPC_REUSE_PORT"
+    r"|CLUSTERKIT_(?:RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS)"
+)
+
+MOST = 4096  # tasks; a slip of the finger above it, and the plans alone would fill the memory
 
 _LIMITS = {
     "grace_period": "grace",
@@ -103,6 +108,8 @@ def _count_problems(options: Options) -> list[str]:
         problems.append("There are parameter servers but no workers to train. Add --workers 2.")
     if ps > 0 and chief == 0:
         problems.append("A parameter-server job needs its chief, which is the coordinator. Leave out --no-chief.")
+    if sum(counts.values()) > MOST:
+        problems.append(f"{sum(counts.values())} tasks are asked for. One machine is taken to hold {MOST} at most.")
     if chief == workers == ps == 0:
         extra = ", only an evaluator" if counts[TaskType.EVALUATOR] else ""
         problems.append(f"The job has no task that trains{extra}. Add --workers 1.")

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from clusterkit.words.events import Vitals
 from clusterkit.words.model import JobSpec, Task
 
+# Letters of /proc/PID/stat, the worst first.
+_NOT_GOING_ON = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
+
 
 def stuck_task(
     job: JobSpec, steps: Mapping[Task, int | None], vitals: Mapping[Task, Vitals]
@@ -16,7 +19,7 @@ def stuck_task(
     A task that is stopped or hangs in the kernel is to blame before its peers, which only wait for it. Else it is
     the reporting task that is furthest behind, else the leader.
     """
-    for letter, wrong in (("T", "is stopped (T)"), ("t", "is stopped by a debugger (t)"), ("D", "hangs in the kernel (D)")):
+    for letter, wrong in _NOT_GOING_ON.items():
         for task in sorted(steps):
             if task in vitals and vitals[task].state == letter:
                 return task, wrong

@@ -84,6 +84,7 @@ def _supervise(prepared: Prepared, run_id: str, display: Display, ropes: Mapping
         if display.level <= Level.INFO:
             console.say(_greeting(job, run_id, directory))
         result = _run(job, seed, directory, ports, inbox, console, display, ropes)
+        signals.end_with(result.exit_code)
         console.block(report(result, directory.path, display.show.color))
     return result.exit_code
 
@@ -186,7 +187,9 @@ def _greeting(job: JobSpec, run_id: str, directory: RunDirectory) -> str:
 
 def _supervisor_lost(run_id: str, number: int, left: int) -> None:
     name = signal.Signals(number).name
-    print(f"clusterkit: the supervisor was killed by {name}; {left} process(es) of the run were ended.", file=sys.stderr)
+    print(
+        f"clusterkit: the supervisor was killed by {name}; {left} process(es) of the run were ended.", file=sys.stderr
+    )
     path = runs_dir() / run_id / "result.json"
     if path.parent.is_dir() and not path.exists():
         reason = f"the supervisor was killed by {name}"

@@ -8,7 +8,18 @@ from collections.abc import Callable
 
 from clusterkit.backends.base import Backend
 from clusterkit.machine import Machine
-from clusterkit.words.actions import Action, Answer, CloseOutput, DumpStacks, Finish, Inspect, Record, Signal, Spawn, Sweep
+from clusterkit.words.actions import (
+    Action,
+    Answer,
+    CloseOutput,
+    DumpStacks,
+    Finish,
+    Inspect,
+    Record,
+    Signal,
+    Spawn,
+    Sweep,
+)
 from clusterkit.words.events import Began, Event, Happened, Ticked
 from clusterkit.words.outcome import RunResult
 

@@ -46,7 +46,9 @@ def as_text(resolved: dict[str, Any], as_json: bool) -> str:
         return json.dumps(resolved, indent=2) + "\n"
     lines = [f"# {resolved['job']['shape']}; the leader is {resolved['job']['leader']}"]
     lines.append("# The ports are examples of free ones: `up` chooses and holds its own.")
-    lines += [f"{key} = {json.dumps(value)}" for key, value in resolved["job"].items() if key not in ("shape", "leader")]
+    lines += [
+        f"{key} = {json.dumps(value)}" for key, value in resolved["job"].items() if key not in ("shape", "leader")
+    ]
     for task, plan in resolved["tasks"].items():
         lines += ["", f"[{task}]", f"command = {shlex.join(plan['command'])}"]
         if plan["cwd"]:

@@ -82,7 +82,7 @@ class Progressed:
     task: Task
     attempt: int
     step: int
-    metrics: Mapping[str, float | str | None] = field(default_factory=lambda: MappingProxyType({}))
+    metrics: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from clusterkit.words import events
 from clusterkit.words.model import Task
 
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in (*typing.get_args(events.Happened), *typing.get_args(events.Decided))}
+_KINDS: dict[str, type] = {kind.__name__: kind for kind in typing.get_args(events.Event)}
 
 
 def encode(value: Any) -> Any:
@@ -43,7 +43,10 @@ def decode_event(message: Mapping[str, Any]) -> events.Event:
     kind = _KINDS.get(message.get("event", ""))
     if kind is None:
         raise ValueError(f"{message.get('event')!r} is not an event.")
-    event: events.Event = _decode(kind, {name: fields[name] for name in _hints(kind) if name in fields})
+    try:
+        event: events.Event = _decode(kind, {name: fields[name] for name in _hints(kind) if name in fields})
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"{message.get('event')} has wrong or missing fields: {error}.") from None
     return event
 
 

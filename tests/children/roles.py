@@ -10,7 +10,6 @@ a negative code is a signal to itself. `--forget`: never resume.
 import argparse
 import json
 import os
-import signal
 import socket
 import sys
 import time

@@ -1,6 +1,6 @@
 """Waits for the file `go` in the run directory, then writes 1 MB a second in short lines, and reports steps.
 
-    writes_steadily.py SECONDS
+writes_steadily.py SECONDS
 """
 
 import json

@@ -98,14 +98,15 @@ def test_the_console_shows_whole_lines(up: Start) -> None:
 def test_a_hundred_megabytes_from_each_of_four_tasks_at_once(up: Start) -> None:
     """Nothing is missing in the files, no line on the console is torn, and the supervisor stays small."""
     run = up("--workers", "4", WRITES, *["flood-100"] * 4)
+    directory = run.run
     assert peak_memory(run) < 200 << 10
     assert run.wait(10) == 0
     for index in range(4):
-        log = run.run / "tasks" / f"worker:{index}" / "attempt-1.log"
+        log = directory / "tasks" / f"worker:{index}" / "attempt-1.log"
         assert log.stat().st_size == 100_000_000
-        assert digest_of_log(run.run, f"worker:{index}") == digest(content("flood-100", index))
+        assert digest_of_log(directory, f"worker:{index}") == digest(content("flood-100", index))
         log.unlink()
-    count_whole_lines(run.output_file)
+    assert sum(count_whole_lines(run.output_file)) == 400_000
     run.output_file.unlink()
 
 

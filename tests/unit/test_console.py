@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +51,18 @@ def screen(tmp_path: Path) -> Iterator[Callable[..., Screen]]:
     for one in made:
         one.console.close()
         os.close(one.descriptor)
+
+
+def read_to_the_end(console: Console, source: int, sink: int) -> bytes:
+    """Read, from now on, what a console writes into a pipe, until it is closed."""
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.extend(iter(lambda: os.read(source, 1 << 16), b"")))
+    reader.start()
+    console.close()
+    os.close(sink)
+    reader.join()
+    os.close(source)
+    return b"".join(read)
 
 
 def write(screen: Screen, name: str, *chunks: bytes, attempt: int = 1, end: bool = True) -> None:
@@ -169,16 +180,9 @@ def test_a_descriptor_that_does_not_block_gets_everything() -> None:
     """A terminal that another program made non-blocking loses no line."""
     source, sink = os.pipe()
     os.set_blocking(sink, False)
-    read: list[bytes] = []
-    reader = threading.Thread(target=lambda: read.extend(iter(lambda: os.read(source, 65536), b"")))
     console = Console(sink, TASKS, Show())
     console.output(task("worker:0"), 1, b"x\n" * 50_000)
-    reader.start()
-    console.close()
-    os.close(sink)
-    reader.join()
-    os.close(source)
-    assert b"".join(read) == "worker:0    │ x\n".encode() * 50_000
+    assert read_to_the_end(console, source, sink) == "worker:0    │ x\n".encode() * 50_000
 
 
 def test_what_a_slow_terminal_can_not_take_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,16 +194,7 @@ def test_what_a_slow_terminal_can_not_take_is_counted(monkeypatch: pytest.Monkey
     for _ in range(5_000):  # nobody reads yet: the pipe is full long before the end
         console.output(task("worker:0"), 1, chunk)
     console.output(task("worker:0"), 1, b"")
-    closer = threading.Thread(target=console.close)
-    closer.start()
-    read = b""
-    while closer.is_alive():
-        read += os.read(source, 1 << 16)
-    os.close(sink)
-    with suppress(OSError):
-        read += b"".join(iter(lambda: os.read(source, 1 << 16), b""))
-    os.close(source)
-    lines = read.decode().splitlines()
+    lines = read_to_the_end(console, source, sink).decode().splitlines()
     told = [line for line in lines if "lines are not shown, since this terminal is too slow" in line]
     dropped = sum(int(line.split(" │ ")[1].split()[0]) for line in told)
     assert dropped > 1000

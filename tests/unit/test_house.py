@@ -32,7 +32,7 @@ BELOW = {
     "__init__": {"words", "api"},
     "__main__": {"cli"},
 }
-IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing", "secrets"}
+IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}
 
 
 def files_of(*places: str) -> list[Path]:
@@ -67,13 +67,8 @@ def floor_of(path: Path) -> str:
 
 def floors_imported(path: Path) -> set[str]:
     """The floors that a file imports from; `__init__` for the package's own names."""
-    names = [name.split(".") for name in imports_of(path) if name.split(".")[0] == "clusterkit"]
-    return {parts[1] if len(parts) > 1 and (PACKAGE / parts[1]).is_dir() or is_module(parts) else "__init__" for parts in names}
-
-
-def is_module(parts: list[str]) -> bool:
-    """Whether `clusterkit.entry` and the like are meant."""
-    return len(parts) > 1 and (PACKAGE / f"{parts[1]}.py").is_file()
+    names = [name.split(".")[1] for name in imports_of(path) if name.startswith("clusterkit.")]
+    return {name if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file() else "__init__" for name in names}
 
 
 def top_names(path: Path) -> set[str]:
@@ -109,7 +104,8 @@ def test_nothing_imports_the_command_line(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "floor"), [("click", "cli"), ("pytest", "pytest_plugin"), ("tensorflow", "training"), ("keras", "training")]
+    ("package", "floor"),
+    [("click", "cli"), ("pytest", "pytest_plugin"), ("tensorflow", "training"), ("keras", "training")],
 )
 def test_a_package_is_known_to_one_floor_alone(package: str, floor: str) -> None:
     """click to cli, pytest to the plugin, TensorFlow to what runs inside the tasks; not even lazily elsewhere."""
@@ -153,8 +149,8 @@ def test_backends_know_neither_each_other_nor_views(path: Path) -> None:
 def test_restart_and_blame_know_nothing_of_injected_faults(name: str) -> None:
     """An injected exit is dealt with as a real one, or fault experiments would lie."""
     tree = ast.parse((PACKAGE / name).read_text())
-    said = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.alias | ast.Name | ast.Attribute | ast.arg)]
-    said += [str(n.value) for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    kinds = ast.alias | ast.Name | ast.Attribute | ast.arg | ast.Constant
+    said = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, kinds)]
     assert not [text for text in said if re.search(r"(?i)(?<!de)fault|inject|chaos", text)]
 
 

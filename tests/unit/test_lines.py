@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
@@ -40,7 +42,8 @@ def test_a_streams_lines(chunks: list[bytes], expected: list[tuple[str, bool]]) 
     assert split(*chunks) == expected
 
 
-STREAMS = st.lists(st.sampled_from([b"\r", b"\n", b"a", b"bc", b"\xe2\x82\xac", b"\xf0", b"\x80", b"\xff", b"\xed\xa0"])).map(b"".join)
+PARTS = [b"\r", b"\n", b"a", b"bc", b"\xe2\x82\xac", b"\xf0", b"\x80", b"\xff", b"\xed\xa0"]
+STREAMS = st.lists(st.sampled_from(PARTS)).map(b"".join)
 
 
 @seed(1)
@@ -49,7 +52,7 @@ STREAMS = st.lists(st.sampled_from([b"\r", b"\n", b"a", b"bc", b"\xe2\x82\xac", 
 def test_any_chunking_gives_the_same_lines(stream: bytes, cuts: list[int], longest: int) -> None:
     """Where the pipe cut the stream can't be seen, also not in characters, in line ends or in lines without end."""
     edges = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
-    chunks = [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    chunks = [stream[a:b] for a, b in pairwise(edges)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "LONGEST", longest)
         whole = split(stream)
@@ -81,6 +84,7 @@ def test_a_line_without_end_comes_in_pieces() -> None:
         ("tab\tand \x1b[31mcolor\x1b[0m", "tab\tand \x1b[31mcolor\x1b[0m"),
         ("\x00\x07\x08\x0b", "␀␇␈␋"),
         ("rubout\x7f", "rubout␡"),
+        ("clear\x1b[2J up\x1b[A and \x9b2J", "clear␛[2J up␛[A and \ufffd2J"),
     ],
 )
 def test_control_characters_are_shown_as_pictures(line: str, shown: str) -> None:

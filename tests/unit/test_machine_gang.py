@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterkit.words import events as ev
 from clusterkit.words.model import RestartPolicy, RestartRules
-from clusterkit.words.outcome import Asked
+from clusterkit.words.outcome import Asked, Exit
 from clusterkit.words.states import TaskState
 from tests.unit.histories import SIGABRT, SIGKILL, History, job
 
@@ -13,6 +13,7 @@ UNAVAILABLE = "tensorflow.python.framework.errors_impl.UnavailableError: failed 
 
 def cause_and_collateral(planned: ev.RestartPlanned) -> tuple[str, list[str]]:
     """The names in a plan."""
+    assert planned.cause is not None
     return str(planned.cause.task), [str(failure.task) for failure in planned.collateral]
 
 
@@ -167,7 +168,9 @@ def test_a_failure_right_after_the_restart_is_a_new_one() -> None:
     run.exits("worker:0", exception="ValueError: y")
     run.after(4)
     assert run.attempts == {"worker:0": 3, "worker:1": 3}
-    assert [(str(p.cause.task), p.charged) for p in run.decided(ev.RestartPlanned)] == [("worker:1", 1), ("worker:0", 2)]
+    plans = run.decided(ev.RestartPlanned)
+    charged = [(planned.cause and str(planned.cause.task), planned.charged) for planned in plans]
+    assert charged == [("worker:1", 1), ("worker:0", 2)]
 
 
 def test_nothing_of_a_task_is_started_before_the_old_attempt_is_swept() -> None:
@@ -187,8 +190,59 @@ def test_who_was_killed_for_the_gang_says_so() -> None:
     run = History(job(workers=2)).begin()
     run.exits("worker:1", signal=SIGKILL)
     run.after(3)
-    exits = {str(a.task): a.exit for a in run.machine.board.attempts}
-    assert exits["worker:0"] is not None
-    assert (exits["worker:0"].asked, str(exits["worker:0"])) == (Asked.GANG, "ended to restart with its peers (SIGKILL)")
-    assert exits["worker:1"] is not None
-    assert exits["worker:1"].asked is None
+    exits = {str(attempt.task): attempt.exit for attempt in run.machine.board.attempts}
+    assert exits == {"worker:0": Exit(signal=SIGKILL, asked=Asked.GANG), "worker:1": Exit(signal=SIGKILL)}
+    assert str(exits["worker:0"]) == "ended to restart with its peers (SIGKILL)"
+
+
+def test_a_second_failure_does_not_make_the_window_longer() -> None:
+    """The survivors are killed 1 s after the first failure, however many follow it."""
+    run = History(job(workers=3)).begin()
+    run.exits("worker:1", exception="ValueError: x")
+    run.after(0.8)
+    run.exits("worker:2", exception=UNAVAILABLE)
+    run.after(0.3)
+    assert run.signals() == [(1.0, "worker:0", SIGKILL)]
+
+
+def test_an_evaluator_does_not_hold_the_decision_up() -> None:
+    """A side car that lives on could not be the cause, so nobody waits for it."""
+    run = History(job(workers=2, evaluator=1)).begin()
+    run.exits("worker:1", exception="ValueError: x")
+    run.exits("worker:0", exception=UNAVAILABLE)
+    assert len(run.decided(ev.RestartPlanned)) == 1
+    assert run.live == {"evaluator:0"}
+
+
+def test_output_that_ends_before_the_sweep_does_not_stand_for_it() -> None:
+    """A task that closed its output may have left processes that hold its port."""
+    run = History(job(workers=1)).begin()
+    run.unswept.add("worker:0")
+    run.exits("worker:0", code=1)
+    run.send(ev.Drained(run.job.tasks[0], 1))
+    run.after(60)
+    assert run.attempts == {"worker:0": 1}
+    run.send(ev.Swept(run.job.tasks[0], 1))
+    assert run.attempts == {"worker:0": 2}
+
+
+def test_an_exit_that_is_told_twice_counts_once() -> None:
+    """The second one finds a task that is draining, and changes nothing."""
+    run = History(job(workers=1)).begin()
+    run.unswept.add("worker:0")
+    run.exits("worker:0", code=1)
+    run.send(ev.Exited(run.job.tasks[0], 1, Exit(code=0)))
+    run.send(ev.Swept(run.job.tasks[0], 1))
+    run.send(ev.Drained(run.job.tasks[0], 1))
+    assert [failure.exit for failure in run.failures] == [Exit(code=1)]
+
+
+def test_the_first_reason_for_which_a_task_was_ended_stands() -> None:
+    """Killed for its gang, it does not become a casualty of the Ctrl-C that came after."""
+    run = History(job(workers=2)).begin()
+    run.unreachable.add("worker:0")
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(1.5)
+    run.send(ev.Interrupted(2))
+    run.exits("worker:0", signal=SIGKILL)
+    assert run.result.attempts[0].exit == Exit(signal=SIGKILL, asked=Asked.GANG)

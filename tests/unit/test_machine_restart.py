@@ -44,9 +44,7 @@ SIDE_CAR = job(workers=1, evaluator=1)
     ],
 )
 @pytest.mark.parametrize("signal", [None, SIGKILL])
-def test_exactly_the_tasks_of_the_row_restart(
-    spec: JobSpec, fails: str, restart: set[str], signal: int | None
-) -> None:
+def test_exactly_the_tasks_of_the_row_restart(spec: JobSpec, fails: str, restart: set[str], signal: int | None) -> None:
     """The failed task's row of the table restarts; every other task stays in its first attempt, and alive."""
     run = History(spec).begin()
     run.exits(fails, code=3 if signal is None else None, signal=signal)
@@ -55,6 +53,7 @@ def test_exactly_the_tasks_of_the_row_restart(
     assert run.live == {str(t) for t in spec.tasks}
     (planned,) = run.decided(ev.RestartPlanned)
     assert set(map(str, planned.tasks)) == restart
+    assert planned.cause is not None
     assert str(planned.cause.task) == fails
     assert not run.over
 
@@ -205,7 +204,9 @@ def test_an_evaluator_that_keeps_failing_is_given_up_and_the_job_goes_on() -> No
         run.exits("evaluator:0", code=1)
         run.after(40)
     assert run.attempts == {"worker:0": 1, "worker:1": 1, "evaluator:0": 2}
-    assert run.warnings == ["evaluator:0 exited with code 1 and is not started again. The job goes on without its evaluator."]
+    assert run.warnings == [
+        "evaluator:0 exited with code 1 and is not started again. The job goes on without its evaluator."
+    ]
     run.exits("worker:0", code=0)
     run.exits("worker:1", code=0)
     assert run.result.exit_code == 0
@@ -235,6 +236,7 @@ def test_a_task_killed_by_sigabrt_alone_is_its_own_cause() -> None:
     run.exits("worker:1", signal=SIGABRT)
     run.after(3)
     (planned,) = run.decided(ev.RestartPlanned)
+    assert planned.cause is not None
     assert (str(planned.cause.task), planned.collateral) == ("worker:1", ())
 
 

@@ -27,9 +27,10 @@ def test_a_signal_ends_every_task_with_grace(signal: int, name: str, code: int) 
     run.after(50)
     run.send(ev.Interrupted(signal))
     run.after(30)
-    terms = [(50.0, name, SIGTERM) for name in TASKS]
+    terms = [(50.0, one, SIGTERM) for one in TASKS]
     assert run.signals() == [*terms, (60.0, "worker:0", SIGKILL), (60.0, "ps:0", SIGKILL)]
-    assert (run.result.state, run.result.exit_code, run.result.reason) == (RunState.STOPPED, code, f"clusterkit got {name}")
+    assert (run.result.state, run.result.exit_code) == (RunState.STOPPED, code)
+    assert run.result.reason == f"clusterkit got {name}"
     assert run.failures == []
 
 
@@ -165,3 +166,13 @@ def test_finish_comes_once() -> None:
         run.send(late)
     assert run.result.exit_code == 0
     assert len(run.decided(ev.Finished)) == 1
+
+
+def test_sigkill_is_sent_once() -> None:
+    """A task that takes its time to die of the second Ctrl-C is not killed again at the end of the grace period."""
+    run = History(job(workers=1), unreachable={"worker:0"}).begin()
+    run.send(ev.Interrupted(SIGINT))
+    run.after(1)
+    run.send(ev.Interrupted(SIGINT))
+    run.after(60)
+    assert run.signals() == [(0.0, "worker:0", SIGTERM), (1.0, "worker:0", SIGKILL)]

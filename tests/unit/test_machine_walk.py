@@ -15,8 +15,9 @@ from clusterkit.words.model import JobSpec, Limits, RestartPolicy, RestartRules,
 from clusterkit.words.outcome import Exit
 from tests.unit.histories import SIGINT, SIGKILL, SIGTERM, job
 
-WALKS = 2400
-STEPS = 120
+WALKS = 1600
+STEPS = 200
+EXITS = [Exit(code=0), Exit(code=1), Exit(signal=6), Exit(code=42), Exit(signal=9)]
 GIVE_UP = 2000  # events after the stop request by which a walk has to be over
 
 
@@ -79,9 +80,9 @@ class Walk:
                 if not process.drained:
                     self.pending.append(lambda: self.drained(task))
             case Inspect():
-                letters = {task: self.random.choice("SSSRTD") for task, p in self.processes.items() if self.lives(p)}
-                some = self.random.random() < 0.8
-                self.pending.append(lambda: ev.Inspected({t: ev.Vitals(some, letter) for t, letter in letters.items()}))
+                live = [task for task, process in self.processes.items() if self.lives(process)]
+                seen = {task: ev.Vitals(self.random.random() < 0.97, self.random.choice("SSSRTD")) for task in live}
+                self.pending.append(lambda: ev.Inspected(seen))
             case Finish(result):
                 assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
                 assert (result.exit_code == 0) == (result.state.value == "succeeded")
@@ -95,7 +96,7 @@ class Walk:
         self.processes[task] = process = Process(attempt)
 
         def answer() -> ev.Happened:
-            if self.random.random() < 0.004:
+            if self.random.random() < 0.003:
                 process.exited = True
                 return ev.SpawnFailed(task, attempt, "no such file")
             process.exists = True
@@ -116,7 +117,7 @@ class Walk:
 
     def step(self, calm: bool) -> None:
         """One thing happens. When it is calm, only what tasks that were told to end do, and time."""
-        choice = self.random.random()
+        choice = self.random.random() * (1 if self.pending else 0.45) + (0 if self.pending else 0.55)
         deadline = self.machine.deadline()
         live = [task for task, process in self.processes.items() if self.lives(process)]
         open_ = [t for t, p in self.processes.items() if p.exists and not p.drained and (p.exited or choice > 0.64)]
@@ -124,10 +125,10 @@ class Walk:
             self.handle(self.pending.pop(self.random.randrange(len(self.pending)))())
         elif open_ and choice < 0.65:
             self.handle(self.drained(self.random.choice(open_)))
-        elif deadline is not None and (choice < 0.75 or (not live and not self.pending and not open_)):
+        elif deadline is not None and (choice < 0.67 or (not live and not self.pending and not open_)):
             self.now = max(self.now, deadline)
             self.handle(ev.Ticked())
-        elif live and (calm or choice < 0.8):
+        elif live and (calm or choice < 0.73):
             self.exit(self.random.choice(live))
         elif not calm:
             self.now += self.random.choice((0.0, 0.01, 0.5, 3.0))
@@ -137,15 +138,21 @@ class Walk:
         """A task ends, of SIGKILL where it got one."""
         process = self.processes[task]
         process.exited = True
-        weights = (4, 6, 2, 1, 1)
-        own = self.random.choices([Exit(code=0), Exit(code=1), Exit(signal=6), Exit(code=42), Exit(signal=9)], weights)[0]
+        (own,) = self.random.choices(EXITS, (1, 8, 3, 2, 2))
         self.handle(ev.Exited(task, process.attempt, Exit(signal=9) if process.killed else own))
 
     def some_news(self, live: list[Task]) -> ev.Happened:
         """A report of a live task or of one long gone, or a rare disaster."""
-        if not live or self.random.random() < 0.01:
-            rare: list[ev.Happened] = [ev.Interrupted(SIGINT), ev.Interrupted(SIGTERM), ev.GuardianLost(), ev.StorageFailed("full")]
-            return self.random.choice([*rare, ev.Ticked(), ev.Ticked(), ev.Ticked()])
+        if not live:
+            return ev.Ticked()
+        if self.random.random() < 0.01:
+            rare: list[ev.Happened] = [
+                ev.Interrupted(SIGINT),
+                ev.Interrupted(SIGTERM),
+                ev.GuardianLost(),
+                ev.StorageFailed("full"),
+            ]
+            return self.random.choice(rare)
         task = self.random.choice(live)
         attempt = self.processes[task].attempt - self.random.choice((0, 0, 0, 1))
         number = self.random.randrange(100)
@@ -163,13 +170,13 @@ class Walk:
 def some_job(rng: random.Random) -> JobSpec:
     """A job of any shape under any rules."""
     rules = RestartRules(
-        policy=rng.choice([RestartPolicy.ON_FAILURE, RestartPolicy.ON_FAILURE, *RestartPolicy]),
-        budget=rng.choice((0, 1, 3, 20)),
+        policy=rng.choice([*RestartPolicy, *[RestartPolicy.ON_FAILURE] * 5]),
+        budget=rng.choice((0, 2, 20, 20)),
         scope=rng.choice([RestartScope.AUTO, RestartScope.AUTO, *RestartScope]),
     )
-    limits = Limits(job=rng.choice((0, 0, 50)), stall=rng.choice((0, 20)), grace=rng.choice((0, 10)))
-    workers, ps, chief, evaluator = rng.choice([(1, 0, 0), (3, 0, 0), (2, 0, 1), (2, 2, 1), (0, 0, 1)]) + (rng.random() < 0.5,)
-    return job(workers, ps, chief, int(evaluator), restart=rules, limits=limits)
+    limits = Limits(job=rng.choice((0, 0, 0, 0, 200)), stall=rng.choice((0, 20)), grace=rng.choice((0, 10)))
+    workers, ps, chief = rng.choice([(1, 0, 0), (3, 0, 0), (2, 0, 1), (2, 2, 1), (0, 0, 1)])
+    return job(workers, ps, chief, rng.choice((0, 1)), restart=rules, limits=limits)
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -199,5 +206,5 @@ def test_the_walks_go_everywhere() -> None:
                 walk.step(calm=False)
         kinds |= {type(event) for event in walk.events}
         attempts = max([attempts, *(process.attempt for process in walk.processes.values())])
-    assert attempts >= 4
+    assert attempts >= 8
     assert kinds >= {ev.Exited, ev.Swept, ev.Drained, ev.SpawnFailed, ev.Inspected, ev.Ticked, ev.Interrupted}

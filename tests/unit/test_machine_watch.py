@@ -230,3 +230,21 @@ def test_after_a_resumption_the_restored_checkpoint_is_the_newest_known() -> Non
     run.after(2)
     run.resumes("worker:0", 40, "ckpt-40")
     assert len(run.warnings) == 1
+
+
+def test_a_worker_that_begins_after_the_first_checkpoint_is_not_warned_of() -> None:
+    """In its first attempt a slow worker may report step 0 when another one has already saved."""
+    run = History(job(workers=2)).begin()
+    run.checkpoints("worker:0", 1)
+    run.progresses("worker:1", 0)
+    assert run.warnings == []
+
+
+def test_a_stuck_task_that_does_not_die_is_looked_at_again() -> None:
+    """A process that hangs in the kernel outlives SIGKILL; the stall is told again after the same time."""
+    limits = Limits(stall=30, stall_warning=0)
+    run = History(job(workers=1, limits=limits), unreachable={"worker:0"}).begin()
+    run.progresses("worker:0", 1)
+    run.after(61)
+    assert len(run.asked(Inspect)) == 2
+    assert len(run.warnings) == 2

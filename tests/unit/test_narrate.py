@@ -52,7 +52,9 @@ def test_what_the_user_is_told_of_an_event(event: ev.Event, level: Level, text: 
     assert sentence(event) == (level, text)
 
 
-@pytest.mark.parametrize("event", [ev.Resumed(CHIEF, 1, 0, None), ev.Progressed(WORKER, 1, 3), ev.Ticked(), ev.Ready(PS, 1)])
+@pytest.mark.parametrize(
+    "event", [ev.Resumed(CHIEF, 1, 0, None), ev.Progressed(WORKER, 1, 3), ev.Ticked(), ev.Ready(PS, 1)]
+)
 def test_what_goes_without_saying(event: ev.Event) -> None:
     """A first start at step 0 and every step after it."""
     assert sentence(event) is None

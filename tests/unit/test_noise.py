@@ -18,8 +18,8 @@ from clusterkit.rules.noise import NoiseFilter
         "W0000 00:00:1763700000.1 1 computation_placer.cc:177] computation placer already registered.",
         "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
         "2026-11-21 05:00:00.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find",
-        "2026-11-21 05:00:00.1: E external/local_xla/xla/stream_executor/cuda/cuda_platform.cc:51] failed call to cuInit",
-        "W tensorflow/core/framework/local_rendezvous.cc:404] Local rendezvous is aborting with status: OUT_OF_RANGE: End",
+        "2026-11-21 05:00:00.1: E external/local_xla/xla/cuda/cuda_platform.cc:51] failed call to cuInit",
+        "W tensorflow/core/local_rendezvous.cc:404] Local rendezvous is aborting with status: OUT_OF_RANGE: End",
     ],
 )
 def test_what_says_nothing_about_the_job_is_noise(line: str) -> None:

@@ -60,7 +60,9 @@ def a_stalled_and_stopped_job(run: History) -> None:
         (job(workers=2, limits=Limits(stall=70)), a_stalled_and_stopped_job),
     ],
 )
-def test_a_journal_replays_to_the_same_decisions(spec: JobSpec, story: Callable[[History], None], tmp_path: Path) -> None:
+def test_a_journal_replays_to_the_same_decisions(
+    spec: JobSpec, story: Callable[[History], None], tmp_path: Path
+) -> None:
     """The machine is a function of the job, the seed and the events: the journal proves it."""
     path = tmp_path / "journal.jsonl"
     journal = Journal(path, lambda: 1.7e9, pytest.fail)
@@ -97,3 +99,41 @@ def test_a_journals_last_line_may_be_cut_off(tmp_path: Path) -> None:
     journal.close()
     path.write_bytes(path.read_bytes()[:-5])
     assert list(read_journal(path)) == [(1.5, ev.Began())]
+
+
+class FullDisk:
+    """A file that takes a few bytes at a time, and after some of them none."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.taken = room, b""
+
+    def write(self, data: memoryview) -> int:
+        """As many bytes as fit, at most seven."""
+        if not self.room:
+            raise OSError(28, "No space left on device")
+        part = bytes(data[: min(7, self.room)])
+        self.room -= len(part)
+        self.taken += part
+        return len(part)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+@pytest.mark.parametrize(("room", "told"), [(10_000, []), (130, ["could not be written: No space left on device"])])
+def test_a_full_disk_is_told_once_and_leaves_whole_lines(
+    room: int, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that takes a part of a line gets the rest of it; where it takes nothing more, the writing ends."""
+    errors: list[str] = []
+    path, disk = tmp_path / "journal.jsonl", FullDisk(room)
+    journal = Journal(path, lambda: 0.0, errors.append)
+    journal.close()
+    monkeypatch.setattr(journal, "_file", disk)
+    for number in range(10):
+        journal.write(ev.Interrupted(number), 1.0)
+    path.write_bytes(disk.taken)
+    assert errors == [f"the journal {text}" for text in told]
+    read = [event for _, event in read_journal(path)]
+    assert read == [ev.Interrupted(number) for number in range(len(read))]
+    assert len(read) == (10 if not told else 2)

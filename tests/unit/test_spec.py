@@ -126,7 +126,10 @@ def test_a_module_is_a_program_too() -> None:
         ({"evaluator": True}, "The job has no task that trains, only an evaluator. Add --workers 1."),
         ({"workers": 0}, "The job has no task that trains. Add --workers 1."),
         ({"env": {"TF_CONFIG": "{}"}}, "env: TF_CONFIG is set by clusterkit in every task and can't be given."),
-        ({"env": {"CLUSTERKIT_TASK": "x"}}, "env: CLUSTERKIT_TASK is set by clusterkit in every task and can't be given."),
+        (
+            {"env": {"CLUSTERKIT_TASK": "x"}},
+            "env: CLUSTERKIT_TASK is set by clusterkit in every task and can't be given.",
+        ),
         (
             {"task": {"ps": {"env": {"CLUSTERKIT_ATTEMPT": "9"}}}},
             "task.ps.env: CLUSTERKIT_ATTEMPT is set by clusterkit in every task and can't be given.",
@@ -163,9 +166,8 @@ def test_there_has_to_be_one_program(options: dict[str, Any], start: str) -> Non
 
 def test_all_problems_are_told_at_once() -> None:
     """Nobody has to run the command again to learn of the next one."""
-    found = problems(
-        ps=1, chief=2, evaluator=5, env={"TF_CONFIG": "{}"}, restart_budget=-2, progress_regex="[", task={"ps": {"env": {"": ""}}}
-    )
+    env, task = {"TF_CONFIG": "{}"}, {"ps": {"env": {"": ""}}}
+    found = problems(ps=1, chief=2, evaluator=5, env=env, restart_budget=-2, progress_regex="[", task=task)
     assert len(found) == 8
     assert str(BadJob(found)) == "\n".join(found)
 

@@ -9,7 +9,17 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.model import JobSpec, Limits, Program, ProgramKind, RestartRules, RestartScope, Setup, Task, TaskType
+from clusterkit.words.model import (
+    JobSpec,
+    Limits,
+    Program,
+    ProgramKind,
+    RestartRules,
+    RestartScope,
+    Setup,
+    Task,
+    TaskType,
+)
 from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
 from clusterkit.words.states import TaskState
 
@@ -31,7 +41,7 @@ EVENTS: list[ev.Event] = [
     ev.Swept(WORKER, 1, 3, (17, 18)),
     ev.Drained(WORKER, 1, ("last", "words"), "ValueError: x"),
     ev.Drained(WORKER, 1),
-    ev.Progressed(WORKER, 1, 100, {"loss": 0.1, "phase": "train", "accuracy": None}),
+    ev.Progressed(WORKER, 1, 100, {"loss": 0.1, "accuracy": None}),
     ev.Progressed(WORKER, 1, 100),
     ev.Checkpointed(WORKER, 1, 50, "/x/ckpt-50"),
     ev.Resumed(WORKER, 2, 50, "/x/ckpt-50"),
@@ -39,6 +49,8 @@ EVENTS: list[ev.Event] = [
     ev.Ready(PS, 1),
     ev.Inspected({WORKER: ev.Vitals(True, "S"), PS: ev.Vitals(False, "D")}),
     ev.Interrupted(2),
+    ev.Requested(7, ev.Verb.KILL, (WORKER, PS), 15, True),
+    ev.Paused(WORKER, 2, True),
     ev.GuardianLost(),
     ev.StorageFailed("full"),
     ev.Changed(WORKER, 1, TaskState.DRAINING),
@@ -77,7 +89,9 @@ def test_what_a_journal_adds_is_left_out() -> None:
     assert wire.decode_event(message) == ev.Interrupted(15)
 
 
-@pytest.mark.parametrize("message", [{}, {"event": "Nonsense"}, {"event": "Exit"}, {"event": "Ready", "task": "x:y", "attempt": 1}])
+@pytest.mark.parametrize(
+    "message", [{}, {"event": "Nonsense"}, {"event": "Exit"}, {"event": "Ready", "task": "x:y", "attempt": 1}]
+)
 def test_what_is_no_event_is_a_value_error(message: dict[str, object]) -> None:
     """Also the name of a word that is none."""
     with pytest.raises(ValueError, match="is not"):
