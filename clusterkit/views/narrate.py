@@ -16,6 +16,13 @@ class Level(enum.IntEnum):
     WARNING = 30
 
 
+_ASKED = {verb: verb.value for verb in ev.Verb} | {
+    ev.Verb.DOWN: "end",
+    ev.Verb.STACKS: "show the stacks of",
+    ev.Verb.KILL: "signal",
+}
+
+
 def sentence(event: ev.Event) -> tuple[Level, str] | None:
     """What to tell the user of an event, and how important it is; None where there is nothing to tell."""
     match event:
@@ -34,7 +41,7 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
         case ev.RestartPlanned():
             return Level.WARNING, _planned(event)
         case ev.Requested(_, verb, tasks):
-            return Level.INFO, f"Asked to {verb} {', '.join(map(str, tasks)) or 'every task'}."
+            return Level.INFO, f"Asked to {_ASKED[verb]} {', '.join(map(str, tasks)) or 'every task'}."
         case ev.Paused(task, _, paused):
             return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'goes on (SIGCONT)'}."
         case ev.Succeeded(task):
