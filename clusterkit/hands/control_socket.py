@@ -28,7 +28,7 @@ def listen(run: Path) -> tuple[socket.socket, Callable[[], None]]:
         server.listen(128)
     except OSError as error:
         server.close()
-        raise RunDirectoryError(f"The control socket {path} can't be made: {error.strerror}.") from None
+        raise RunDirectoryError(f"The control socket {path} can't be made: {error.strerror or error}.") from None
     server.setblocking(False)
 
     def unlink() -> None:
@@ -54,7 +54,9 @@ def connect(run: Path, timeout: float) -> socket.socket:
 
 
 def _short(run: Path) -> Path:
-    directory = Path(tempfile.gettempdir(), f"clusterkit-{os.getuid()}")
+    own = f"clusterkit-{os.getuid()}"
+    fits = len(os.fsencode(tempfile.gettempdir())) + len(own) + 32 <= LONGEST
+    directory = Path(tempfile.gettempdir() if fits else "/tmp", own)
     directory.mkdir(mode=0o700, exist_ok=True)
     seen = directory.lstat()
     if seen.st_uid != os.getuid() or seen.st_mode & 0o077 or directory.is_symlink():
