@@ -34,7 +34,7 @@ test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores)
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no TensorFlow (under a minute).
-	$(PYTEST) -m "not soak and not tensorflow and not slow"
+	$(PYTEST) -n 4 -m "not soak and not tensorflow and not slow"
 
 .PHONY: soak
 soak: $(READY) ## Run the long random tests.

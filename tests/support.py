@@ -175,7 +175,7 @@ class Up(Command):
     def _is_mine(self, run: Path) -> bool:
         # One home, one command at a time in nearly every test; where there are more, they name their runs.
         named = [self.args[i + 1] for i, arg in enumerate(self.args) if arg == "--run-id"]
-        return (run / "job.json").exists() and (not named or run.name == named[0])
+        return (run / "job.json").exists() and run.name in (named or [run.name])
 
     def _journal(self) -> Iterator[dict[str, Any]]:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from clusterkit.words.events import Happened
@@ -29,8 +29,8 @@ class Backend(Protocol):
     def inspect(self) -> None:
         """Look at every live attempt: Inspected."""
 
-    def dump_stacks(self, why: str) -> None:
-        """Have every live Python task write its threads' stacks."""
+    def dump_stacks(self, why: str, tasks: Sequence[Task]) -> None:
+        """Have live Python tasks write their threads' stacks; without `tasks`, all of them."""
 
     def shut(self) -> None:
         """End whatever is left of the run and let go of ports, threads and descriptors."""

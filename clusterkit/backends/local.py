@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class LocalBackend:
     """Spawns from the thread that calls it, which has to live as long as the run."""
 
     def __init__(
-        self, job: JobSpec, directory: RunDirectory, ports: Ports, post: Post, viewer: Viewer, guardian: int | None
+        self, job: JobSpec, directory: RunDirectory, ports: Ports, post: Post, viewer: Viewer, ropes: Mapping[int, str]
     ) -> None:
         self._directory = directory
         self._ports = ports
@@ -37,8 +37,8 @@ class LocalBackend:
         self._children: dict[Task, tuple[int, Child]] = {}
         self._plans = plans(job, directory, ports.endpoints)
         self._resumes = bool(job.resume)
-        self._logs = LogPump(post, viewer)
-        self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, guardian)
+        self._logs = LogPump(post, viewer, directory.paths.arrivals)
+        self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, ropes)
 
     def start(self, task: Task, attempt: int, reason: str) -> None:
         paths = self._directory.paths
@@ -82,9 +82,9 @@ class LocalBackend:
             vitals[task] = Vitals(numbers.get(task) in listening, seen[0] if seen else "X")
         self._post(Inspected(vitals))
 
-    def dump_stacks(self, why: str) -> None:
+    def dump_stacks(self, why: str, tasks: Sequence[Task]) -> None:
         for task, (attempt, child) in self._children.items():
-            if procfs.catches(child.pid, STACKS_SIGNAL):
+            if (not tasks or task in tasks) and procfs.catches(child.pid, STACKS_SIGNAL):
                 with suppress(OSError), Path(self._directory.paths.stacks(task, attempt)).open("a") as file:
                     file.write(f"--- {task}, attempt {attempt}: {why}\n")
                 with suppress(ProcessLookupError):

@@ -12,8 +12,25 @@ from clusterkit.cli.lazy import LazyGroup
 
 COMMANDS = {
     "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
+    "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it is over."),
+    "down": ("clusterkit.cli.waiting:down", "End a live run."),
+    "wait": ("clusterkit.cli.waiting:wait", "Wait until a run is over; exit with its exit code."),
+    "ls": ("clusterkit.cli.ls", "List the runs."),
+    "ps": ("clusterkit.cli.ps", "List the tasks of a run."),
+    "top": ("clusterkit.cli.top", "Show the tasks of a live run again and again."),
+    "logs": ("clusterkit.cli.logs", "Show what tasks wrote."),
+    "events": ("clusterkit.cli.events", "Show what happened in a run."),
+    "show": ("clusterkit.cli.show", "Show how a run ended."),
+    "kill": ("clusterkit.cli.acting:kill", "Signal tasks."),
+    "pause": ("clusterkit.cli.acting:pause", "Stop tasks with SIGSTOP."),
+    "unpause": ("clusterkit.cli.acting:unpause", "Let paused tasks go on."),
+    "restart": ("clusterkit.cli.acting:restart", "End tasks and start them again."),
+    "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
+    "rm": ("clusterkit.cli.removing:rm", "Remove runs that are over."),
+    "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),
     "config": ("clusterkit.cli.config", "Show what `up` would start, and start nothing."),
     "reap": ("clusterkit.cli.reap", "End processes of runs whose supervisor is gone."),
+    "completion": ("clusterkit.cli.completion", "Print what makes a shell complete commands, runs and tasks."),
 }
 
 

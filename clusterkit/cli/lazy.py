@@ -10,7 +10,10 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Takes `commands_at`: a command's name to its module, which holds it as `command`, and its short help."""
+    """Takes `commands_at`: a command's name to its module and its short help.
+
+    The module holds it as `command`, or under the name that follows a colon.
+    """
 
     def __init__(self, *args: Any, commands_at: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -22,7 +25,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._at:
             return None
-        command: click.Command = importlib.import_module(self._at[cmd_name][0]).command
+        module, _, name = self._at[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -102,6 +102,13 @@ def job_options(command: Command) -> Command:
     return command
 
 
+def display_options(command: Command) -> Command:
+    """Add the options that say how a run is shown."""
+    for option in reversed(_DISPLAY_OPTIONS):
+        command = option(command)
+    return command
+
+
 def given(values: dict[str, Any]) -> dict[str, Any]:
     """The job's options as the rules want them: only what was given, under the flags' names."""
     options = {key: value for key, value in values.items() if value is not None and value != ()}

@@ -8,12 +8,13 @@ from clusterkit.cli.errors import told
 
 
 @click.command("reap")
-def command() -> None:
+@click.option("--all", "everywhere", is_flag=True, help="Also of runs that are kept in other state directories.")
+def command(everywhere: bool) -> None:
     """End processes of runs whose supervisor is gone, and say which they were."""
     from clusterkit.hands.reap import reap_strays
 
     with told():
-        counts = reap_strays()
+        counts = reap_strays(everywhere)
     for run_id, count in counts.items():
         click.echo(f"Ended {count} process(es) of the run {run_id}.")
     if not counts:

@@ -13,14 +13,22 @@ from clusterkit.cli.options import given, job_options
 
 
 @click.command("up", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-d", "--detach", is_flag=True, help="Return when every task is ready, print the run id; the run goes on."
+)
+@click.option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
 @job_options
+@click.option("--rope", type=int, hidden=True, help="A pipe to the process that the run must not outlive.")
 def command(
+    detach: bool,
+    no_wait: bool,
     job_file: str | None,
     only: tuple[str, ...],
     all_output: bool,
     log_level: str,
     quiet: bool,
     color: bool | None,
+    rope: int | None,
     **values: Any,
 ) -> None:
     """Run PROGRAM as a cluster until its job is done.
@@ -28,6 +36,7 @@ def command(
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
     that fails is started again with what TensorFlow needs restarted beside it; Ctrl-C ends everything.
     """
+    from clusterkit.hands.guardian import check_rope
     from clusterkit.supervisor.launch import Display, up
     from clusterkit.supervisor.prepare import prepare
     from clusterkit.views.console import Show
@@ -35,8 +44,15 @@ def command(
 
     with told():
         prepared = prepare(given(values), job_file, only)
+        if rope is not None:
+            check_rope(rope)
     if color is None:
-        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        color = not detach and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=color)
     level = Level.WARNING if quiet else Level[log_level.upper()]
-    sys.exit(up(prepared, Display(show, level)))
+    if not detach:
+        sys.exit(up(prepared, Display(show, level), rope))
+    from clusterkit.cli.detached import up_detached
+
+    with told():
+        sys.exit(up_detached(prepared, Display(show, level), not no_wait, rope))

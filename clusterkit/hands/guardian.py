@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,7 @@ from types import FrameType
 
 from clusterkit.hands.process import become_subreaper
 from clusterkit.hands.sweep import WillNotDie, end_descendants
+from clusterkit.words.errors import BadJob
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Supervise = Callable[[int], int]  # takes a descriptor that is at its end when the guardian is gone; exit code
@@ -51,6 +53,17 @@ def guard(supervise: Supervise, lost: Lost) -> int:
         lost(os.WTERMSIG(status), left)
         return 1
     return os.WEXITSTATUS(status)
+
+
+def check_rope(rope: int) -> None:
+    """See that an inherited descriptor is a pipe, and keep it from the tasks. Raises BadJob."""
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(rope).st_mode)
+        os.set_inheritable(rope, False)
+    except (OSError, OverflowError, ValueError):
+        is_pipe = False
+    if not is_pipe:
+        raise BadJob([f"--rope {rope} is not a pipe that this process has inherited."])
 
 
 def flush() -> None:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import selectors
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,16 +30,19 @@ class Stream:
 
     task: Task
     attempt: int
+    name: bytes
     source: int
     file: int
+    written: int = 0
     tail: bytes = b""
 
 
 class LogPump:
     """One thread that moves the output of all tasks. It knows no lines: bytes in, the same bytes out."""
 
-    def __init__(self, post: Post, viewer: Viewer) -> None:
+    def __init__(self, post: Post, viewer: Viewer, arrivals: PurePosixPath) -> None:
         self._post = post
+        self._arrivals = os.open(arrivals, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._viewer = viewer
         self._selector = selectors.DefaultSelector()
         self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -63,7 +67,7 @@ class LogPump:
             fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         os.set_blocking(source, False)
         with self._lock:
-            self._added.append(Stream(task, attempt, source, file))
+            self._added.append(Stream(task, attempt, str(task).encode(), source, file))
         self._wake()
         return sink
 
@@ -79,6 +83,7 @@ class LogPump:
         self._wake()
         self._thread.join()
         self._selector.close()
+        os.close(self._arrivals)
         os.close(self._bell)
         os.close(self._ring)
 
@@ -126,6 +131,9 @@ class LogPump:
         try:
             while view:
                 view = view[os.write(stream.file, view) :]
+            stream.written += len(chunk)
+            # Wall time, task, attempt and the log's size by then: `logs` merges by it what tasks wrote to many files.
+            os.write(self._arrivals, b"%.6f %b %d %d\n" % (time.time(), stream.name, stream.attempt, stream.written))
         except OSError as error:
             if not self._full:  # once is enough; the job is being stopped, and its output still has to be read
                 self._full = True

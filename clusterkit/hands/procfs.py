@@ -89,14 +89,29 @@ def catches(pid: int, signal: int) -> bool:
 
 def listening_ports() -> frozenset[int]:
     """TCP ports on which something listens in this network namespace."""
-    ports = set()
+    return frozenset(_listeners().values())
+
+
+def listening_ports_of(pid: int) -> frozenset[int]:
+    """TCP ports on which the process listens; empty where its descriptors can't be read."""
+    try:
+        links = {_link(str(descriptor)) for descriptor in Path(f"/proc/{pid}/fd").iterdir()}
+    except OSError:
+        return frozenset()
+    return frozenset(port for inode, port in _listeners().items() if f"socket:[{inode}]" in links)
+
+
+def _listeners() -> dict[int, int]:
+    """Inode to port."""
+    found: dict[int, int] = {}
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
         except OSError:
             continue
-        ports |= {int(fields[1].rpartition(":")[2], 16) for fields in map(str.split, lines) if fields[3] == "0A"}
-    return frozenset(ports)
+        fields = [line.split() for line in lines]
+        found |= {int(f[9]): int(f[1].rpartition(":")[2], 16) for f in fields if f[3] == "0A"}
+    return found
 
 
 def oom_kills() -> int:

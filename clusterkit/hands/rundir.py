@@ -78,7 +78,8 @@ class RunDirectory:
         """Mark the run as live for as long as this process lives and keeps the descriptor."""
         try:
             descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Not LOCK_NB: the directory is ours alone, but a client may be looking whether the run is live just now.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise RunDirectoryError(_cannot(self.path / "lock", error)) from None
         return descriptor

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from clusterkit.hands.process import Child, exit_of
@@ -21,6 +22,7 @@ from clusterkit.words.model import Task
 REST = 0.05  # seconds for which a pipe is left alone after a read: reports are taken in bunches
 EVERY = 1.0  # seconds between the steps that are passed on; what else a task reports is passed on at once
 LONGEST = 1 << 16  # bytes of a line; what is longer is no report
+NO_ROPES: Mapping[int, str] = MappingProxyType({})
 Post = Callable[[Happened], None]
 
 
@@ -46,19 +48,22 @@ class Waiting:
 
 
 class Watcher:
-    """Epoll over the tasks' pidfds, their progress pipes and the guardian's pipe. Sleeps when nothing happens."""
+    """Epoll over the tasks' pidfds, their progress pipes and the ropes. Sleeps when nothing happens.
 
-    def __init__(self, post: Post, pipes: Mapping[Task, PurePosixPath], guardian: int | None = None) -> None:
+    A rope is a pipe that is at its end when the process at the other side is gone; `ropes` tells whose each one is.
+    """
+
+    def __init__(self, post: Post, pipes: Mapping[Task, PurePosixPath], ropes: Mapping[int, str] = NO_ROPES) -> None:
         self._post = post
         self._epoll = select.epoll()
         self._known: dict[int, Channel | Waiting] = {}
         self._channels = {task: self._listen(task, path) for task, path in pipes.items()}
         self._resting: dict[int, float] = {}
-        self._guardian = guardian
+        self._ropes = ropes
         self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._epoll.register(self._bell, select.EPOLLIN)
-        if guardian is not None:
-            self._epoll.register(guardian, select.EPOLLIN)
+        for rope in ropes:
+            self._epoll.register(rope, select.EPOLLIN)
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         self._thread.start()
@@ -99,9 +104,9 @@ class Watcher:
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _take(self, fd: int) -> None:
-        if fd == self._guardian:
+        if fd in self._ropes:
             self._epoll.unregister(fd)
-            self._post(GuardianLost())
+            self._post(GuardianLost(self._ropes[fd]))
             return
         known = self._known.get(fd)
         if isinstance(known, Waiting):

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
-from clusterkit.words.events import Changed, Decided, Warned
+from clusterkit.words.events import Changed, Decided, Paused, Warned
 from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure
 from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 
-SIGTERM, SIGKILL = 15, 9
+SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 
 
 @dataclass(slots=True)
@@ -34,6 +34,7 @@ class TaskRecord:
     tail: tuple[str, ...] = ()
     exception: str | None = None
     ready: bool = False
+    paused: bool = False
     first_step: int | None = None
     last_step: int | None = None
     resumed_step: int | None = None
@@ -116,11 +117,12 @@ class Board:
         if record.state is TaskState.RUNNING:
             self.move(record, TaskState.STOPPING)
             if grace > 0:
-                self._signal(record, SIGTERM)
+                self.signal(record, SIGTERM)
+                self.pause(record, False)  # a stopped process does not get to know of SIGTERM
                 self.timers.set(Timer.KILL, self.now + grace, record.task)
         if record.state is TaskState.STOPPING and grace <= 0:
             self.timers.clear(Timer.KILL, record.task)
-            self._signal(record, SIGKILL)
+            self.signal(record, SIGKILL)
 
     def close(self, record: TaskRecord) -> None:
         """Note the attempt that ended, for the result."""
@@ -141,5 +143,13 @@ class Board:
             resumed_from=record.resumed_from,
         )
 
-    def _signal(self, record: TaskRecord, signal: int) -> None:
+    def pause(self, record: TaskRecord, paused: bool) -> None:
+        """Stop a task, or let it go on."""
+        if record.paused != paused:
+            record.paused = paused
+            self.signal(record, SIGSTOP if paused else SIGCONT)
+            self.record(Paused(record.task, record.attempt, paused))
+
+    def signal(self, record: TaskRecord, signal: int) -> None:
+        """Signal a task that has a process."""
         self.out.append(Signal(record.task, record.attempt, signal))

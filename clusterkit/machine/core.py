@@ -8,6 +8,7 @@ from typing import Any
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.recovery import Recoveries
+from clusterkit.machine.requests import Requests
 from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
@@ -30,6 +31,7 @@ class Machine:
         self.ending = Ending(self.board)
         self.recoveries = Recoveries(self.board, self.ending)
         self.watch = Watch(self.board, self.ending)
+        self.requests = Requests(self.board, self.ending, self.recoveries)
         self._interrupts = 0
         self._verbs: dict[type, Callable[[Any], None]] = {
             ev.Began: self._began,
@@ -45,6 +47,7 @@ class Machine:
             ev.Ready: self._reported(lambda record, _: self.watch.ready(record)),
             ev.Inspected: lambda event: self.watch.inspected(event.vitals),
             ev.Interrupted: self._interrupted,
+            ev.Requested: self.requests.take,
             ev.GuardianLost: self._guardian_lost,
             ev.StorageFailed: lambda event: self.ending.fail(event.error),
         }
@@ -180,6 +183,6 @@ class Machine:
         name = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}.get(event.signal, f"signal {event.signal}")
         self.ending.stop(RunState.STOPPED, 128 + event.signal, f"clusterkit got {name}")
 
-    def _guardian_lost(self, _: ev.GuardianLost) -> None:
-        self.ending.fail("clusterkit's guardian process was killed, so everything was ended at once")
+    def _guardian_lost(self, event: ev.GuardianLost) -> None:
+        self.ending.fail(f"{event.who} is gone, so everything was ended at once")
         self.ending.kill_all()

@@ -23,6 +23,7 @@ class Recovery:
     respawn_at: float | None = None  # None until decided
     key: str = ""
     free: bool = False
+    asked: bool = False  # somebody asked for it: no backoff, no charge
 
 
 @dataclass(slots=True)
@@ -55,6 +56,13 @@ class Recoveries:
         if restart_scope(self.board.job, record.task) == {record.task}:
             self._open([record.failure()], {record.task}, 0.0)
 
+    def asked(self, tasks: set[Task]) -> tuple[Task, ...]:
+        """Somebody asks for a restart: of these tasks, and of those that have to restart with them."""
+        scopes = [restart_scope(self.board.job, task) for task in tasks]
+        together = set().union(*scopes)
+        self._open([], together, 0.0, asked=True)
+        return tuple(sorted(together))
+
     def settle(self) -> None:
         """Take each recovery as far as it can go now."""
         for recovery in list(self.open):
@@ -75,13 +83,13 @@ class Recoveries:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
-    def _open(self, failures: list[Failure], tasks: set[Task], window: float) -> None:
+    def _open(self, failures: list[Failure], tasks: set[Task], window: float, asked: bool = False) -> None:
         decide_at = self.board.now + window
         for other in [other for other in self.open if other.tasks & tasks]:
             self.open.remove(other)
             failures, tasks = other.failures + failures, tasks | other.tasks
-            decide_at = min(decide_at, other.decide_at)
-        self.open.append(Recovery(tasks, failures, decide_at))
+            decide_at, asked = min(decide_at, other.decide_at), asked or other.asked
+        self.open.append(Recovery(tasks, failures, decide_at, asked=asked))
 
     def _window(self, failure: Failure) -> float:
         limits = self.board.job.limits
@@ -97,6 +105,9 @@ class Recoveries:
         return all(r.settled for r in self.board.records.values() if r.task.type is not TaskType.EVALUATOR)
 
     def _decide(self, recovery: Recovery) -> None:
+        if recovery.asked:
+            self._grant(recovery)
+            return
         cause, collateral = cause_of(recovery.failures)
         rules, now = self.board.job.restart, self.board.now
         recovery.key = budget_key(restart_scope(self.board.job, cause.task), cause.task)
@@ -106,15 +117,25 @@ class Recoveries:
         if hopeless or (not recovery.free and account.used >= rules.budget):
             self._give_up(recovery, cause, collateral, account)
             return
-        for task in sorted(recovery.tasks):
-            if self.board.records[task].alive:
-                self.board.end(self.board.records[task], Asked.GANG, 0.0)
+        self._clear(recovery, Asked.GANG, 0.0)
         nth = account.in_a_row + 1
         delay = backoff_delay(rules, nth, jitter(self.board.seed, recovery.key, self.restarts))
         recovery.respawn_at = max(now, recovery.failures[0].at + delay)
         charged = account.used + (not recovery.free)
         tasks = tuple(sorted(recovery.tasks))
         self.board.record(RestartPlanned(tasks, cause, collateral, recovery.respawn_at - now, charged, rules.budget))
+
+    def _grant(self, recovery: Recovery) -> None:
+        """A restart that was asked for, in which a failure of the same tasks is mended too."""
+        recovery.key, recovery.free, recovery.respawn_at = "asked", True, self.board.now
+        self._clear(recovery, Asked.REQUEST, self.board.job.limits.grace)
+        budget = self.board.job.restart.budget
+        self.board.record(RestartPlanned(tuple(sorted(recovery.tasks)), None, (), 0.0, 0, budget))
+
+    def _clear(self, recovery: Recovery, asked: Asked, grace: float) -> None:
+        for task in sorted(recovery.tasks):
+            if self.board.records[task].alive:
+                self.board.end(self.board.records[task], asked, grace)
 
     def _account(self, key: str) -> Account:
         """The key's account, forgiven where the job has been well for long enough since its last restart."""
@@ -144,10 +165,12 @@ class Recoveries:
         if not due or not all(record.settled for record in records):
             return
         self.open.remove(recovery)
-        account = self.accounts[recovery.key]
-        account.used += not recovery.free
-        account.in_a_row += 1
-        account.last = self.board.now
+        if not recovery.asked:
+            account = self.accounts[recovery.key]
+            account.used += not recovery.free
+            account.in_a_row += 1
+            account.last = self.board.now
         self.restarts += 1
+        reason = "asked" if recovery.asked else "preempted" if recovery.free else "failure"
         for record in records:
-            self.board.spawn(record, "preempted" if recovery.free else "failure")
+            self.board.spawn(record, reason)

@@ -22,6 +22,11 @@ class RunPaths:
         """The exact bytes that the attempt wrote."""
         return self.root / "tasks" / str(task) / f"attempt-{attempt}.log"
 
+    @property
+    def arrivals(self) -> PurePosixPath:
+        """When which part of which log was written."""
+        return self.root / "tasks" / "arrivals"
+
     def progress(self, task: Task) -> PurePosixPath:
         """The named pipe through which the task reports its steps."""
         return self.root / "tasks" / str(task) / "progress"

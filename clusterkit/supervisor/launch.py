@@ -8,6 +8,7 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from clusterkit import __version__
 from clusterkit.backends.local import LocalBackend
 from clusterkit.hands import signals
 from clusterkit.hands.checkpoints import continue_from
+from clusterkit.hands.control import ControlServer
 from clusterkit.hands.guardian import guard
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.reap import reap_strays
@@ -43,13 +45,17 @@ class Display:
     level: Level = Level.INFO
 
 
-def up(prepared: Prepared, display: Display) -> int:
-    """Run a prepared job to its end under a guardian; return the exit code."""
+def up(prepared: Prepared, display: Display, rope: int | None = None) -> int:
+    """Run a prepared job to its end under a guardian; return the exit code.
+
+    `rope` is a pipe at whose other end is the Python process that the run must not outlive.
+    """
     run_id = prepared.run_id or new_run_id()
+    owner = {} if rope is None else {rope: "the Python process that started the run"}
 
     def supervise(guardian: int) -> int:
         try:
-            return _supervise(prepared, run_id, display, guardian)
+            return _supervise(prepared, run_id, display, {guardian: "clusterkit's guardian process", **owner})
         except ClusterkitError as error:
             print(f"clusterkit: {error}", file=sys.stderr)
             return error.exit_code
@@ -62,7 +68,7 @@ def cluster_tasks(job: JobSpec) -> list[Task]:
     return [task for task in job.tasks if task.type is not TaskType.EVALUATOR]
 
 
-def _supervise(prepared: Prepared, run_id: str, display: Display, guardian: int) -> int:
+def _supervise(prepared: Prepared, run_id: str, display: Display, ropes: Mapping[int, str]) -> int:
     job, inbox = prepared.job, Inbox()
     signals.listen(inbox.put)
     with ExitStack() as stack:
@@ -77,7 +83,7 @@ def _supervise(prepared: Prepared, run_id: str, display: Display, guardian: int)
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
             console.say(_greeting(job, run_id, directory))
-        result = _run(job, seed, directory, ports, inbox, console, display, guardian)
+        result = _run(job, seed, directory, ports, inbox, console, display, ropes)
         signals.end_with(result.exit_code)
         console.block(report(result, directory.path, display.show.color))
     return result.exit_code
@@ -85,7 +91,7 @@ def _supervise(prepared: Prepared, run_id: str, display: Display, guardian: int)
 
 def _run(
     job: JobSpec, seed: int, directory: RunDirectory, ports: Ports, inbox: Inbox, console: Console, display: Display,
-    guardian: int,
+    ropes: Mapping[int, str],
 ) -> RunResult:  # fmt: skip
     full = [False]
 
@@ -102,17 +108,22 @@ def _run(
         if steps is not None:
             steps.feed(task, attempt, chunk)
 
+    greeting = {"run_id": directory.run_id, "clusterkit": __version__, "pid": os.getpid()}
+    control = ControlServer(directory.path, greeting, inbox.put)
+
     def observe(event: Event, now: float) -> None:
         journal.write(event, now)
+        control.wake()
         told = sentence(event)
         if told is not None and told[0] >= display.level:
             console.say(told[1], bad=is_bad(event))
 
-    backend = LocalBackend(job, directory, ports, inbox.put, view, guardian)
+    backend = LocalBackend(job, directory, ports, inbox.put, view, ropes)
     try:
-        result = run(Machine(job, seed), backend, inbox, observe)
+        result = run(Machine(job, seed), backend, inbox, observe, control.answer)
     finally:
         backend.shut()
+        control.stop()
         journal.close()
     try:
         directory.write_json("result.json", wire.encode(result))

@@ -8,15 +8,27 @@ from collections.abc import Callable
 
 from clusterkit.backends.base import Backend
 from clusterkit.machine import Machine
-from clusterkit.words.actions import Action, CloseOutput, DumpStacks, Finish, Inspect, Record, Signal, Spawn, Sweep
+from clusterkit.words.actions import (
+    Action,
+    Answer,
+    CloseOutput,
+    DumpStacks,
+    Finish,
+    Inspect,
+    Record,
+    Signal,
+    Spawn,
+    Sweep,
+)
 from clusterkit.words.events import Began, Event, Happened, Ticked
 from clusterkit.words.outcome import RunResult
 
 Inbox = queue.SimpleQueue[Happened]
+Answering = Callable[[Answer], None]
 Observer = Callable[[Event, float], None]  # an event and the monotonic time at which it was handled
 
 
-def run(machine: Machine, backend: Backend, inbox: Inbox, observe: Observer) -> RunResult:
+def run(machine: Machine, backend: Backend, inbox: Inbox, observe: Observer, answer: Answering) -> RunResult:
     """Run a job to its end in this thread. Sleeps until something happens or the machine's next deadline."""
     event: Happened = Began()
     while True:
@@ -25,6 +37,9 @@ def run(machine: Machine, backend: Backend, inbox: Inbox, observe: Observer) -> 
         for action in machine.handle(event, now):
             if isinstance(action, Finish):
                 return action.result
+            if isinstance(action, Answer):
+                answer(action)
+                continue
             _act(action, backend, observe, now)
         event = _next(inbox, machine.deadline())
 
@@ -50,5 +65,5 @@ def _act(action: Action, backend: Backend, observe: Observer, now: float) -> Non
             backend.close_output(task, attempt)
         case Inspect():
             backend.inspect()
-        case DumpStacks(why):
-            backend.dump_stacks(why)
+        case DumpStacks(why, tasks):
+            backend.dump_stacks(why, tasks)

@@ -53,7 +53,7 @@ class Console:
         self._descriptor = descriptor
         self._show = show
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
-        self._prefixes = {task: self._prefix(str(task), _color(task)) for task in tasks}
+        self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], _Stream] = {}
         self._queue: deque[_Item] = deque()
         self._waiting = 0
@@ -130,8 +130,7 @@ class Console:
             self._dropped = 0
 
     def _prefix(self, name: str, color: int) -> str:
-        text = f"{name.ljust(self._width)} │ "
-        return f"\x1b[{color}m{text}\x1b[0m" if self._show.color else text
+        return _prefix(name, self._width, color if self._show.color else None)
 
     def _run(self) -> None:
         while True:
@@ -184,6 +183,16 @@ class Console:
                     os.set_blocking(self._descriptor, True)
             return
         self._broken = True
+
+
+def prefix(task: Task, width: int, color: bool) -> str:
+    """What stands before each line of a task: its name, `width` columns wide, in the task's color."""
+    return _prefix(str(task), width, _color(task) if color else None)
+
+
+def _prefix(name: str, width: int, color: int | None) -> str:
+    text = f"{name.ljust(width)} │ "
+    return text if color is None else f"\x1b[{color}m{text}\x1b[0m"
 
 
 def _color(task: Task) -> int:

@@ -16,6 +16,13 @@ class Level(enum.IntEnum):
     WARNING = 30
 
 
+_ASKED = {verb: verb.value for verb in ev.Verb} | {
+    ev.Verb.DOWN: "end",
+    ev.Verb.STACKS: "show the stacks of",
+    ev.Verb.KILL: "signal",
+}
+
+
 def sentence(event: ev.Event) -> tuple[Level, str] | None:
     """What to tell the user of an event, and how important it is; None where there is nothing to tell."""
     match event:
@@ -33,6 +40,10 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, f"{failed(failure)}."
         case ev.RestartPlanned():
             return Level.WARNING, _planned(event)
+        case ev.Requested(_, verb, tasks):
+            return Level.INFO, f"Asked to {_ASKED[verb]} {', '.join(map(str, tasks)) or 'every task'}."
+        case ev.Paused(task, _, paused):
+            return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'goes on (SIGCONT)'}."
         case ev.Succeeded(task):
             return Level.INFO, f"{task} exited with code 0: the job is done. Ending the other tasks."
         case ev.Stopping(reason):
@@ -56,6 +67,8 @@ def is_bad(event: ev.Event) -> bool:
 def _planned(event: ev.RestartPlanned) -> str:
     names = " and ".join(", ".join(map(str, event.tasks)).rsplit(", ", 1))
     verb = "start" if len(event.tasks) > 1 else "starts"
+    if event.cause is None:
+        return f"{names} {verb} again, as asked (not charged to the restart budget)."
     charge = f"restart {event.charged} of {event.budget}"
     if event.cause.exit.preempted:
         charge = "not charged to the restart budget"

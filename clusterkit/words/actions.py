@@ -50,9 +50,19 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True)
 class DumpStacks:
-    """Have every live Python task write the stacks of its threads."""
+    """Have live Python tasks write the stacks of their threads; without `tasks`, all of them."""
 
     why: str
+    tasks: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a request: the tasks that it was done to, or the problem for which it was not."""
+
+    request: int
+    tasks: tuple[Task, ...] = ()
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +79,4 @@ class Finish:
     result: RunResult
 
 
-Action = Spawn | Signal | Sweep | CloseOutput | Inspect | DumpStacks | Record | Finish
+Action = Spawn | Signal | Sweep | CloseOutput | Inspect | DumpStacks | Answer | Record | Finish

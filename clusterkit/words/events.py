@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -134,9 +135,36 @@ class Interrupted:
     signal: int
 
 
+class Verb(enum.StrEnum):
+    """What can be asked of a live run."""
+
+    KILL = "kill"
+    PAUSE = "pause"
+    UNPAUSE = "unpause"
+    RESTART = "restart"
+    STACKS = "stacks"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """Somebody asks for something on the control socket; answered by the action Answer with the same `request`.
+
+    `tasks` is empty for all; `signal` is for KILL; `force` takes the grace period out of DOWN.
+    """
+
+    request: int
+    verb: Verb
+    tasks: tuple[Task, ...] = ()
+    signal: int = 9
+    force: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class GuardianLost:
-    """The guardian process is gone; everything has to end at once."""
+    """A process that the run must not outlive is gone; everything has to end at once."""
+
+    who: str = "clusterkit's guardian process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +195,26 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class RestartPlanned:
-    """These tasks start again `delay` seconds from now. `charged` restarts of `budget` are used."""
+    """These tasks start again `delay` seconds from now. `charged` restarts of `budget` are used.
+
+    Without a cause, because somebody asked for it.
+    """
 
     tasks: tuple[Task, ...]
-    cause: Failure
+    cause: Failure | None
     collateral: tuple[Failure, ...]
     delay: float
     charged: int
     budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A task was stopped, or goes on again, because somebody asked for it."""
+
+    task: Task
+    attempt: int
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +248,7 @@ class Finished:
 
 Happened = (
     Began | Ticked | Spawned | SpawnFailed | Exited | Swept | Drained | Progressed | Checkpointed | Resumed | Ready
-    | Inspected | Interrupted | GuardianLost | StorageFailed
+    | Inspected | Interrupted | Requested | GuardianLost | StorageFailed
 )  # fmt: skip
-Decided = Changed | Failed | RestartPlanned | Succeeded | Stopping | Warned | Finished
+Decided = Changed | Failed | RestartPlanned | Paused | Succeeded | Stopping | Warned | Finished
 Event = Happened | Decided

@@ -25,6 +25,7 @@ class Asked(enum.StrEnum):
     SUCCESS = "ended after the job's success"
     GANG = "ended to restart with its peers"
     STALL = "ended for its stall"
+    REQUEST = "ended to restart, as asked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import enum
 import functools
 import types
@@ -47,6 +48,15 @@ def decode_event(message: Mapping[str, Any]) -> events.Event:
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"{message.get('event')} has wrong or missing fields: {error}.") from None
     return event
+
+
+def kind_named(name: str) -> type:
+    """The class of an event. Raises TypeError where there is none of that name."""
+    if name not in _KINDS:
+        close = difflib.get_close_matches(name, _KINDS, 1)
+        hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(_KINDS)}."
+        raise TypeError(f"There is no event {name!r}. {hint}")
+    return _KINDS[name]
 
 
 def decode(kind: type[Any], value: Any) -> Any:

@@ -48,6 +48,19 @@ def test_reap_ends_what_a_lost_run_left(up: Start, clusterkit: Clusterkit, home:
     assert again.output == "Nothing was left behind.\n"
 
 
+def test_reap_leaves_other_state_directories_alone_unless_told(up: Start, clusterkit: Clusterkit, home: Path) -> None:
+    """What another CLUSTERKIT_HOME lost is ended by `reap --all` only."""
+    left_behind(up, home)
+    elsewhere = {"CLUSTERKIT_HOME": str(home.parent / "elsewhere")}
+    reap = clusterkit("reap", env=elsewhere)
+    assert reap.wait(20) == 0
+    assert reap.output == "Nothing was left behind.\n"
+    assert len(processes_of(home)) == 6
+    reap = clusterkit("reap", "--all", env=elsewhere)
+    assert reap.wait(20) == 0
+    assert "Ended 6 process(es) of the run lost." in reap.output
+
+
 def test_the_next_up_ends_what_a_lost_run_left(up: Start, home: Path) -> None:
     """Nobody has to know of `reap`."""
     left_behind(up, home)

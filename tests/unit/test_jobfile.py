@@ -154,8 +154,9 @@ LINES = st.tuples(KEYS, VALUES).map(" = ".join)
 TABLES = st.sampled_from(["[env]", "[task.worker]", "[task.foo]", "[[task]]", "[", "# x", "[task]", '[task."[key]"]'])
 
 
+@pytest.mark.slow
 @seed(1)
-@settings(max_examples=400)
+@settings(max_examples=10_000, deadline=None)
 @given(st.lists(LINES | TABLES | st.text(max_size=10), max_size=6).map("\n".join))
 def test_whatever_a_file_holds_it_is_options_or_problems(text: str) -> None:
     """No other error ever comes out, of the file's reader or of the rules after it."""

@@ -13,6 +13,7 @@ UNAVAILABLE = "tensorflow.python.framework.errors_impl.UnavailableError: failed 
 
 def cause_and_collateral(planned: ev.RestartPlanned) -> tuple[str, list[str]]:
     """The names in a plan."""
+    assert planned.cause is not None
     return str(planned.cause.task), [str(failure.task) for failure in planned.collateral]
 
 
@@ -167,7 +168,8 @@ def test_a_failure_right_after_the_restart_is_a_new_one() -> None:
     run.exits("worker:0", exception="ValueError: y")
     run.after(4)
     assert run.attempts == {"worker:0": 3, "worker:1": 3}
-    charged = [(str(planned.cause.task), planned.charged) for planned in run.decided(ev.RestartPlanned)]
+    plans = run.decided(ev.RestartPlanned)
+    charged = [(planned.cause and str(planned.cause.task), planned.charged) for planned in plans]
     assert charged == [("worker:1", 1), ("worker:0", 2)]
 
 

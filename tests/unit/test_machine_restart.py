@@ -53,6 +53,7 @@ def test_exactly_the_tasks_of_the_row_restart(spec: JobSpec, fails: str, restart
     assert run.live == {str(t) for t in spec.tasks}
     (planned,) = run.decided(ev.RestartPlanned)
     assert set(map(str, planned.tasks)) == restart
+    assert planned.cause is not None
     assert str(planned.cause.task) == fails
     assert not run.over
 
@@ -235,6 +236,7 @@ def test_a_task_killed_by_sigabrt_alone_is_its_own_cause() -> None:
     run.exits("worker:1", signal=SIGABRT)
     run.after(3)
     (planned,) = run.decided(ev.RestartPlanned)
+    assert planned.cause is not None
     assert (str(planned.cause.task), planned.collateral) == ("worker:1", ())
 
 

@@ -49,6 +49,8 @@ EVENTS: list[ev.Event] = [
     ev.Ready(PS, 1),
     ev.Inspected({WORKER: ev.Vitals(True, "S"), PS: ev.Vitals(False, "D")}),
     ev.Interrupted(2),
+    ev.Requested(7, ev.Verb.KILL, (WORKER, PS), 15, True),
+    ev.Paused(WORKER, 2, True),
     ev.GuardianLost(),
     ev.StorageFailed("full"),
     ev.Changed(WORKER, 1, TaskState.DRAINING),

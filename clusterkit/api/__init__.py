@@ -1,0 +1,19 @@
+"""The Python API: a cluster that runs beside this process."""
+
+from clusterkit.api.cluster import Cluster
+from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
+from clusterkit.api.options import Options
+from clusterkit.api.result import Result
+from clusterkit.api.tasks import Attempt, TaskHandle
+
+__all__ = [
+    "Attempt",
+    "Cluster",
+    "ClusterFailed",
+    "Options",
+    "Result",
+    "RunEnded",
+    "StillRunning",
+    "TaskHandle",
+    "WaitTimeout",
+]

@@ -1,0 +1,252 @@
+"""The cluster: a run that is started, watched, broken and ended from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
+from clusterkit.api.follow import Follower, Wanted, matcher, told
+from clusterkit.api.functions import RUNNER, pickle_call, read_returns
+from clusterkit.api.options import Options, check_names, command_line
+from clusterkit.api.result import Result, read_result
+from clusterkit.api.supervisor import Supervisor
+from clusterkit.api.tasks import Tasks, known
+from clusterkit.hands.client import Client, NotLive
+from clusterkit.hands.rundir import RUN_ID, new_run_id, state_dir
+from clusterkit.words import events as ev
+from clusterkit.words import wire
+from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
+from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.outcome import SIGKILL, RunState
+
+__tracebackhide__ = True  # a test that fails here is to show its own line
+LOOK = 0.03  # seconds between two looks at the journal while something is waited for
+STARTUP = 60.0  # seconds for the supervisor to come up
+LAST = 5.0  # seconds from the last answer of a supervisor to its end
+STOP = 60.0  # seconds for an orderly end, before it is forced
+
+Program = str | os.PathLike[str] | Callable[..., Any]
+E = TypeVar("E", bound=ev.Event)
+
+
+class Cluster:
+    """A running cluster. The constructor returns when every task has been started; `with` ends it.
+
+    `program` is a file, or a function, which is called with `args` and `kwargs` in every task. `home` is where the
+    run directory goes, in place of CLUSTERKIT_HOME. `patience` is the longest that the waits below wait, in seconds,
+    if they are not told; None is for ever. The other keywords are the flags of `clusterkit up`.
+
+    Everything here blocks, and can be used from any thread; a coroutine awaits `asyncio.to_thread(cluster.wait)`.
+    If this process ends, in whatever way, so does the run. Raises BadJob where nothing can be started.
+    """
+
+    def __init__(
+        self,
+        program: Program | None = None,
+        *,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        home: str | os.PathLike[str] | None = None,
+        patience: float | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        check_names(options)
+        self.patience = patience
+        self.run_id = options["run_id"] = options.get("run_id") or new_run_id()
+        root = Path(home).absolute() if home is not None else state_dir()
+        self.directory = root / "runs" / self.run_id
+        if RUN_ID.fullmatch(self.run_id) and self.directory.exists():
+            raise RunDirectoryError(f"There is already a run {self.run_id} in {root}. Choose another run_id.")
+        self._lock = threading.Lock()
+        self._result: Result | None = None
+        self._stopping = False
+        self.tasks: Tasks = Tasks(self, ())
+        self._temporary = tempfile.TemporaryDirectory(prefix="clusterkit-")
+        try:
+            words = self._words(program, args, kwargs, options)
+            self._supervisor = Supervisor(words, root, Path(self._temporary.name, "console"))
+        except BaseException:
+            self._temporary.cleanup()
+            raise
+        try:
+            self._wait_for_start()
+        except BaseException:
+            self._supervisor.end(0.0)
+            self._close()
+            raise
+        _going_on.add(self)
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.run_id} in {self.directory}>"
+
+    @property
+    def running(self) -> bool:
+        """Whether the run is not over yet."""
+        return self._result is None and self._supervisor.exit_code is None
+
+    @property
+    def result(self) -> Result:
+        """How the run ended. Raises StillRunning before that."""
+        if self.running:
+            raise StillRunning(f"The run {self.run_id} is still going on.")
+        with self._lock:
+            if self._result is None:
+                self._result = self._read_result()
+        return self._result
+
+    def events(self, follow: bool = False) -> Iterator[ev.Event]:
+        """The journal's events so far; with `follow`, also those that come, until the run is over."""
+        if not follow:
+            yield from Follower(self._journal).new()
+            return
+        yield from self._follow(None, "the end of the run")
+
+    @overload
+    def wait_for_event(self, wanted: type[E], timeout: float | None = None, **fields: Any) -> E: ...
+
+    @overload
+    def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event: ...
+
+    def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event:
+        """The first event of the run, past or to come, of a kind, or for which a function is true, with such fields.
+
+        The kind is a class of clusterkit.words.events, or its name; `task="worker:1"`. Raises WaitTimeout, and where
+        the run is over without it, ClusterFailed or RunEnded.
+        """
+        fits, what = matcher(wanted, fields), told(wanted, fields)
+        for event in self._follow(timeout, what):
+            if fits(event):
+                return event
+        raise self._ended(f"The run was over without {what}.")
+
+    def wait_for_step(
+        self, step: int, timeout: float | None = None, task: str | None = None, attempt: int | None = None
+    ) -> int:
+        """Wait until a task, or that one, in that attempt, reports a step of at least `step`; return that step.
+
+        Steps are passed on once a second. A task that was restarted reports steps again that it had reported before:
+        `attempt` tells them apart. Raises as `wait_for_event`.
+        """
+        fields = {name: value for name, value in (("task", task), ("attempt", attempt)) if value is not None}
+        fits, what = matcher(ev.Progressed, fields), told(f"step {step}", fields)
+        for event in self._follow(timeout, what):
+            if fits(event) and isinstance(event, ev.Progressed) and event.step >= step:
+                return event.step
+        raise self._ended(f"The run was over before {what}.")
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """Wait for the end of the run. Raises ClusterFailed where the job failed, WaitTimeout where it goes on."""
+        for _ in self._follow(timeout, "the end of the run"):
+            pass
+        if not self.result.ok and not self._stopping:
+            raise self._ended(f"The run {self.run_id} {self.result.state}: {self.result.reason}.")
+        return self.result
+
+    def stop(self, timeout: float = STOP) -> Result:
+        """End the run, with the tasks' grace period; by force after `timeout` seconds. Does nothing the second time."""
+        self._stopping = True
+        if self._result is None:
+            self._supervisor.end(timeout)
+        return self.result
+
+    def ask(self, verb: ev.Verb, task: Task, signal: int = SIGKILL) -> None:
+        """Ask the supervisor to do something to a task. Raises Refused with its reason, ClusterFailed or RunEnded."""
+        try:
+            with Client(self.directory) as client:
+                client.call(verb, tasks=[str(task)], signal=int(signal))
+        except NotLive:
+            if not self._supervisor.wait(LAST):  # at its end the supervisor lets go of the run before it exits
+                raise
+            raise self._ended(f"The run was over before {task} could be asked to {verb}.") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.stop()
+            return
+        with suppress(ClusterkitError):  # the exception that is on its way is the one to see
+            self.stop()
+
+    @property
+    def _journal(self) -> Path:
+        return self.directory / "journal.jsonl"
+
+    def _words(
+        self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
+    ) -> list[str]:
+        if isinstance(args, str | bytes):
+            raise BadJob([f"args={args!r}: it has to be a list."])
+        if not callable(program):
+            if kwargs:
+                raise BadJob(["kwargs are for functions. A program gets args."])
+            return command_line(None if program is None else os.fspath(program), args, options)
+        if options.get("python") is not None:
+            raise BadJob(["A function is called by the interpreter that it comes from: leave python= out."])
+        path = Path(self._temporary.name, "call.pkl")
+        pickle_call(program, args, kwargs or {}, path, Path.cwd())
+        return command_line(RUNNER, [path], options)
+
+    def _wait_for_start(self) -> None:
+        """Wait until every task has been started, or could not be."""
+        started = set[Task]()
+        for event in self._follow(STARTUP, "the start of every task"):
+            if not self.tasks:
+                job: JobSpec = wire.decode(JobSpec, json.loads((self.directory / "job.json").read_bytes())["job"])
+                self.tasks = Tasks(self, job.tasks)
+            if isinstance(event, ev.Spawned | ev.SpawnFailed):
+                started.add(event.task)
+            if len(started) == len(self.tasks):
+                return
+        if not self.tasks:
+            raise self._supervisor.refusal()
+
+    def _follow(self, timeout: float | None, what: str) -> Iterator[ev.Event]:
+        """Every event from the first on, until the run is over. Raises WaitTimeout.
+
+        Looks at the file, rather than subscribe at the control socket: it is there before the first answer and after
+        the last one, and a supervisor that hangs can't make this process wait.
+        """
+        seconds = self.patience if timeout is None else timeout
+        until = None if seconds is None else time.monotonic() + seconds
+        follower = Follower(self._journal)
+        while True:
+            over = not self.running  # looked at first: then the journal that is read next is the whole one
+            yield from follower.new()
+            if over:
+                return
+            left = LOOK if until is None else until - time.monotonic()
+            if left <= 0:
+                raise WaitTimeout(what, seconds or 0.0, known(self.tasks))
+            self._supervisor.wait(min(LOOK, left))
+
+    def _ended(self, what: str) -> RunEnded:
+        result = self.result
+        failed = result.state in (RunState.FAILED, RunState.TIMED_OUT)
+        return ClusterFailed(what, result) if failed else RunEnded(what, result)
+
+    def _read_result(self) -> Result:
+        run = read_result(self.directory, self._supervisor.exit_code or 0)
+        self._close()
+        return Result.of(run, self.directory, read_returns(run, self.directory))
+
+    def _close(self) -> None:
+        _going_on.discard(self)
+        self._supervisor.close(self.directory)
+        self._temporary.cleanup()
+
+
+# A run goes on when nobody holds its object any more, as with Popen, and so does the file that its tasks may read.
+_going_on: set[Cluster] = set()

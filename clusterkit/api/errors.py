@@ -1,0 +1,39 @@
+"""What the API raises. Bad input is `BadJob`, as everywhere; these are about runs that were started."""
+
+from __future__ import annotations
+
+from clusterkit.api.result import Result
+from clusterkit.words.errors import ClusterkitError
+
+
+class RunEnded(ClusterkitError):
+    """The run was over before what was asked or waited for. Carries the result."""
+
+    def __init__(self, what: str, result: Result) -> None:
+        super().__init__(what, result)
+        self.what = what
+        self.result = result
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.result.report()}"
+
+
+class ClusterFailed(RunEnded):
+    """The job failed, or took longer than its `timeout`. Carries the result."""
+
+
+class WaitTimeout(ClusterkitError, TimeoutError):
+    """What was waited for did not come in time; the run goes on. `known` tells what is known of it, line by line."""
+
+    def __init__(self, what: str, seconds: float, known: str) -> None:
+        super().__init__(what, seconds, known)
+        self.what = what
+        self.seconds = seconds
+        self.known = known
+
+    def __str__(self) -> str:
+        return f"Waited for {self.what} for {self.seconds:g} s, in vain. So far:\n{self.known}"
+
+
+class StillRunning(ClusterkitError):
+    """The run has no result yet."""

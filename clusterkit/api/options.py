@@ -1,0 +1,92 @@
+"""The keywords of `Cluster`, and the one place where they become flags of `up`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypedDict
+
+from clusterkit.words.errors import BadJob
+
+Path = str | os.PathLike[str]
+Duration = float | str  # seconds, or "1m30s"
+
+
+class Options(TypedDict, total=False):
+    """What a job is, apart from its program: the flags of `clusterkit up`, under the same names."""
+
+    file: Path  # a job file; keywords override it
+    module: str  # runs `python -m MODULE` in place of a program
+    workers: int
+    ps: int
+    chief: bool
+    evaluator: bool
+    env: Mapping[str, object]
+    cwd: Path
+    python: Path
+    restart: str
+    restart_budget: int
+    restart_backoff: Duration
+    restart_backoff_max: Duration
+    restart_scope: str
+    grace_period: Duration
+    startup_timeout: Duration
+    stall_warning: Duration
+    stall_timeout: Duration
+    timeout: Duration  # of the whole job
+    run_id: str
+    checkpoint_dir: Path
+    resume: str
+    progress_regex: str
+
+
+__tracebackhide__ = True  # a test that fails here is to show its own line
+SWITCHES = ("chief", "evaluator")
+
+
+def check_names(options: Mapping[str, Any]) -> None:
+    """Raise TypeError for a keyword that is no option."""
+    for name in options:
+        if name not in Options.__annotations__:
+            close = difflib.get_close_matches(name, Options.__annotations__, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"The options are {', '.join(Options.__annotations__)}."
+            raise TypeError(f"Cluster has no option {name!r}. {hint}")
+
+
+def command_line(program: str | None, args: Sequence[object], options: Mapping[str, Any]) -> list[str]:
+    """The words after `clusterkit up`. Options that are None are as if they were not given. Raises BadJob."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if program is not None and "module" in given:
+        raise BadJob(["Give a program or module=, not both."])
+    if program is None and args and "module" not in given:
+        raise BadJob(["There are args, but no program that they could be for."])
+    words = [flag for name, value in given.items() for flag in _flags(name, value)]
+    words += ["--", *([] if program is None else [program]), *map(_text, args)]
+    if any("\0" in word for word in words):
+        raise BadJob(["A NUL character can't be part of a program's arguments, options or environment."])
+    return words
+
+
+def _flags(name: str, value: Any) -> Iterator[str]:
+    flag = f"--{name.replace('_', '-')}"
+    if name in SWITCHES:
+        if value not in (True, False):  # 0 and 1 too, as in a job file
+            raise BadJob([f"{name}={value!r}: it has to be True or False, since a cluster has at most one."])
+        yield flag if value else f"--no-{name}"
+    elif name == "env":
+        if not isinstance(value, Mapping):
+            raise BadJob([f"env={value!r}: it has to be a mapping, such as env={{'OMP_NUM_THREADS': 1}}."])
+        yield from (f"{flag}={_variable(key)}={_text(item)}" for key, item in value.items())
+    else:
+        yield f"{flag}={_text(value)}"  # with =, or a value that begins with a dash would be a flag
+
+
+def _variable(name: object) -> str:
+    if not isinstance(name, str) or not name or "=" in name:
+        raise BadJob([f"env: {name!r} can't be the name of a variable."])
+    return name
+
+
+def _text(value: object) -> str:
+    return os.fspath(value) if isinstance(value, str | os.PathLike) else str(value)

@@ -1,0 +1,51 @@
+"""What a run came to, with what its functions returned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+from clusterkit.words import wire
+from clusterkit.words.outcome import RunResult, RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Result(RunResult):
+    """The end of a run. `returns` maps `worker:0` to what the function returned in that task."""
+
+    directory: Path
+    returns: Mapping[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the job succeeded."""
+        return self.state is RunState.SUCCEEDED
+
+    @classmethod
+    def of(cls, run: RunResult, directory: Path, returns: Mapping[str, Any]) -> Self:
+        """The result of a run in its directory."""
+        known = {field.name: getattr(run, field.name) for field in fields(run)}
+        return cls(**known, directory=directory, returns=returns)
+
+    def report(self) -> str:
+        """The report that `up` prints at the end: the cause first, with the end of its log."""
+        from clusterkit.views.report import report  # loads rich, which only a run that is told of needs
+
+        return report(self, self.directory, color=False).rstrip("\n")
+
+
+def read_result(directory: Path, exit_code: int) -> RunResult:
+    """result.json; what can be said without it where supervisor and guardian were killed before it was written."""
+    unknown = f"the run ended with code {exit_code} and left no result"
+    known: dict[str, Any] = {
+        "state": RunState.FAILED.value, "exit_code": exit_code, "reason": unknown, "cause": None, "collateral": [],
+        "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0,
+    }  # fmt: skip
+    with suppress(OSError, ValueError):
+        known |= json.loads((directory / "result.json").read_bytes())
+    result: RunResult = wire.decode(RunResult, known)
+    return result

@@ -1,0 +1,144 @@
+"""The supervisor as a child process of this one.
+
+Why a child, and not a thread of this process: the supervisor handles signals, forks, and makes itself the reaper of
+orphans, and none of that may happen to a notebook, to a test runner, or beside an asyncio loop. A child can be started
+from any thread, and what it does to its process is its own affair. It has a session of its own: a Ctrl-C is for this
+process, which then ends the run in order, by leaving its `with` block.
+
+Why a pipe ties the two, and not the kernel's parent-death signal: that one is sent when the *thread* that started the
+child ends, which may be long before this process does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import site
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from clusterkit.hands import procfs
+from clusterkit.words.errors import BadJob, ClusterkitError
+
+ROOT = Path(__file__).parent.parent.parent
+PUSH = 10.0  # seconds that each rung of the ladder gets, once the first one's time is over
+
+
+class Rope:
+    """The write end of the pipe; the supervisor ends the run when it is closed, which the kernel does at the latest."""
+
+    _all: set[Rope] = set()  # noqa: RUF012 - every rope of this process, for its forks
+
+    def __init__(self) -> None:
+        self.end, self._held = os.pipe2(os.O_CLOEXEC)
+        self._all.add(self)
+        self._lock = threading.Lock()
+
+    def cut(self) -> None:
+        """Let go. The second time, nothing happens."""
+        with self._lock:
+            self._all.discard(self)
+            if self._held >= 0:
+                os.close(self._held)
+            self._held = -1
+
+    @classmethod
+    def forget_all(cls) -> None:
+        """A fork of this process (multiprocessing makes some) must not keep the runs of a parent that was killed."""
+        for rope in cls._all:
+            os.close(rope._held)
+            rope._held = -1
+        cls._all.clear()
+
+
+os.register_at_fork(after_in_child=Rope.forget_all)
+
+
+class Supervisor:
+    """A `clusterkit up` that runs in the background. Its methods can be called from any thread."""
+
+    def __init__(self, words: Sequence[str], home: Path | None, console: Path) -> None:
+        self._console = console
+        self._rope = Rope()
+        try:
+            with console.open("wb") as output:
+                self._process = self._start(words, home, output.fileno())
+        except OSError as error:
+            self._rope.cut()
+            raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
+        finally:
+            os.close(self._rope.end)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, at the latest after that time."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.returncode is not None
+
+    def end(self, patience: float) -> None:
+        """End the run: SIGTERM, which keeps the grace period; after `patience` seconds by force."""
+        for push, seconds in ((self._process.terminate, patience), (self._rope.cut, PUSH), (self._kill, PUSH)):
+            push()
+            if self.wait(seconds):
+                return
+        self._process.kill()
+        self._process.wait()
+
+    def close(self, run: Path) -> None:
+        """Let go of the rope, once it has ended, and leave what it printed in the run's directory."""
+        self._rope.cut()
+        with suppress(OSError):
+            shutil.copyfile(self._console, run / "console.log")
+
+    def problems(self) -> list[str]:
+        """The sentences that it printed."""
+        lines = self._console.read_text(errors="replace").splitlines()
+        told = [line.partition(": ")[2] for line in lines if line.startswith(("clusterkit: ", "Error: "))]
+        return told or lines[-5:]
+
+    def refusal(self) -> ClusterkitError:
+        """Why it ended before the run began, as an exception."""
+        if self.exit_code == BadJob.exit_code:
+            return BadJob(self.problems())
+        return ClusterkitError("\n".join(self.problems()) or f"The supervisor ended with code {self.exit_code}.")
+
+    def _start(self, words: Sequence[str], home: Path | None, output: int) -> subprocess.Popen[bytes]:
+        # -P: whatever lies in the current directory, the supervisor imports what it needs.
+        command = [sys.executable, "-P", "-m", "clusterkit", "up", "--quiet", "--no-color", f"--rope={self._rope.end}"]
+        return subprocess.Popen(
+            [*command, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment(home),
+            pass_fds=(self._rope.end,),
+            start_new_session=True,
+        )
+
+    def _kill(self) -> None:
+        """Kill the supervisor below its guardian, which then ends what is left."""
+        for pid in procfs.children(self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def environment(home: Path | None) -> dict[str, str]:
+    """This process's, with which the supervisor and its tasks find the clusterkit that this process has."""
+    found = dict(os.environ)
+    if home is not None:
+        found["CLUSTERKIT_HOME"] = str(home)
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()}
+    if str(ROOT) not in installed:  # a checkout that is on this process's path; it need not be on every one's
+        found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
+    return found

@@ -1,0 +1,61 @@
+"""`clusterkit attach`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.options import display_options
+from clusterkit.cli.params import run_argument
+
+if TYPE_CHECKING:
+    from clusterkit.cli.watching import Watched
+
+LOOK_EVERY = 0.05  # seconds between two looks at the files of the run
+
+
+@click.command("attach")
+@run_argument
+@click.option("-n", "--tail", type=click.IntRange(min=0), default=0, metavar="N", help="Begin with the last N lines.")
+@display_options
+def command(
+    run: str | None, tail: int, only: tuple[str, ...], all_output: bool, log_level: str, quiet: bool, color: bool | None
+) -> None:
+    """Show what happens in a live run as `up` does, until it is over; exit with its exit code.
+
+    Ctrl-C ends the showing. The run goes on.
+    """
+    from clusterkit.cli.watching import Watched
+    from clusterkit.hands.runs import choose
+    from clusterkit.views.console import Show
+    from clusterkit.views.narrate import Level
+
+    if color is None:
+        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=color)
+    level = Level.WARNING if quiet else Level[log_level.upper()]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with told():
+        watched = Watched(choose(run, finished=False), show, level, tail)
+    sys.exit(_until_over(watched))
+
+
+def _until_over(watched: Watched) -> int:
+    from clusterkit.hands.runs import Life
+
+    try:
+        life = Life(watched.run)
+        while not life.is_over(LOOK_EVERY):
+            watched.show()
+        watched.show()
+        return watched.end()
+    except KeyboardInterrupt:
+        watched.console.close()
+        name = watched.run.name
+        click.echo(f"clusterkit: the run {name} goes on. End it with `clusterkit down {name}`.", err=True)
+        return 0

@@ -1,0 +1,44 @@
+"""`clusterkit completion`."""
+
+from __future__ import annotations
+
+import click
+
+# click's own function for bash hands over the words as bash has split them, at each colon too: worker:1 is three.
+_BASH = r"""
+_clusterkit_complete() {
+    local line="${COMP_LINE:0:$COMP_POINT}" cut reply
+    local current="${line##*[[:space:]]}"
+    [[ "$COMP_WORDBREAKS" == *:* ]] && cut="${current%"${current##*:}"}"
+    local -a words=($line)
+    local count=$((${#words[@]} - 1))
+    [[ "$line" == *[[:space:]] ]] && count=${#words[@]}
+    COMPREPLY=()
+    while IFS=, read -r kind reply; do
+        case "$kind" in
+            dir|file) compopt -o default 2>/dev/null ;;
+            *) COMPREPLY+=("${reply#"$cut"}") ;;
+        esac
+    done < <(COMP_WORDS="$line" COMP_CWORD="$count" _CLUSTERKIT_COMPLETE=bash_complete "$1" 2>/dev/null)
+}
+complete -o nosort -F _clusterkit_complete clusterkit
+"""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print what makes SHELL complete commands, runs and tasks.
+
+    For bash, put this into ~/.bashrc: eval "$(clusterkit completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    from clusterkit.cli import cli
+
+    if shell == "bash":
+        click.echo(_BASH.strip())
+        return
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "clusterkit", "_CLUSTERKIT_COMPLETE").source())

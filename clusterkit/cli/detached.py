@@ -1,0 +1,115 @@
+"""`clusterkit up -d`: the run goes on by itself; the command sees it begin."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from clusterkit.cli.looking import Look
+from clusterkit.hands import procfs
+from clusterkit.hands.detach import detach, exit_code
+from clusterkit.hands.rundir import is_live, new_run_id, runs_dir
+from clusterkit.supervisor.launch import Display, cluster_tasks, up
+from clusterkit.supervisor.prepare import Prepared
+from clusterkit.words.errors import RunDirectoryError
+from clusterkit.words.model import Shape, Task
+from clusterkit.words.states import TaskState
+
+LOOK_EVERY = 0.05  # seconds between two looks at the journal, while tasks come up
+TAIL = 60  # lines of the console that are shown where a run ends while its beginning is waited for
+
+
+def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | None) -> int:
+    """Start the run in a process of its own. Prints the run id; returns the exit code of the command.
+
+    Raises RunDirectoryError.
+    """
+    run_id = prepared.run_id or new_run_id()
+    run, early = runs_dir() / run_id, runs_dir() / f".{run_id}.console"
+    _make_way(run, early)
+    pid = detach(lambda: up(replace(prepared, run_id=run_id), display, rope), early, rope)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        code = Beginning(run, early, pid).wait(wait)
+    except KeyboardInterrupt:
+        click.echo(f"clusterkit: the run {run_id} goes on. End it with `clusterkit down {run_id}`.", err=True)
+        return 130
+    if run.is_dir():
+        click.echo(run_id)
+    return code
+
+
+def _make_way(run: Path, early: Path) -> None:
+    if run.exists():
+        raise RunDirectoryError(f"There is already a run {run.name}. Choose another --run-id, or leave it out.")
+    try:
+        run.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        early.touch(mode=0o600)
+    except OSError as error:
+        why = f"{error.strerror} ({error.filename})"
+        raise RunDirectoryError(
+            f"The run directory can't be used: {why}. Set CLUSTERKIT_HOME to a directory that can be written."
+        ) from None
+
+
+class Beginning:
+    """The beginning of a detached run, until every task is ready or the run is over."""
+
+    def __init__(self, run: Path, early: Path, pid: int) -> None:
+        self._run, self._early, self._pid = run, early, pid
+        self._told: set[Task] = set()
+
+    def wait(self, for_tasks: bool) -> int:
+        """Return the exit code of the command: 0 where the run goes on."""
+        pidfd = os.pidfd_open(self._pid)
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        look: Look | None = None
+        try:
+            while not poll.poll(LOOK_EVERY * 1000):
+                if look is None and is_live(self._run) and (self._run / "job.json").exists():
+                    self._adopt_console()
+                    look = Look(self._run)
+                if look is not None and (not for_tasks or self._all_ready(look)):
+                    return 0
+        finally:
+            os.close(pidfd)
+        return self._ended()
+
+    def _adopt_console(self) -> None:
+        """The output went to a file beside the run's directory, since that is the run's to make."""
+        if self._early.exists():
+            self._early.replace(self._run / "console.log")
+
+    def _all_ready(self, look: Look) -> bool:
+        look.refresh()
+        assert look.file is not None
+        ports = procfs.listening_ports()
+        single = look.file.job.shape is Shape.SINGLE
+        tasks = cluster_tasks(look.file.job)
+        for task in tasks:
+            status = look.status.tasks[task]
+            listens = int((status.endpoint or ":0").rpartition(":")[2]) in ports
+            running = status.state is TaskState.RUNNING
+            if running and (status.ready or listens or single) and task not in self._told:
+                self._told.add(task)
+                click.echo(f" ✔ {task} is {'running' if single else 'ready'}", err=True)
+            elif not running:
+                self._told.discard(task)
+        return len(self._told) == len(tasks)
+
+    def _ended(self) -> int:
+        code = exit_code(os.waitpid(self._pid, 0)[1])
+        console = self._early
+        if self._run.is_dir():
+            self._adopt_console()
+            console = self._run / "console.log"
+        lines = console.read_text(errors="replace").splitlines()[-TAIL:]
+        click.echo("".join(f"{line}\n" for line in lines), nl=False, err=True)
+        self._early.unlink(missing_ok=True)
+        return code

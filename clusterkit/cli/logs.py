@@ -1,0 +1,96 @@
+"""`clusterkit logs`."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
+from clusterkit.rules import durations
+
+if TYPE_CHECKING:
+    from clusterkit.views.loglines import LogLine, LogText
+
+BATCH = 2000  # lines that are printed at a time
+
+
+class Since(click.ParamType[float]):
+    """A wall time, from `30s` (ago) or `2024-01-31T12:00:00`."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return time.time() - durations.seconds(value)
+        except ValueError:
+            pass
+        try:
+            return datetime.datetime.fromisoformat(value).timestamp()
+        except ValueError:
+            self.fail(
+                f"{value!r} is neither a duration such as 30s nor a time such as 2024-01-31T12:00:00.", param, ctx
+            )
+
+
+class Pattern(click.ParamType[re.Pattern[str]]):
+    """A regular expression."""
+
+    name = "regex"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> re.Pattern[str]:
+        try:
+            return re.compile(value)
+        except re.error as error:
+            self.fail(f"{value!r} is not a regular expression: {error}.", param, ctx)
+
+
+@click.command("logs")
+@run_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run is over; merged.")
+@task_option
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only of this attempt.")
+@click.option("--since", type=Since(), help="Only what came after that: 30s ago, or a time.")
+@click.option(
+    "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines: of each task, or merged."
+)
+@click.option("--grep", type=Pattern(), metavar="RE", help="Only lines in which this is found.")
+@click.option("-t", "--timestamps", is_flag=True, help="The time at which each line came.")
+@click.option("--merge", is_flag=True, help="The lines of all tasks in the order in which they came.")
+@click.option("--color/--no-color", default=None, help="[colors on a terminal]")
+@json_option
+def command(
+    run: str | None, follow: bool, tasks: tuple[str, ...], attempt: int | None, since: float | None, tail: int | None,
+    grep: re.Pattern[str] | None, timestamps: bool, merge: bool, color: bool | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Show what the tasks of a run wrote. Without RUN: the newest live run, or else the newest."""
+    from clusterkit.cli.reading import LogReader, Wanted
+    from clusterkit.hands.runs import choose
+    from clusterkit.views.loglines import LogText
+
+    with told():
+        path = choose(run, finished=True)
+        shown = tasks_shown(path, tasks)
+    text = LogText(shown, sys.stdout.isatty() if color is None else color, timestamps, as_json)
+    reader = LogReader(path, Wanted(tasks, attempt, since, tail, grep))
+    for lines in reader.followed() if follow else _batches(reader.so_far(merge)):
+        _print(lines, text)
+
+
+def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
+    while batch := list(islice(lines, BATCH)):
+        yield batch
+
+
+def _print(lines: Iterable[LogLine], text: LogText) -> None:
+    if joined := "".join(map(text.text, lines)):
+        click.echo(joined, nl=False)

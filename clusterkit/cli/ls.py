@@ -1,0 +1,31 @@
+"""`clusterkit ls`."""
+
+from __future__ import annotations
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import echo_json, json_option
+
+
+@click.command("ls")
+@click.option("-l", "--live", is_flag=True, help="Only live runs.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the run ids.")
+@json_option
+def command(live: bool, quiet: bool, as_json: bool) -> None:
+    """List the runs, the newest first."""
+    from clusterkit.cli.looking import Look
+    from clusterkit.hands.rundir import all_runs, is_live
+    from clusterkit.hands.runs import created, newest_first
+    from clusterkit.views.listing import runs_table
+
+    with told():
+        runs = newest_first(run for run in all_runs() if not live or is_live(run))
+        if quiet and not as_json:
+            click.echo("".join(f"{run.name}\n" for run in runs), nl=False)
+            return
+        rows = [Look(run).row(created(run)) for run in runs]
+    if as_json:
+        echo_json(rows)
+    else:
+        click.echo(runs_table(rows), nl=False)

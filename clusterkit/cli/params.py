@@ -1,0 +1,124 @@
+"""The parameters that the commands on runs share, with their completion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from clusterkit.rules import durations
+from clusterkit.words.model import Task, TaskType
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALL = "all"
+Command = Callable[..., Any]
+
+
+class RunId(click.ParamType[str]):
+    """A run id, or the beginning of one."""
+
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("A run id is not empty.", param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from clusterkit.hands.rundir import all_runs
+        from clusterkit.hands.runs import newest_first
+
+        return [CompletionItem(run.name) for run in newest_first(all_runs()) if run.name.startswith(incomplete)]
+
+
+class TaskName(click.ParamType[str]):
+    """`worker:1`, `worker` for all of a type, or `all`."""
+
+    name = "task"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == ALL or value in set(TaskType):
+            return str(value)
+        try:
+            return str(Task.parse(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a task. Write worker:1, worker for all of a type, or all.", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from clusterkit.hands.runs import NoSuchRun, choose, job_of
+
+        try:
+            file = job_of(choose(ctx.params.get("run"), finished=True))
+        except NoSuchRun:
+            file = None
+        tasks = file.job.tasks if file else ()
+        names = [*map(str, tasks), *dict.fromkeys(str(task.type) for task in tasks), ALL]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class Seconds(click.ParamType[float]):
+    """Seconds, from `10s`, `1m30s`, `7d` or a number."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return durations.seconds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+run_argument = click.argument("run", required=False, type=RunId(), metavar="[RUN]")
+run_option = click.option("--run", type=RunId(), metavar="RUN", help="The run. [the newest live one]")
+tasks_argument = click.argument("tasks", nargs=-1, required=True, type=TaskName(), metavar="TASK...")
+task_option = click.option(
+    "--task", "tasks", multiple=True, type=TaskName(), metavar="TASK", help="Only of this task, or task type."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def echo_json(value: Any) -> None:
+    """Print one document, for people too."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def selects(names: Iterable[str]) -> Callable[[Task], bool]:
+    """Whether a task is among those named; with no name each is."""
+    wanted = set(names)
+    return lambda task: not wanted or bool(wanted & {ALL, str(task), str(task.type)})
+
+
+def tasks_shown(run: Path, names: Iterable[str]) -> list[Task]:
+    """The tasks of a run that are named, to look at. Raises ClusterkitError for a name that means none of them."""
+    from clusterkit.hands.runs import job_of
+    from clusterkit.words.errors import ClusterkitError
+
+    file = job_of(run)
+    tasks = file.job.tasks if file else ()
+    for name in names:
+        if not any(map(selects([name]), tasks)):
+            raise ClusterkitError(f"The run {run.name} has no task {name}.")
+    return list(filter(selects(names), tasks))
+
+
+def tasks_of(run: Path, names: Iterable[str]) -> list[str]:
+    """The tasks of a run that are named, for a request. Raises ClusterkitError for a type of which it has none."""
+    from clusterkit.hands.runs import job_of
+    from clusterkit.words.errors import ClusterkitError
+
+    wanted = list(dict.fromkeys(names))
+    if ALL in wanted:
+        return []
+    file = job_of(run)
+    found: list[str] = []
+    for name in wanted:
+        of_type = [str(task) for task in file.job.tasks if task.type == name] if file else []
+        if not of_type and ":" not in name:
+            raise ClusterkitError(f"The run {run.name} has no task of the type {name}.")
+        found += of_type or [name]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,31 @@
+"""`clusterkit ps`."""
+
+from __future__ import annotations
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import echo_json, json_option, run_argument
+
+
+@click.command("ps")
+@run_argument
+@json_option
+def command(run: str | None, as_json: bool) -> None:
+    """List the tasks of a run. CPU is the average since a task's attempt began; `top` shows the present."""
+    from clusterkit.cli.looking import Look
+    from clusterkit.hands.runs import choose
+    from clusterkit.views.listing import tasks_table
+
+    with told():
+        look = Look(choose(run, finished=False))
+        meter = None
+        if look.live:
+            from clusterkit.hands.usage import Meter  # psutil is a third of the time that all of `ps` takes
+
+            meter = Meter()
+        rows = look.rows(meter)
+    if as_json:
+        echo_json({"run_id": look.run.name, "state": look.state, "tasks": rows})
+    else:
+        click.echo(tasks_table(rows), nl=False)

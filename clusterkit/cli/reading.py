@@ -1,0 +1,92 @@
+"""Reading logs: which pieces are asked for, put together to lines, up to now or until the run is over."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from clusterkit.cli.params import selects
+from clusterkit.hands.arrivals import Arrivals, Piece
+from clusterkit.hands.rundir import is_live
+from clusterkit.hands.runs import Life
+from clusterkit.views.loglines import LineMaker, LogLine
+
+LOOK_EVERY = 0.1  # seconds between two looks at the files of a live run
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which lines are asked for; `since` is a wall time."""
+
+    tasks: tuple[str, ...] = ()
+    attempt: int | None = None
+    since: float | None = None
+    tail: int | None = None
+    grep: re.Pattern[str] | None = None
+
+
+@dataclass(slots=True)
+class LogReader:
+    """The lines of a run's logs that are wanted."""
+
+    run: Path
+    wanted: Wanted
+    arrivals: Arrivals = field(init=False)
+    maker: LineMaker = field(default_factory=LineMaker)
+
+    def __post_init__(self) -> None:
+        self.arrivals = Arrivals(self.run)
+
+    def so_far(self, merge: bool) -> Iterator[LogLine]:
+        """What is there now: task after task, or all together in the order in which it came."""
+        pieces = self._chosen([*self.arrivals.new(), *self.arrivals.rest()])
+        for group in [pieces] if merge else _by_task(pieces):
+            yield from self._last(self._shortened(group), ended=True)
+
+    def followed(self) -> Iterator[list[LogLine]]:
+        """The lines in the order in which they come, until the run is over: first what is there, then what is new."""
+        if not is_live(self.run):
+            yield from ([line] for line in self.so_far(merge=True))
+            return
+        life = Life(self.run)
+        yield list(self._last(self._shortened(self._chosen(self.arrivals.new())), ended=False))
+        while not life.is_over(LOOK_EVERY):
+            yield list(self._lines(self._chosen(self.arrivals.new()), ended=False))
+        yield list(self._lines(self._chosen([*self.arrivals.new(), *self.arrivals.rest()]), ended=True))
+        yield [line for line in self.maker.end_all() if self._matches(line)]
+
+    def _chosen(self, pieces: Iterable[Piece]) -> list[Piece]:
+        of, attempt, since = selects(self.wanted.tasks), self.wanted.attempt, self.wanted.since or 0.0
+        return [p for p in pieces if of(p.task) and attempt in (None, p.attempt) and p.at >= since]
+
+    def _shortened(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """From the beginning of a line on. Where only the end of gigabytes is wanted, only that is read."""
+        if self.wanted.tail is not None and self.wanted.grep is None:
+            return self.arrivals.last_lines(pieces, self.wanted.tail)
+        return pieces if self.wanted.since is None else self.arrivals.whole_lines(pieces)
+
+    def _last(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
+        lines = self._lines(pieces, ended)
+        return lines if self.wanted.tail is None else iter(deque(lines, maxlen=self.wanted.tail))
+
+    def _lines(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
+        return filter(self._matches, self._made(pieces, ended))
+
+    def _made(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
+        last = {(piece.task, piece.attempt): index for index, piece in enumerate(pieces)} if ended else {}
+        for index, piece in enumerate(pieces):
+            yield from self.maker.feed(piece.at, piece.task, piece.attempt, self.arrivals.read(piece))
+            if last.get((piece.task, piece.attempt)) == index:
+                yield from self.maker.end(piece.task, piece.attempt)
+
+    def _matches(self, line: LogLine) -> bool:
+        return self.wanted.grep is None or self.wanted.grep.search(line.text) is not None
+
+
+def _by_task(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    ordered = sorted(pieces, key=lambda piece: (piece.task, piece.attempt))  # stable: in order of arrival beyond that
+    return (list(group) for _, group in groupby(ordered, key=lambda piece: piece.task))

@@ -1,0 +1,63 @@
+"""`clusterkit rm` and `clusterkit prune`: runs that are over go, with their logs and checkpoints."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import RunId, Seconds, echo_json, json_option
+
+
+@click.command("rm")
+@click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
+@json_option
+def rm(runs: tuple[str, ...], as_json: bool) -> None:
+    """Remove runs that are over, and everything in their directories. Refuses live ones."""
+    from clusterkit.hands.removal import remove
+    from clusterkit.hands.runs import choose
+    from clusterkit.words.errors import ClusterkitError
+
+    removed, problems = list[str](), list[ClusterkitError]()
+    for name in runs:
+        try:
+            path = choose(name, finished=True)
+            remove(path)
+            removed.append(path.name)
+        except ClusterkitError as error:
+            problems.append(error)
+    _print(removed, as_json)
+    for problem in problems:
+        click.echo(f"clusterkit: {problem}", err=True)
+    sys.exit(1 if problems else 0)
+
+
+@click.command("prune")
+@click.option("--older-than", type=Seconds(), metavar="AGE", help="Those that ended longer ago than that: 7d.")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the newest N.")
+@click.option("--dry-run", is_flag=True, help="Remove nothing.")
+@json_option
+def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
+    """Remove runs that are over and old: by --older-than, by --keep, or those for which both hold."""
+    from clusterkit.hands.removal import can_go, remove
+    from clusterkit.hands.rundir import all_runs
+    from clusterkit.hands.runs import changed, newest_first
+
+    if older_than is None and keep is None:
+        raise click.UsageError("Say which runs: --older-than 7d, --keep 10, or both.")
+    now = time.time()
+    over = [run for run in newest_first(all_runs()) if can_go(run)][keep or 0 :]
+    chosen = [run for run in over if now - changed(run) >= (older_than or 0.0)]
+    with told():
+        for run in chosen if not dry_run else ():
+            remove(run)
+    _print([run.name for run in chosen], as_json)
+
+
+def _print(removed: list[str], as_json: bool) -> None:
+    if as_json:
+        echo_json({"removed": removed})
+    else:
+        click.echo("".join(f"{name}\n" for name in removed), nl=False)

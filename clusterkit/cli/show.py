@@ -1,0 +1,59 @@
+"""`clusterkit show`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import echo_json, json_option, run_argument
+
+if TYPE_CHECKING:
+    from clusterkit.cli.looking import Look
+    from clusterkit.words.outcome import RunResult
+
+
+@click.command("show")
+@run_argument
+@json_option
+def command(run: str | None, as_json: bool) -> None:
+    """Show how a run ended: result, cause, tasks and timeline. Of a live run, how it goes so far."""
+    from clusterkit.cli.looking import Look
+    from clusterkit.hands.history import History
+    from clusterkit.hands.runs import choose, result_of
+    from clusterkit.views.timeline import timeline, timeline_text
+    from clusterkit.words import wire
+
+    with told():
+        look = Look(choose(run, finished=True))
+    result = None if look.live else result_of(look.run)
+    lines = list(timeline(History(look.run).new()))
+    if as_json:
+        echo_json(
+            {
+                "run_id": look.run.name,
+                "state": look.state,
+                "job": wire.encode(look.file.job) if look.file else None,
+                "result": None if result is None else wire.encode(result),
+                "tasks": look.rows(None),
+                "timeline": [{"seconds": round(seconds, 3), "text": text} for seconds, text in lines],
+            }
+        )
+        return
+    click.echo(_head(look, result), nl=False)
+    if lines:
+        click.echo("\nTimeline\n" + timeline_text(lines), nl=False)
+
+
+def _head(look: Look, result: RunResult | None) -> str:
+    """The report of a run that is over; else its tasks."""
+    from clusterkit.views.listing import tasks_table
+    from clusterkit.views.report import report
+
+    if result is not None:
+        return report(result, look.run, sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+    how = "is live" if look.live else "ended, and nobody was left to say how"
+    return f"The run {look.run.name} {how}. Everything of it is in {look.run}\n{tasks_table(look.rows(None))}"

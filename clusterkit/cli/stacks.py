@@ -1,0 +1,39 @@
+"""`clusterkit stacks`."""
+
+from __future__ import annotations
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import Seconds, TaskName, echo_json, json_option, run_option, tasks_of
+
+
+@click.command("stacks")
+@run_option
+@click.argument("tasks", nargs=-1, type=TaskName(), metavar="[TASK]...")
+@click.option("--timeout", type=Seconds(), default=3.0, help="For tasks to write their stacks. [3s]")
+@json_option
+def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
+    """Show the Python stacks of every thread of tasks, which go on as if nothing had been."""
+    from clusterkit.cli.looking import Look
+    from clusterkit.hands.client import Client
+    from clusterkit.hands.runs import choose
+    from clusterkit.hands.stacks import collect, dump_of
+
+    with told():
+        path = choose(run, finished=False)
+        with Client(path) as client:
+            answer = client.call("stacks", tasks=tasks_of(path, tasks))
+    attempts = {str(task): of.attempt for task, of in Look(path).status.tasks.items()}
+    dumps = {name: dump_of(path, name, attempts[name], answer["request"]) for name in answer["tasks"]}
+    collect(list(dumps.values()), timeout)
+    if as_json:
+        echo_json({name: dump.text or None for name, dump in dumps.items()})
+        return
+    for name, dump in dumps.items():
+        why = (
+            "does not answer. Is it paused?"
+            if dump.asked
+            else "can't be asked: no Python program, or it only just began."
+        )
+        click.echo(f"{name} (attempt {attempts[name]})\n{dump.text}" if dump.text else f"{name} {why}\n")

@@ -1,0 +1,58 @@
+"""`clusterkit top`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import Seconds, json_option, run_argument
+
+if TYPE_CHECKING:
+    from clusterkit.cli.looking import Look
+
+FRESH = "\x1b[H\x1b[2J"  # the cursor to the first line, and everything below it cleared
+
+
+@click.command("top")
+@run_argument
+@click.option("-i", "--interval", type=Seconds(), default=1.0, help="Between two looks. [1s]")
+@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many looks. [when the run is over]")
+@json_option
+def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
+    """Show the tasks of a live run again and again, until it is over or Ctrl-C is pressed."""
+    from clusterkit.cli.looking import Look
+    from clusterkit.hands.runs import Life, choose
+    from clusterkit.hands.usage import Meter
+    from clusterkit.views.listing import tasks_table
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with told():
+            look = Look(choose(run, finished=False))
+            life, meter = Life(look.run), Meter()
+            look.rows(meter)  # the use of CPU is what was used since a look before
+        while count is None or count > 0:
+            over = life.is_over(max(interval, 0.1))
+            look.refresh()
+            rows = look.rows(meter)
+            if as_json:
+                click.echo(json.dumps({"run_id": look.run.name, "state": look.state, "tasks": rows}))
+            else:
+                click.echo((FRESH if sys.stdout.isatty() else "") + f"{_head(look)}\n{tasks_table(rows)}")
+            if over:
+                return
+            count = None if count is None else count - 1
+    except KeyboardInterrupt:
+        return
+
+
+def _head(look: Look) -> str:
+    status = look.status
+    restarts = f", {status.restarts} restart{'s' * (status.restarts != 1)}" if status.restarts else ""
+    checkpoint = f", checkpoint of step {status.checkpoint[0]}" if status.checkpoint else ""
+    return f"run {look.run.name}: {look.state}{restarts}{checkpoint}"

@@ -1,0 +1,63 @@
+"""`clusterkit wait` and `clusterkit down`: both end when the run is over."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import Seconds, echo_json, json_option, run_argument
+
+
+@click.command("wait")
+@run_argument
+@json_option
+def wait(run: str | None, as_json: bool) -> None:
+    """Wait until a run is over; exit with its exit code. Without RUN: the newest live run, or else the newest."""
+    from clusterkit.hands.runs import Life, choose, result_of
+
+    with told():
+        path = choose(run, finished=True)
+    Life(path).is_over()
+    result = result_of(path)
+    code = 1 if result is None else result.exit_code
+    state = "lost" if result is None else result.state.value
+    if as_json:
+        echo_json({"run_id": path.name, "state": state, "exit_code": code})
+    else:
+        how = "ended, and nobody was left to say how" if result is None else state
+        click.echo(f"The run {path.name} {how} (exit code {code}).")
+    sys.exit(code)
+
+
+@click.command("down")
+@run_argument
+@click.option("--kill", is_flag=True, help="Give the tasks no grace period.")
+@click.option("-t", "--timeout", type=Seconds(), help="Kill what is left after that time. [the run's grace period]")
+@json_option
+def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
+    """End a live run: every task gets SIGTERM, and SIGKILL at the end of its grace period."""
+    from clusterkit.hands.client import Client, NotLive
+    from clusterkit.hands.rundir import is_live
+    from clusterkit.hands.runs import Life, choose, result_of
+
+    with told():
+        path = choose(run, finished=False)
+        was_live, life = is_live(path), Life(path)
+        try:
+            with Client(path) as client:
+                client.call("down", force=kill)
+                if not life.is_over(timeout):
+                    client.call("down", force=True)
+        except NotLive:
+            if not life.is_over(1.0):  # it ended meanwhile, as it was to; or it does not answer
+                raise
+    life.is_over()
+    result = result_of(path)
+    if as_json:
+        echo_json(
+            {"run_id": path.name, "was_live": was_live, "state": "lost" if result is None else result.state.value}
+        )
+    else:
+        click.echo(f"The run {path.name} {'is ended' if was_live else 'was over already'}.")

@@ -1,0 +1,62 @@
+"""Watching a live run from its files: what tasks write and what happens, on a console of the client's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from clusterkit.hands.arrivals import Arrivals, Piece
+from clusterkit.hands.history import History, Stamped
+from clusterkit.hands.runs import job_of, result_of
+from clusterkit.views.console import Console, Show
+from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.views.report import report
+from clusterkit.words.events import Drained, Event
+
+
+class Watched:
+    """Shows what comes from now on, and the last `tail` lines of what came before."""
+
+    def __init__(self, run: Path, show: Show, level: Level, tail: int) -> None:
+        self.run = run
+        self._show, self._level = show, level
+        file = job_of(run)
+        self._arrivals, self._history = Arrivals(run), History(run)
+        self._history.lines()
+        before = [piece for piece in self._arrivals.new() if show.wants(piece.task)]
+        self.console = Console(sys.stdout.fileno(), file.job.tasks if file else (), show)
+        for piece in self._arrivals.last_lines(before, tail) if tail else ():
+            self._output(piece)
+
+    def show(self) -> None:
+        """Show what is new, in the order in which it came."""
+        events = self._history.new()
+        new: Sequence[Piece | Stamped] = [*self._arrivals.new(), *events]
+        for item in sorted(new, key=lambda item: item[0]):
+            if isinstance(item, Piece):
+                self._output(item)
+            else:
+                self._tell(item[1])
+
+    def end(self) -> int:
+        """Show the report of the run, which is over; return its exit code."""
+        for piece in self._arrivals.rest():
+            self._output(piece)
+        result = result_of(self.run)
+        if result is None:
+            self.console.say("The run's supervisor was killed.", bad=True)
+        else:
+            self.console.block(report(result, self.run, self._show.color))
+        self.console.close()
+        return 1 if result is None else result.exit_code
+
+    def _output(self, piece: Piece) -> None:
+        self.console.output(piece.task, piece.attempt, self._arrivals.read(piece))
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, Drained):
+            self.console.output(event.task, event.attempt, b"")
+        told = sentence(event)
+        if told is not None and told[0] >= self._level:
+            self.console.say(told[1], bad=is_bad(event))

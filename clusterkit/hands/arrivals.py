@@ -1,0 +1,126 @@
+"""Arrivals: what tasks wrote, read back from their logs piece by piece, in the order in which it came."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from clusterkit.words.model import Task
+
+CHUNK = 1 << 18  # bytes of a piece, at most
+Stream = tuple[Task, int]  # task, attempt
+
+
+class Piece(NamedTuple):
+    """A part of an attempt's log, from `start` to `end`, and the wall time at which it came."""
+
+    at: float
+    task: Task
+    attempt: int
+    start: int
+    end: int
+
+
+class Arrivals:
+    """The pieces of a run's logs. Reads the files `tasks/arrivals` and `tasks/<task>/attempt-<n>.log`."""
+
+    def __init__(self, run: Path) -> None:
+        self._tasks = run / "tasks"
+        self._offset = 0
+        self._ends: defaultdict[Stream, int] = defaultdict(int)
+        self._names: dict[bytes, Task] = {}
+        self._files: dict[Stream, int | None] = {}
+
+    def new(self) -> list[Piece]:
+        """The pieces that came since the last call."""
+        try:
+            with (self._tasks / "arrivals").open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return []
+        *lines, rest = data.split(b"\n")
+        self._offset += len(data) - len(rest)
+        return [piece for line in lines if (piece := self._piece(line)) is not None]
+
+    def rest(self) -> list[Piece]:
+        """What the logs hold beyond what arrived: a supervisor that was killed had not noted it. For a run's end."""
+        found = []
+        for log in sorted(self._tasks.glob("*/attempt-*.log")):
+            stream = (self._task(log.parent.name.encode()), int(log.stem.removeprefix("attempt-")))
+            seen = log.stat()
+            while (start := self._ends[stream]) < seen.st_size:
+                end = self._ends[stream] = min(seen.st_size, start + CHUNK)
+                found.append(Piece(seen.st_mtime, *stream, start, end))
+        return sorted(found, key=lambda piece: piece.at)
+
+    def read(self, piece: Piece) -> bytes:
+        """The bytes of a piece; fewer where the log is not what it was."""
+        file = self._file((piece.task, piece.attempt))
+        return b"" if file is None else os.pread(file, piece.end - piece.start, piece.start)
+
+    def whole_line(self, piece: Piece) -> Piece:
+        """The piece from the beginning of its first line on."""
+        start, file = piece.start, self._file((piece.task, piece.attempt))
+        while start > 0 and file is not None:
+            before = os.pread(file, min(start, 4096), max(0, start - 4096))
+            if (newline := before.rfind(b"\n")) >= 0:
+                return piece._replace(start=start - len(before) + newline + 1)
+            start -= len(before)
+        return piece._replace(start=start)
+
+    def last_lines(self, pieces: Sequence[Piece], count: int) -> list[Piece]:
+        """The end of the pieces: as much as holds `count` ends of lines, from the beginning of the first lines on."""
+        newlines, at, data = 0, len(pieces), b""
+        while at > 0 and newlines <= count:
+            at -= 1
+            data = self.read(pieces[at])
+            newlines += data.count(b"\n")
+        last = list(pieces[at:])
+        if newlines > count:  # all that is too much is in the first of them
+            skipped = len(data) - len(data.split(b"\n", newlines - count)[-1])
+            last[0] = last[0]._replace(start=last[0].start + skipped)
+        return self.whole_lines([piece for piece in last if piece.start < piece.end])
+
+    def whole_lines(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """The pieces, with each stream from the beginning of its first line on."""
+        seen: set[Stream] = set()
+        whole = []
+        for piece in pieces:
+            first = (piece.task, piece.attempt) not in seen
+            seen.add((piece.task, piece.attempt))
+            whole.append(self.whole_line(piece) if first else piece)
+        return whole
+
+    def close(self) -> None:
+        """Let go of the logs."""
+        for file in self._files.values():
+            if file is not None:
+                os.close(file)
+        self._files.clear()
+
+    def _piece(self, line: bytes) -> Piece | None:
+        try:
+            at, name, attempt, end = line.split()
+            stream = (self._task(name), int(attempt))
+            start, self._ends[stream] = self._ends[stream], int(end)
+            return Piece(float(at), *stream, start, int(end))
+        except ValueError:
+            return None
+
+    def _task(self, name: bytes) -> Task:
+        if name not in self._names:
+            self._names[name] = Task.parse(name.decode())
+        return self._names[name]
+
+    def _file(self, stream: Stream) -> int | None:
+        if stream not in self._files:
+            path = self._tasks / str(stream[0]) / f"attempt-{stream[1]}.log"
+            try:
+                self._files[stream] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                self._files[stream] = None
+        return self._files[stream]

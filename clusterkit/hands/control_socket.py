@@ -1,0 +1,64 @@
+"""Where a run's control socket is: in its directory, or at a short path that the directory names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from clusterkit.words.errors import RunDirectoryError
+
+LONGEST = 107  # bytes of a Unix socket's path
+
+
+def listen(run: Path) -> tuple[socket.socket, Callable[[], None]]:
+    """Listen for this user's clients; also returns what removes the socket. Raises RunDirectoryError."""
+    path = run / "control.sock"
+    if len(os.fsencode(path)) > LONGEST:
+        path = _short(run)
+        (run / "control.path").write_text(str(path))
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        server.bind(str(path))
+        path.chmod(0o600)
+        server.listen(128)
+    except OSError as error:
+        server.close()
+        raise RunDirectoryError(f"The control socket {path} can't be made: {error.strerror or error}.") from None
+    server.setblocking(False)
+
+    def unlink() -> None:
+        with suppress(OSError):
+            path.unlink()
+
+    return server, unlink
+
+
+def connect(run: Path, timeout: float) -> socket.socket:
+    """Connect to a live run. Raises OSError."""
+    path = run / "control.sock"
+    with suppress(OSError):
+        path = Path((run / "control.path").read_text())
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    client.settimeout(timeout)
+    try:
+        client.connect(str(path))
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _short(run: Path) -> Path:
+    own = f"clusterkit-{os.getuid()}"
+    fits = len(os.fsencode(tempfile.gettempdir())) + len(own) + 32 <= LONGEST
+    directory = Path(tempfile.gettempdir() if fits else "/tmp", own)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    seen = directory.lstat()
+    if seen.st_uid != os.getuid() or seen.st_mode & 0o077 or directory.is_symlink():
+        raise RunDirectoryError(f"{directory} is not this user's alone, so no control socket can be put there.")
+    return directory / f"{hashlib.blake2b(os.fsencode(run), digest_size=12).hexdigest()}.sock"

@@ -1,0 +1,95 @@
+"""Requests: what somebody asks of a live run, done by the same moves as everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.ending import Ending
+from clusterkit.machine.recovery import Recoveries
+from clusterkit.words.actions import Answer, DumpStacks
+from clusterkit.words.events import Requested, Verb
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import RunState
+from clusterkit.words.states import TaskState
+
+SIGTERM = 15
+
+
+@dataclass(slots=True)
+class Requests:
+    """Every request is answered at once: with the tasks it is done to, or with the reason why not."""
+
+    board: Board
+    ending: Ending
+    recoveries: Recoveries
+
+    def take(self, event: Requested) -> None:
+        """Do what is asked for, or refuse it whole."""
+        unknown = [task for task in event.tasks if task not in self.board.records]
+        if unknown:
+            self._refuse(event, f"This run has no task {', '.join(map(str, unknown))}.")
+            return
+        records = [self.board.records[task] for task in event.tasks or self.board.job.tasks]
+        match event.verb:
+            case Verb.DOWN:
+                self._down(event)
+            case Verb.RESTART:
+                self._restart(event, records)
+            case Verb.PAUSE | Verb.UNPAUSE:
+                self._pause(event, records)
+            case Verb.KILL:
+                self._kill(event, records)
+            case Verb.STACKS:
+                self._stacks(event, records)
+
+    def _down(self, event: Requested) -> None:
+        self.ending.stop(RunState.STOPPED, 128 + SIGTERM, "`clusterkit down` asked for it")
+        if event.force:
+            self.ending.kill_all()
+        self._answer(event, self.board.job.tasks)
+
+    def _restart(self, event: Requested, records: list[TaskRecord]) -> None:
+        if self.ending.begun:
+            self._refuse(event, "The run is being ended, so nothing is started any more.")
+            return
+        self._answer(event, self.recoveries.asked({record.task for record in records}))
+
+    def _pause(self, event: Requested, records: list[TaskRecord]) -> None:
+        pause = event.verb is Verb.PAUSE
+        able = [record for record in records if record.state is TaskState.RUNNING and record.paused != pause]
+        if self._refused(event, able, "running" if pause else "paused"):
+            return
+        for record in able:
+            self.board.pause(record, pause)
+        self._answer(event, [record.task for record in able])
+
+    def _kill(self, event: Requested, records: list[TaskRecord]) -> None:
+        able = [record for record in records if record.state in (TaskState.RUNNING, TaskState.STOPPING)]
+        if self._refused(event, able, "running"):
+            return
+        for record in able:
+            self.board.signal(record, event.signal)
+        self._answer(event, [record.task for record in able])
+
+    def _stacks(self, event: Requested, records: list[TaskRecord]) -> None:
+        able = [record for record in records if record.state in (TaskState.RUNNING, TaskState.STOPPING)]
+        if self._refused(event, able, "running"):
+            return
+        tasks = tuple(record.task for record in able)
+        self.board.out.append(DumpStacks(f"request {event.request}", tasks))
+        self._answer(event, tasks)
+
+    def _refused(self, event: Requested, able: list[TaskRecord], what: str) -> bool:
+        if able:
+            return False
+        names = ", ".join(map(str, event.tasks)) or "No task"
+        verb = "is" if len(event.tasks) <= 1 else "are"
+        self._refuse(event, f"{names} {verb} {'not ' if event.tasks else ''}{what} now.")
+        return True
+
+    def _refuse(self, event: Requested, problem: str) -> None:
+        self.board.out.append(Answer(event.request, (), problem))
+
+    def _answer(self, event: Requested, tasks: tuple[Task, ...] | list[Task]) -> None:
+        self.board.out.append(Answer(event.request, tuple(tasks)))

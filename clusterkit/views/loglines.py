@@ -1,0 +1,88 @@
+"""Log lines: the pieces of what tasks wrote, put together to lines, chosen, and shown."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from clusterkit.rules.lines import LineSplitter, printable
+from clusterkit.views.console import prefix
+from clusterkit.words.model import Task
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line, at the wall time at which its end came."""
+
+    at: float
+    task: Task
+    attempt: int
+    text: str
+
+
+@dataclass(slots=True)
+class _Stream:
+    splitter: LineSplitter = field(default_factory=LineSplitter)
+    bar: str | None = None
+    at: float = 0.0
+
+
+class LineMaker:
+    """Makes lines out of chunks, in the order in which they end. Of a progress bar only the last state is a line."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[Task, int], _Stream] = {}
+
+    def feed(self, at: float, task: Task, attempt: int, chunk: bytes) -> Iterator[LogLine]:
+        """The lines that end in this chunk."""
+        if (task, attempt) not in self._streams:  # what an older attempt did not end is ended now
+            for key in [key for key in self._streams if key[0] == task]:
+                yield from self.end(*key)
+            self._streams[task, attempt] = _Stream()
+        stream = self._streams[task, attempt]
+        stream.at = at
+        yield from self._lines(stream, task, attempt, stream.splitter.feed(chunk))
+
+    def end(self, task: Task, attempt: int) -> Iterator[LogLine]:
+        """What is left of an attempt's output that is at its end."""
+        if stream := self._streams.pop((task, attempt), None):
+            yield from self._lines(stream, task, attempt, stream.splitter.flush())
+            if stream.bar is not None:
+                yield LogLine(stream.at, task, attempt, stream.bar)
+
+    def end_all(self) -> Iterator[LogLine]:
+        """What is left of everything."""
+        for key, _ in sorted(self._streams.items(), key=lambda item: item[1].at):
+            yield from self.end(*key)
+
+    @staticmethod
+    def _lines(stream: _Stream, task: Task, attempt: int, lines: list[tuple[str, bool]]) -> Iterator[LogLine]:
+        for text, is_bar in lines:
+            stream.bar = (text or stream.bar) if is_bar else None
+            if not is_bar:
+                yield LogLine(stream.at, task, attempt, text)
+
+
+class LogText:
+    """How lines are printed: with the task before each, the time if asked for, or as JSON."""
+
+    def __init__(self, tasks: Collection[Task], color: bool, timestamps: bool, as_json: bool) -> None:
+        self._width = max([len(str(task)) for task in tasks], default=0)
+        self._color = color
+        self._timestamps = timestamps
+        self._as_json = as_json
+
+    def text(self, line: LogLine) -> str:
+        """The line with its end."""
+        if self._as_json:
+            fields = {"t": line.at, "task": str(line.task), "attempt": line.attempt, "line": line.text}
+            return json.dumps(fields) + "\n"
+        when = f"{moment(line.at)} " if self._timestamps else ""
+        return f"{prefix(line.task, self._width, self._color)}{when}{printable(line.text)}\n"
+
+
+def moment(at: float) -> str:
+    """A wall time for people: local, with milliseconds and the offset from UTC."""
+    return datetime.datetime.fromtimestamp(at).astimezone().isoformat(timespec="milliseconds")

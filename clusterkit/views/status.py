@@ -1,0 +1,174 @@
+"""Status: what the journal's events add up to, for each task and for the run. A fold; it decides nothing."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from clusterkit.words import events as ev
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Asked, Exit, RunResult
+from clusterkit.words.states import ALIVE, TaskState
+
+WINDOW = 30.0  # seconds of progress that the speed is taken from
+QUIET = 5.0  # seconds without a report after which the speed that is shown goes down
+
+
+class Phase(enum.StrEnum):
+    """Where a run is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    OVER = "over"
+
+
+@dataclass(slots=True)
+class TaskStatus:
+    """What is known of a task. Times are wall times in seconds; `started` is of the present attempt."""
+
+    task: Task
+    endpoint: str | None = None
+    state: TaskState = TaskState.WAITING
+    attempt: int = 0
+    pid: int | None = None
+    started: float | None = None
+    ready: bool = False
+    paused: bool = False
+    step: int | None = None
+    metrics: Mapping[str, float | str | None] = field(default_factory=dict)
+    resumed_step: int | None = None
+    last_exit: Exit | None = None
+    reports: deque[tuple[float, int]] = field(default_factory=deque)
+
+    @property
+    def alive(self) -> bool:
+        """A process exists, or is being made."""
+        return self.state in ALIVE
+
+    @property
+    def shown_state(self) -> str:
+        """The state, for people: a paused task is running too."""
+        return "paused" if self.paused and self.state is TaskState.RUNNING else self.state.value
+
+    def speed(self, now: float) -> float | None:
+        """Steps a second over the last reports of the present attempt; None where there are too few."""
+        if len(self.reports) < 2 or not self.alive:
+            return None
+        (since, first), (until, last) = self.reports[0], self.reports[-1]
+        seconds = (now if now - until > QUIET else until) - since
+        return (last - first) / seconds if seconds > 0 else None
+
+    def began(self, attempt: int) -> None:
+        """A new attempt: what was known of the one before is over, but for its exit and its step."""
+        self.attempt, self.pid, self.started = attempt, None, None
+        self.ready = self.paused = False
+        self.resumed_step = None
+        self.reports.clear()
+
+    def progressed(self, at: float, event: ev.Progressed) -> None:
+        """A step was reported."""
+        self.step, self.metrics = event.step, event.metrics
+        self.reports.append((at, event.step))
+        while at - self.reports[0][0] > WINDOW and len(self.reports) > 2:
+            self.reports.popleft()
+
+
+class RunStatus:
+    """The state of a run and of its tasks, brought up to date event by event."""
+
+    def __init__(self, tasks: Iterable[Task], endpoints: Mapping[Task, str] | None = None) -> None:
+        known = endpoints or {}
+        self.tasks = {task: TaskStatus(task, known.get(task)) for task in tasks}
+        self.began: float | None = None
+        self.phase = Phase.STARTING
+        self.reason = ""
+        self.restarts = 0
+        self.checkpoint: tuple[int, str] | None = None
+        self.result: RunResult | None = None
+        self._ending: Asked | None = None
+        self._asked: dict[Task, Asked] = {}
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts there were, of all tasks."""
+        return sum(status.attempt for status in self.tasks.values())
+
+    @property
+    def step(self) -> int | None:
+        """The highest step that a task has reported last."""
+        return max((status.step for status in self.tasks.values() if status.step is not None), default=None)
+
+    def take(self, at: float, event: ev.Event) -> None:
+        """Take in an event that happened at wall time `at`."""
+        match event:
+            case ev.Began():
+                self.began, self.phase = at, Phase.RUNNING
+            case ev.RestartPlanned(tasks, cause):
+                self.restarts += 1
+                self._asked.update(dict.fromkeys(tasks, Asked.REQUEST if cause is None else Asked.GANG))
+            case ev.Succeeded(task):
+                self._end(Asked.SUCCESS, f"{task} exited with code 0")
+            case ev.Stopping(reason):
+                self._end(Asked.TEARDOWN, reason)
+            case ev.Finished(result):
+                self._finish(result)
+            case ev.Checkpointed(_, _, step, path):
+                self.checkpoint = (step, path)
+                self._of_task(at, event)
+            case ev.Failed(failure):
+                if status := self.tasks.get(failure.task):
+                    status.last_exit = failure.exit
+            case _:
+                self._of_task(at, event)
+
+    def _of_task(self, at: float, event: ev.Event) -> None:
+        task, attempt = getattr(event, "task", None), getattr(event, "attempt", None)
+        status = self.tasks.get(task) if isinstance(task, Task) else None
+        if status is None or attempt is None or attempt < status.attempt:
+            return
+        match event:
+            case ev.Changed(_, _, state):
+                if attempt > status.attempt:
+                    status.began(attempt)
+                status.state = state
+            case ev.Spawned(_, _, pid):
+                status.pid, status.started = pid, at
+            case ev.Exited(_, _, exit_):
+                self._exited(status, exit_)
+            case ev.Paused(_, _, paused):
+                status.paused = paused
+            case ev.Progressed():
+                status.progressed(at, event)
+            case ev.Resumed(_, _, step):
+                status.resumed_step = step
+        status.ready |= isinstance(event, ev.Ready | ev.Progressed | ev.Resumed | ev.Checkpointed)
+
+    def _exited(self, status: TaskStatus, exit_: Exit) -> None:
+        """The journal has the bare exit; that it was asked for, and why, follows from what was decided before."""
+        asked = self._asked.pop(status.task, self._ending) if status.state is TaskState.STOPPING else None
+        status.last_exit = replace(exit_, asked=asked)
+        status.pid = None
+        status.paused = False
+
+    def _end(self, ending: Asked, reason: str) -> None:
+        self.phase, self._ending, self.reason = Phase.STOPPING, ending, self.reason or reason
+        self._asked.clear()
+
+    def _finish(self, result: RunResult) -> None:
+        self.phase, self.result, self.reason = Phase.OVER, result, result.reason
+        for attempt in result.attempts:  # in order: the last one stays
+            if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
+                status.last_exit = attempt.exit
+
+
+def fold(
+    events: Iterable[tuple[float, ev.Event]], tasks: Iterable[Task], endpoints: Mapping[Task, str] | None = None
+) -> RunStatus:
+    """The status after these events, each with its wall time."""
+    status = RunStatus(tasks, endpoints)
+    for at, event in events:
+        status.take(at, event)
+    return status

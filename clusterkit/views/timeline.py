@@ -1,0 +1,38 @@
+"""The timeline: a run's events as lines of text, with the time before each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from clusterkit.views.narrate import Level, sentence
+from clusterkit.words import events as ev
+from clusterkit.words import wire
+
+_SILENT = (ev.Ticked, ev.Inspected, ev.Began)
+
+
+def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = None) -> Iterator[tuple[float, str]]:
+    """What a reader of a finished run wants to know: seconds since it began, and a sentence."""
+    for at, event in events:
+        began = at if began is None else began
+        told = sentence(event)
+        if told is not None and told[0] >= Level.INFO:
+            yield at - began, told[1]
+
+
+def timeline_text(lines: Iterable[tuple[float, str]]) -> str:
+    """The timeline for people."""
+    return "".join(f"  {seconds:>9.1f} s  {text}\n" for seconds, text in lines)
+
+
+def event_text(at: float, event: ev.Event, when: Callable[[float], str]) -> str | None:
+    """Any event as a line: a sentence where there is one, or else its fields; None for the machine's own ticking."""
+    if isinstance(event, _SILENT):
+        return None
+    told = sentence(event)
+    if told is not None:
+        return f"{when(at)} {told[1]}"
+    fields = wire.encode_event(event)
+    kind = fields.pop("event")
+    shown = " ".join(f"{key}={value}" for key, value in fields.items() if value not in (None, [], {}) and key != "tail")
+    return f"{when(at)} {kind} {shown}".rstrip()

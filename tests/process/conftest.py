@@ -1,0 +1,19 @@
+"""Fixtures of the process tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Clusterkit
+
+
+@pytest.fixture
+def ck(home: Path) -> Iterator[Clusterkit]:
+    """Call `clusterkit` commands; what they leave running is ended after the test."""
+    home.mkdir(parents=True)
+    called = Clusterkit(home)
+    yield called
+    called.end()

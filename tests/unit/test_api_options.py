@@ -1,0 +1,72 @@
+"""Keywords as flags, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from clusterkit.api.options import Options, check_names, command_line
+from clusterkit.cli.up import command
+from clusterkit.words.errors import BadJob
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({}, []),
+        ({"workers": 2, "ps": 1}, ["--workers=2", "--ps=1"]),
+        ({"chief": True, "evaluator": False}, ["--chief", "--no-evaluator"]),
+        ({"chief": 1, "evaluator": 0}, ["--chief", "--no-evaluator"]),
+        ({"env": {"A": 1, "B": "x=y", "C": ""}}, ["--env=A=1", "--env=B=x=y", "--env=C="]),
+        ({"grace_period": 2.5, "timeout": "1m"}, ["--grace-period=2.5", "--timeout=1m"]),
+        ({"cwd": Path("/tmp"), "resume": None}, ["--cwd=/tmp"]),
+        ({"checkpoint_dir": "-odd"}, ["--checkpoint-dir=-odd"]),
+    ],
+)
+def test_a_keyword_is_the_flag_of_its_name(options: dict[str, Any], flags: list[str]) -> None:
+    """Underscores are dashes, None is nothing, and a value never looks like another flag."""
+    assert command_line("train.py", ["--steps", 5, Path("data")], options) == [
+        *flags, "--", "train.py", "--steps", "5", "data",
+    ]  # fmt: skip
+
+
+def test_every_keyword_is_a_flag_of_up() -> None:
+    """The list of options and the command line do not drift apart."""
+    flags = {flag for parameter in command.params if isinstance(parameter, click.Option) for flag in parameter.opts}
+    assert {f"--{name.replace('_', '-')}" for name in Options.__annotations__} <= flags
+
+
+def test_every_flag_of_a_job_is_a_keyword() -> None:
+    """What is about the console, and about whose child the run is, is left out."""
+    others = {"only", "all_output", "log_level", "quiet", "color", "rope", "detach", "no_wait"}
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    names = {option.opts[-1].lstrip("-").replace("-", "_") for option in options}
+    assert names - others == set(Options.__annotations__)
+
+
+def test_an_unknown_keyword_is_a_type_error() -> None:
+    """As for any function, with the name that was meant."""
+    with pytest.raises(TypeError, match=r"no option 'worker'. Did you mean workers\?"):
+        check_names({"worker": 2})
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "options", "problem"),
+    [
+        ("train.py", [], {"module": "train"}, "not both"),
+        (None, ["--steps"], {}, "no program"),
+        ("train.py", [], {"chief": 2}, "chief=2"),
+        ("train.py", [], {"env": ["A=1"]}, "has to be a mapping"),
+        ("train.py", [], {"env": {"A=B": 1}}, "'A=B' can't be the name"),
+        ("train.py", ["a\0b"], {}, "NUL"),
+    ],
+)
+def test_what_can_not_be_a_flag_is_a_bad_job(
+    program: str | None, args: list[str], options: dict[str, Any], problem: str
+) -> None:
+    """Said in a sentence, before anything is started."""
+    with pytest.raises(BadJob, match=problem):
+        command_line(program, args, options)
