@@ -15,19 +15,37 @@ from tests.support import CHILDREN, ROOT, Up, wait_until
 
 FOLLOWERS = 50
 SECONDS = 6
-# Follows the events over the socket, and the merged logs in the files, as `clusterkit logs -f` does.
+# Follows the events over the socket and the logs in their files, merged in the order of arrival, as `logs -f` does.
 FOLLOWER = """
-import hashlib, json, sys
+import hashlib, json, os, sys, threading
 from pathlib import Path
 from clusterkit.hands.client import Client
-digest = hashlib.sha256()
-with Client(Path(sys.argv[1])) as client:
+run, over, digest = Path(sys.argv[1]), threading.Event(), hashlib.sha256()
+
+def follow_logs():
+    logs, merged, half, ended = {}, hashlib.sha256(), b"", False
+    with (run / "tasks" / "arrivals").open("rb") as arrivals:
+        while not ended:
+            ended = over.wait(0.1)
+            *lines, half = (half + arrivals.read()).split(b"\\n")
+            for line in lines:
+                _, task, attempt, end = line.split()
+                name = run / "tasks" / task.decode() / f"attempt-{attempt.decode()}.log"
+                log = logs.setdefault(name, None) or logs.__setitem__(name, name.open("rb")) or logs[name]
+                merged.update(log.read(int(end) - log.tell()))
+    print(merged.hexdigest(), sum(log.tell() for log in logs.values()))
+
+with Client(run) as client:
     print("here", flush=True)
+    logs = threading.Thread(target=follow_logs)
+    logs.start()
     for offset, event in client.events(0, timeout=100):
         digest.update(json.dumps(event, sort_keys=True).encode())
-        if event["event"] == "Succeeded":
+        if event["event"] == "Finished":
             break
-print(offset, digest.hexdigest())
+print(digest.hexdigest())
+over.set()
+logs.join()
 """
 Start = Callable[..., Up]
 
@@ -81,8 +99,9 @@ def test_fifty_followers_see_the_same_and_slow_nobody_down(up: Start) -> None:
             follower.send_signal(signal.SIGSTOP)
         assert watched.wait(60) == 0
         seen = {follower.communicate(timeout=60)[0] for follower in started[1::2]}
-    assert len(seen) == 1
-    assert seen.pop().strip()
+    assert len(seen) == 1, seen
+    written = sum(path.stat().st_size for path in watched.run.glob("tasks/*/*.log"))
+    assert seen.pop().split()[-1] == str(written)
     ratio = seconds_of_writing(watched) / seconds_of_writing(alone)
     print(f"watched / alone: {ratio:.3f}")
     assert ratio <= 1.1
