@@ -23,6 +23,8 @@ from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.outcome import RunState
 from tests.support import CHILDREN, processes_of, wait_until
 
+pytestmark = pytest.mark.slow
+
 ROLES = CHILDREN / "roles.py"
 Start = Callable[..., Cluster]
 

@@ -14,6 +14,8 @@ import pytest
 
 from clusterkit import Cluster, ClusterFailed
 
+pytestmark = pytest.mark.slow
+
 FACTOR = 10  # a global of this module, which no task can import
 Call = Callable[..., Any]
 

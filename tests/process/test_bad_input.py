@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import CHILDREN, ROOT
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.slow]
 
 ROLES = str(CHILDREN / "roles.py")
 

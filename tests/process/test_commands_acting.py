@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.commands import JOB, ROLES, Clusterkit, journal, wait_for
 from tests.support import CHILDREN, wait_until
+
+pytestmark = pytest.mark.slow
 
 LONG = (*JOB, ROLES, "--steps", "100000")
 

@@ -8,9 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from clusterkit.hands.rundir import is_live
 from tests.commands import JOB, ROLES, Clusterkit, supervisor, wait_for
 from tests.support import CHILDREN, ROOT, wait_until
+
+pytestmark = pytest.mark.slow
 
 LISTENS = CHILDREN / "listens.py"
 

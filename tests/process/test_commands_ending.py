@@ -15,6 +15,8 @@ from clusterkit.hands.rundir import is_live
 from tests.commands import JOB, ROLES, Clusterkit, journal, supervisor, wait_for
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
 
+pytestmark = pytest.mark.slow
+
 LONG = (*JOB, ROLES, "--steps", "100000")
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.commands import JOB, ROLES, Clusterkit
 from tests.support import CHILDREN
 
+pytestmark = pytest.mark.slow
+
 TURNS = ("--workers", "2", CHILDREN / "turns.py")
 
 

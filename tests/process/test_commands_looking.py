@@ -12,6 +12,8 @@ import pytest
 from tests.commands import JOB, ROLES, Clusterkit, wait_for
 from tests.support import CHILDREN, ROOT, wait_until
 
+pytestmark = pytest.mark.slow
+
 LONG = (*JOB, ROLES, "--steps", "100000")
 
 

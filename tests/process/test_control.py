@@ -66,7 +66,7 @@ def test_what_can_not_be_done_is_refused_with_the_reason(up: Start) -> None:
 
 def test_the_socket_is_this_users_alone(up: Start) -> None:
     """0600 in a 0700 directory."""
-    with live(up) as run:
+    with live(up, "--run-id", "s", *LONG) as run:
         assert stat.S_IMODE((run.run / "control.sock").stat().st_mode) == 0o600
         assert stat.S_IMODE(run.run.stat().st_mode) == 0o700
     assert not (run.run / "control.sock").exists()

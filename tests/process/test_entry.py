@@ -19,7 +19,7 @@ from clusterkit.words.outcome import Exit
 from tests.children.plain import FILES, PROGRAMS
 from tests.support import CHILDREN, wait_until
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.slow]
 
 ENV = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 Finished = tuple[Exit, bytes]

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support import CHILDREN, Up
 
+pytestmark = pytest.mark.slow
+
 ROLES = CHILDREN / "roles.py"
 QUICK = ("--restart-backoff", "0.1", "--grace-period", "2")
 PS_JOB = ("--workers", "2", "--ps", "1", *QUICK)

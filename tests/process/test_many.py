@@ -11,7 +11,7 @@ import pytest
 from clusterkit.hands import procfs
 from tests.support import CHILDREN, Up, wait_until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
 
 Start = Callable[..., Up]
 TOGETHER = CHILDREN / "together.py"

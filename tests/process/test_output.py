@@ -18,7 +18,7 @@ from clusterkit.rules.lines import LineSplitter, printable
 from tests.children.writes import LINE, content
 from tests.support import CHILDREN, ROOT, Up, wait_until
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
 
 Start = Callable[..., Up]
 WRITES = CHILDREN / "writes.py"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import CHILDREN, Up
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.slow]
 
 Start = Callable[..., Up]
 ROLES = CHILDREN / "roles.py"
