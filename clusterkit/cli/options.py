@@ -14,7 +14,7 @@ Command = Callable[..., Any]
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, from `10s`, `1m30s` or a number."""
+    """Seconds, from `10s`, `1m30s`, `7d` or a number."""
 
     name = "duration"
 

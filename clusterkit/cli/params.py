@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from clusterkit.rules import durations
 from clusterkit.words.model import Task, TaskType
 
 if TYPE_CHECKING:
@@ -59,18 +58,6 @@ class TaskName(click.ParamType[str]):
         tasks = file.job.tasks if file else ()
         names = [*map(str, tasks), *dict.fromkeys(str(task.type) for task in tasks), ALL]
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-class Seconds(click.ParamType[float]):
-    """Seconds, from `10s`, `1m30s`, `7d` or a number."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return durations.seconds(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 run_argument = click.argument("run", required=False, type=RunId(), metavar="[RUN]")

@@ -8,7 +8,8 @@ import time
 import click
 
 from clusterkit.cli.errors import told
-from clusterkit.cli.params import RunId, Seconds, echo_json, json_option
+from clusterkit.cli.options import Duration
+from clusterkit.cli.params import RunId, echo_json, json_option
 
 
 @click.command("rm")
@@ -35,7 +36,7 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command("prune")
-@click.option("--older-than", type=Seconds(), metavar="AGE", help="Those that ended longer ago than that: 7d.")
+@click.option("--older-than", type=Duration(), metavar="AGE", help="Those that ended longer ago than that: 7d.")
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the newest N.")
 @click.option("--dry-run", is_flag=True, help="Remove nothing.")
 @json_option

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.errors import told
-from clusterkit.cli.params import Seconds, TaskName, echo_json, json_option, run_option, tasks_of
+from clusterkit.cli.options import Duration
+from clusterkit.cli.params import TaskName, echo_json, json_option, run_option, tasks_of
 
 
 @click.command("stacks")
 @run_option
 @click.argument("tasks", nargs=-1, type=TaskName(), metavar="[TASK]...")
-@click.option("--timeout", type=Seconds(), default=3.0, help="For tasks to write their stacks. [3s]")
+@click.option("--timeout", type=Duration(), default=3.0, help="For tasks to write their stacks. [3s]")
 @json_option
 def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
     """Show the Python stacks of every thread of tasks, which go on as if nothing had been."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterkit.cli.errors import told
-from clusterkit.cli.params import Seconds, json_option, run_argument
+from clusterkit.cli.options import Duration
+from clusterkit.cli.params import json_option, run_argument
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import Look
@@ -20,7 +21,7 @@ FRESH = "\x1b[H\x1b[2J"  # the cursor to the first line, and everything below it
 
 @click.command("top")
 @run_argument
-@click.option("-i", "--interval", type=Seconds(), default=1.0, help="Between two looks. [1s]")
+@click.option("-i", "--interval", type=Duration(), default=1.0, help="Between two looks. [1s]")
 @click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many looks. [when the run is over]")
 @json_option
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:

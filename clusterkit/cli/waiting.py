@@ -7,7 +7,8 @@ import sys
 import click
 
 from clusterkit.cli.errors import told
-from clusterkit.cli.params import Seconds, echo_json, json_option, run_argument
+from clusterkit.cli.options import Duration
+from clusterkit.cli.params import echo_json, json_option, run_argument
 
 
 @click.command("wait")
@@ -34,7 +35,7 @@ def wait(run: str | None, as_json: bool) -> None:
 @click.command("down")
 @run_argument
 @click.option("--kill", is_flag=True, help="Give the tasks no grace period.")
-@click.option("-t", "--timeout", type=Seconds(), help="Kill what is left after that time. [the run's grace period]")
+@click.option("-t", "--timeout", type=Duration(), help="Kill what is left after that time. [the run's grace period]")
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """End a live run: every task gets SIGTERM, and SIGKILL at the end of its grace period."""
