@@ -14,13 +14,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
-from clusterkit.api.follow import Follower, Wanted, matcher, told
+from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.functions import RUNNER, pickle_call, read_returns
 from clusterkit.api.options import Options, check_names, command_line
 from clusterkit.api.result import Result, read_result
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import Tasks, known
 from clusterkit.hands.client import Client, NotLive
+from clusterkit.hands.history import History
 from clusterkit.hands.rundir import RUN_ID, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words import wire
@@ -106,7 +107,7 @@ class Cluster:
     def events(self, follow: bool = False) -> Iterator[ev.Event]:
         """The journal's events so far; with `follow`, also those that come, until the run is over."""
         if not follow:
-            yield from Follower(self._journal).new()
+            yield from (event for _, event in History(self.directory).new())
             return
         yield from self._follow(None, "the end of the run")
 
@@ -180,10 +181,6 @@ class Cluster:
         with suppress(ClusterkitError):  # the exception that is on its way is the one to see
             self.stop()
 
-    @property
-    def _journal(self) -> Path:
-        return self.directory / "journal.jsonl"
-
     def _words(
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
     ) -> list[str]:
@@ -221,10 +218,10 @@ class Cluster:
         """
         seconds = self.patience if timeout is None else timeout
         until = None if seconds is None else time.monotonic() + seconds
-        follower = Follower(self._journal)
+        history = History(self.directory)
         while True:
             over = not self.running  # looked at first: then the journal that is read next is the whole one
-            yield from follower.new()
+            yield from (event for _, event in history.new())
             if over:
                 return
             left = LOOK if until is None else until - time.monotonic()

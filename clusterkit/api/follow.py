@@ -1,11 +1,9 @@
-"""Following a journal that grows, and what can be looked for in it."""
+"""What can be looked for in a journal."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from clusterkit.words import events as ev
@@ -13,26 +11,6 @@ from clusterkit.words import wire
 
 Predicate = Callable[[ev.Event], bool]
 Wanted = str | type[Any] | Predicate  # an event's name, its class, or what says whether it is one
-
-
-class Follower:
-    """Reads a journal from its beginning, each event once."""
-
-    def __init__(self, journal: Path) -> None:
-        self._journal = journal
-        self._offset = 0
-
-    def new(self) -> Iterator[ev.Event]:
-        """What has come since the last time. A line that is not whole yet comes later."""
-        try:
-            with self._journal.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return
-        for line in data.split(b"\n")[:-1]:
-            self._offset += len(line) + 1
-            yield wire.decode_event(json.loads(line))
 
 
 def matcher(wanted: Wanted, fields: dict[str, Any]) -> Predicate:

@@ -151,7 +151,7 @@ class ControlServer:
         try:
             self._dispatch(client, protocol.parse_call(line))
         except RpcError as error:
-            if error.code == protocol.REFUSED or error.code == protocol.INVALID_PARAMS:
+            if error.code == protocol.INVALID_PARAMS:
                 self._send(client, protocol.failure(error))
             else:
                 self._cut_off(client, error)
@@ -165,7 +165,6 @@ class ControlServer:
                 raise RpcError(protocol.INVALID_PARAMS, "`from` is an offset in the journal, in bytes.", call.id)
             client.journal = offset
             self._send(client, protocol.answer(call.id, {}))
-            self._push(client)
         elif call.method in set(Verb):
             self._count += 1
             event = _requested(self._count, call)

@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-PROC = Path("/proc")
-
 
 def children(pid: int) -> list[int]:
     """Processes whose parent is `pid`; empty where there is no such process."""
@@ -27,12 +25,12 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def descendants(pid: int, without: frozenset[int] | set[int] = frozenset()) -> list[int]:
-    """Every process below `pid`, parents first, leaving out the trees of the processes in `without`."""
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`, parents first."""
     found: list[int] = []
     todo = [pid]
     while todo:
-        below = [child for child in children(todo.pop()) if child not in without]
+        below = children(todo.pop())
         found += below
         todo += below
     return found
@@ -117,7 +115,7 @@ def _listeners() -> dict[int, int]:
 def oom_kills() -> int:
     """How often the kernel has killed a process for want of memory since it booted."""
     try:
-        lines = (PROC / "vmstat").read_text().splitlines()
+        lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

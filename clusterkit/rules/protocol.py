@@ -66,10 +66,5 @@ def failure(error: RpcError) -> bytes:
     return _line({"jsonrpc": "2.0", "id": error.call_id, "error": {"code": error.code, "message": str(error)}})
 
 
-def notification(method: str, params: Any) -> bytes:
-    """What the server sends unasked, to a subscriber."""
-    return _line({"jsonrpc": "2.0", "method": method, "params": params})
-
-
 def _line(message: Mapping[str, Any]) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"

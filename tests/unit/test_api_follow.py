@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from clusterkit.api.follow import Follower, Wanted, matcher, told
+from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.result import read_result
 from clusterkit.api.tasks import Attempt, attempts_of
+from clusterkit.hands.history import History
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.model import Task, TaskType
@@ -25,17 +26,17 @@ def line(event: ev.Event) -> bytes:
     return json.dumps({"t": 0.0, "m": 0.0, **wire.encode_event(event)}).encode() + b"\n"
 
 
-def test_a_follower_gives_each_whole_line_once(tmp_path: Path) -> None:
+def test_a_history_gives_each_whole_line_once(tmp_path: Path) -> None:
     """Before there is a file, nothing; half a line, when it is whole."""
     journal = tmp_path / "journal.jsonl"
-    follower = Follower(journal)
-    assert list(follower.new()) == []
+    history = History(tmp_path)
+    assert [event for _, event in history.new()] == []
     first, second = line(ev.Began()), line(SPAWNED)
     journal.write_bytes(first + second[:10])
-    assert list(follower.new()) == [ev.Began()]
-    assert list(follower.new()) == []
+    assert [event for _, event in history.new()] == [ev.Began()]
+    assert [event for _, event in history.new()] == []
     journal.write_bytes(first + second)
-    assert list(follower.new()) == [SPAWNED]
+    assert [event for _, event in history.new()] == [SPAWNED]
 
 
 @pytest.mark.parametrize(
