@@ -3,6 +3,9 @@
 Run by path, with the task's own interpreter, which may know nothing of clusterkit: standard library only.
 
     python entry.py PARENT STACKS_FD script|module|command TARGET [ARGS...]
+    python entry.py PARENT SOCKET_FD serve OPTIONS
+
+The second is the fork server's start; each of its forks goes on from here as if it had been started in the first way.
 """
 
 from __future__ import annotations
@@ -30,6 +33,17 @@ def arrange_stack_dumps(fd: int) -> None:
 
     os.set_inheritable(fd, False)
     faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
+
+
+def execute(words: list[str]) -> None:
+    """Become another program, with the signals that Python ignores as they were."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(words[0], words)
+    except OSError as error:
+        os.write(2, f"{words[0]} can't be executed: {error.strerror}\n".encode())
+        os._exit(1)
 
 
 def run_script(path: str) -> None:
@@ -141,13 +155,28 @@ def main() -> None:
     die_with_parent(parent)
     if how == "command":
         os.close(stacks)
-        try:
-            os.execvp(target, sys.argv[4:])
-        except OSError as error:
-            sys.exit(f"{target} can't be executed: {error.strerror}")
+        execute(sys.argv[4:])
+    if how == "serve":
+        how, target, stacks = serve(stacks, target)
+    else:
+        del sys.argv[:4]
+    sys.orig_argv[1:] = ["-m", *sys.argv] if how == "module" else sys.argv
     arrange_stack_dumps(stacks)
-    del sys.argv[:4]
     run(how, target)
+
+
+def serve(channel: int, options: str) -> tuple[str, str, int]:
+    """Be the fork server; in each fork, return how to run what, and the descriptor of its stack dumps."""
+    import json
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    # By path: it is no module of the task's.
+    spec = spec_from_file_location("fork_server", os.path.join(os.path.dirname(__file__), "fork_server.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    server = module_from_spec(spec)
+    spec.loader.exec_module(server)
+    return tuple(server.serve(sys.modules[__name__], channel, json.loads(options)))
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def make_step(strategy: tf.distribute.Strategy, network: Network, rate: float) -
             variable.assign_sub(rate * gradient)
         return loss
 
-    return tf.function(lambda iterator: strategy.run(replica_step, next(iterator)))
+    return tf.function(lambda iterator: strategy.run(replica_step, next(iterator)), autograph=False)
 
 
 class Stepper:
@@ -93,7 +93,10 @@ class Stepper:
         self._coordinator = None
         if training.has_ps():
             self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-            per_worker = tf.function(lambda: strategy.distribute_datasets_from_function(lambda _: make_batches()))
+            # No autograph: converting what is plain Python, such as `training.has_ps`, takes longer than all the rest.
+            per_worker = tf.function(
+                lambda: strategy.distribute_datasets_from_function(lambda _: make_batches()), autograph=False
+            )
             self._batches = iter(self._coordinator.create_per_worker_dataset(per_worker))
         else:
             self._batches = iter(make_batches())

@@ -39,6 +39,8 @@ class Options(TypedDict, total=False):
     checkpoint_dir: Path
     resume: str
     progress_regex: str
+    start: str  # auto, warm, cold
+    preload: Sequence[str]
 
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
@@ -78,6 +80,10 @@ def _flags(name: str, value: Any) -> Iterator[str]:
         if not isinstance(value, Mapping):
             raise BadJob([f"env={value!r}: it has to be a mapping, such as env={{'OMP_NUM_THREADS': 1}}."])
         yield from (f"{flag}={_variable(key)}={_text(item)}" for key, item in value.items())
+    elif name == "preload":
+        if isinstance(value, str):
+            raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
+        yield from (f"{flag}={_text(module)}" for module in value)
     else:
         yield f"{flag}={_text(value)}"  # with =, or a value that begins with a dash would be a flag
 

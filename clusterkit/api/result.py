@@ -33,7 +33,7 @@ class Result(RunResult):
 
     def report(self) -> str:
         """The report that `up` prints at the end: the cause first, with the end of its log."""
-        from clusterkit.views.report import report  # loads rich, which only a run that is told of needs
+        from clusterkit.views.report import report  # only a run that is told of needs it
 
         return report(self, self.directory, color=False).rstrip("\n")
 

@@ -15,7 +15,13 @@ class Backend(Protocol):
     """Starts, signals and reports tasks. Answers come as events through the inbox, never as return values."""
 
     def start(self, task: Task, attempt: int, reason: str) -> None:
-        """Start an attempt: Spawned or SpawnFailed, then Exited and Drained."""
+        """Start an attempt, now or when a fork server is ready: Spawned or SpawnFailed, then Exited and Drained."""
+
+    def start_waiting(self) -> None:
+        """The fork server is ready or gone: start the attempts that waited for it."""
+
+    def withdraw(self, task: Task, attempt: int) -> None:
+        """Do not start an attempt that still waits: SpawnFailed."""
 
     def signal(self, task: Task, attempt: int, number: int) -> None:
         """Signal every process of an attempt's group."""

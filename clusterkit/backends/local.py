@@ -15,12 +15,13 @@ from clusterkit.hands.checkpoints import newest_checkpoint
 from clusterkit.hands.family import Family
 from clusterkit.hands.logs import LogPump, Viewer
 from clusterkit.hands.ports import Ports
-from clusterkit.hands.process import STACKS_SIGNAL, Child, signal_group
+from clusterkit.hands.process import STACKS_SIGNAL, Child, environment, signal_group
 from clusterkit.hands.rundir import RunDirectory
+from clusterkit.hands.starts import Starts
 from clusterkit.hands.sweep import WillNotDie
 from clusterkit.hands.watcher import Watcher
 from clusterkit.rules.plan import TaskPlan, plan_task
-from clusterkit.words.events import Inspected, Spawned, SpawnFailed, StorageFailed, Swept, Vitals
+from clusterkit.words.events import Inspected, Spawned, SpawnFailed, StartsCold, StorageFailed, Swept, Vitals
 from clusterkit.words.model import JobSpec, Task
 
 
@@ -28,37 +29,38 @@ class LocalBackend:
     """Spawns from the thread that calls it, which has to live as long as the run."""
 
     def __init__(
-        self, job: JobSpec, directory: RunDirectory, ports: Ports, post: Post, viewer: Viewer, ropes: Mapping[int, str]
-    ) -> None:
+        self, job: JobSpec, directory: RunDirectory, ports: Ports, starts: Starts, post: Post, viewer: Viewer,
+        ropes: Mapping[int, str],
+    ) -> None:  # fmt: skip
         self._directory = directory
         self._ports = ports
         self._post = post
         self._family = Family(directory.run_id)
+        self._starts = starts
         self._children: dict[Task, tuple[int, Child]] = {}
+        self._waiting: dict[Task, tuple[int, str]] = {}  # attempts that start when there is a fork server
         self._plans = plans(job, directory, ports.endpoints)
         self._resumes = bool(job.resume)
         self._logs = LogPump(post, viewer, directory.paths.arrivals)
         self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, ropes)
 
     def start(self, task: Task, attempt: int, reason: str) -> None:
-        paths = self._directory.paths
-        checkpoint = newest_checkpoint(paths.checkpoints) if attempt > 1 or self._resumes else None
-        try:
-            output = self._logs.open(task, attempt, paths.log(task, attempt))
-        except OSError as error:
-            self._post(StorageFailed(f"the log of {task} could not be made: {error.strerror} ({error.filename})"))
-            self._post(SpawnFailed(task, attempt, "its log could not be made"))
-            return
-        try:
-            child = self._spawn(task, attempt, reason, output)
-        except OSError as error:
-            self._post(SpawnFailed(task, attempt, f"{error.strerror} ({error.filename})"))
-            return
-        finally:
-            os.close(output)
-        self._children[task] = (attempt, child)
-        self._post(Spawned(task, attempt, child.pid, checkpoint))
-        self._watcher.wait_for(task, attempt, child)
+        plan = self._plans[task]
+        if self._starts.has_to_wait(plan, environment(plan, attempt, reason)):
+            self._waiting[task] = (attempt, reason)
+        else:
+            self._start(task, attempt, reason)
+
+    def start_waiting(self) -> None:
+        self._starts.settle()
+        waiting, self._waiting = self._waiting, {}
+        for task, (attempt, reason) in waiting.items():
+            self.start(task, attempt, reason)
+
+    def withdraw(self, task: Task, attempt: int) -> None:
+        if self._waiting.get(task, (0, ""))[0] == attempt:
+            del self._waiting[task]
+            self._post(SpawnFailed(task, attempt, "it was ended before it had started"))
 
     def signal(self, task: Task, attempt: int, number: int) -> None:
         if child := self._child(task, attempt):
@@ -91,6 +93,7 @@ class LocalBackend:
                     os.kill(child.pid, STACKS_SIGNAL)
 
     def shut(self) -> None:
+        self._starts.stop()
         with suppress(WillNotDie):
             self._family.end_all()
         self._watcher.stop()
@@ -100,15 +103,39 @@ class LocalBackend:
             if dump.stat().st_size == 0:
                 dump.unlink()
 
+    def _start(self, task: Task, attempt: int, reason: str) -> None:
+        paths = self._directory.paths
+        checkpoint = newest_checkpoint(paths.checkpoints) if attempt > 1 or self._resumes else None
+        try:
+            output = self._logs.open(task, attempt, paths.log(task, attempt))
+        except OSError as error:
+            self._post(StorageFailed(f"the log of {task} could not be made: {error.strerror} ({error.filename})"))
+            self._post(SpawnFailed(task, attempt, "its log could not be made"))
+            return
+        try:
+            child = self._spawn(task, attempt, reason, output)
+        except OSError as error:
+            self._post(SpawnFailed(task, attempt, f"{error.strerror} ({error.filename})"))
+            return
+        finally:
+            os.close(output)
+        self._children[task] = (attempt, child)
+        self._post(Spawned(task, attempt, child.pid, checkpoint))
+        self._watcher.wait_for(task, attempt, child)
+
     def _child(self, task: Task, attempt: int) -> Child | None:
         known, child = self._children.get(task, (0, None))
         return child if known == attempt else None
 
     def _spawn(self, task: Task, attempt: int, reason: str, output: int) -> Child:
+        plan = self._plans[task]
+        env = environment(plan, attempt, reason)
+        if why := self._starts.why_cold(plan, env):
+            self._post(StartsCold(task, attempt, why))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         stacks = os.open(self._directory.paths.stacks(task, attempt), flags, 0o600)
         try:
-            return self._family.spawn(self._plans[task], attempt, reason, output, stacks)
+            return self._family.spawn(plan, env, output, stacks, self._starts.server_for(plan, env))
         finally:
             os.close(stacks)
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from clusterkit.rules import durations
-from clusterkit.words.model import RestartPolicy, RestartScope, Task, TaskType
+from clusterkit.words.model import RestartPolicy, RestartScope, StartMode, Task, TaskType
 
 Command = Callable[..., Any]
 
@@ -63,6 +63,12 @@ _JOB_OPTIONS = [
     click.option("--env", type=EnvPair(), multiple=True, help="An environment variable for every task."),
     click.option("--cwd", metavar="DIR", help="The directory in which the tasks run."),
     click.option("--python", metavar="PATH", help="The interpreter of the tasks. [clusterkit's own]"),
+    click.option(
+        "--start",
+        type=click.Choice([mode.value for mode in StartMode]),
+        help="Fork tasks from a process that has imported TensorFlow (warm), where it is safe (auto), or not. [auto]",
+    ),
+    click.option("--preload", multiple=True, metavar="MODULE", help="A module to import before warm starts too."),
     click.option("--restart", type=click.Choice([p.value for p in RestartPolicy]), help="Restart policy. [on-failure]"),
     click.option("--restart-budget", type=int, metavar="N", help="Restarts before the job is given up. [3]"),
     click.option("--restart-backoff", type=Duration(), help="Before the first restart; doubles each time. [1s]"),

@@ -54,6 +54,7 @@ class ControlServer:
         self._asking: dict[int, tuple[_Client, int | str | None]] = {}
         self._answers: list[Answer] = []
         self._count = 0
+        self._followed = False  # set before a subscriber's first look at the journal, so that it misses nothing
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
@@ -62,22 +63,26 @@ class ControlServer:
         """Send a client what the machine said to its request. For the supervisor's thread."""
         with self._lock:
             self._answers.append(answer)
-        self.wake()
+        self._wake()
 
     def wake(self) -> None:
-        """The journal has grown, or there is something else to do."""
-        with suppress(BlockingIOError):
-            os.write(self._ring, b"!")
+        """The journal has grown. Costs nothing while nobody follows it."""
+        if self._followed:
+            self._wake()
 
     def stop(self) -> None:
         """Send what the clients take at once, and close. A subscriber reads the rest in the journal itself."""
         self._stopped = True
-        self.wake()
+        self._wake()
         self._thread.join()
         self._socket.close()
         os.close(self._bell)
         os.close(self._ring)
         self._unlink()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._ring, b"!")
 
     def _run(self) -> None:
         while not self._stopped:
@@ -164,6 +169,7 @@ class ControlServer:
             if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
                 raise RpcError(protocol.INVALID_PARAMS, "`from` is an offset in the journal, in bytes.", call.id)
             client.journal = offset
+            self._followed = True
             self._send(client, protocol.answer(call.id, {}))
         elif call.method in set(Verb):
             self._count += 1
@@ -226,6 +232,7 @@ class ControlServer:
         if self._clients.pop(client.connection.fileno(), None):
             self._selector.unregister(client.connection)
             client.connection.close()
+            self._followed = any(other.journal is not None for other in self._clients.values())
 
 
 def _requested(number: int, call: Call) -> Requested:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 
 from clusterkit.hands import procfs
 from clusterkit.hands.process import Child, reap, spawn
 from clusterkit.hands.sweep import end_again_and_again, end_descendants, reap_zombies
+from clusterkit.hands.warm import ForkServer, NoForkServer
 from clusterkit.rules.plan import TaskPlan
 
 
@@ -23,11 +25,18 @@ class Family:
         self._leaders: dict[int, Child] = {}
         self._lock = threading.Lock()
 
-    def spawn(self, plan: TaskPlan, attempt: int, reason: str, output: int, stacks: int) -> Child:
-        """Start an attempt. Raises OSError."""
+    def spawn(
+        self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, server: ForkServer | None
+    ) -> Child:
+        """Start an attempt: as a fork of the server where there is one that answers. Raises OSError."""
+        pipe, oom_kills = os.readlink(f"/proc/self/fd/{output}"), procfs.oom_kills()
         with self._lock:
-            child = spawn(plan, attempt, reason, output, stacks)
-            self._leaders[child.pid] = child
+            pid = None if server is None else _fork(server, plan, env, output, stacks)
+            process = spawn(plan, env, output, stacks) if pid is None else None
+            pid = process.pid if process is not None else pid
+            assert pid is not None
+            child = Child(pid, os.pidfd_open(pid), pipe, oom_kills, process)
+            self._leaders[pid] = child
             return child
 
     def sweep(self, child: Child, task: str) -> int:
@@ -62,3 +71,10 @@ class Family:
         if (env.get("CLUSTERKIT_RUN_ID"), env.get("CLUSTERKIT_TASK")) == (self._run_id, task):
             return True
         return procfs.has_open(pid, child.pipe)
+
+
+def _fork(server: ForkServer, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> int | None:
+    try:
+        return server.fork(plan, env, output, stacks)
+    except NoForkServer:
+        return None

@@ -24,15 +24,11 @@ STACKS_SIGNAL = entry.STACKS_SIGNAL
 class Child:
     """A started attempt: its first process leads a session and a process group of its own."""
 
-    process: subprocess.Popen[bytes]
+    pid: int  # also the id of its process group and its session
     pidfd: int
     pipe: str  # how /proc names the pipe that its output goes to
     oom_kills: int  # the system's count when it was started
-
-    @property
-    def pid(self) -> int:
-        """Also the id of its process group and its session."""
-        return self.process.pid
+    process: subprocess.Popen[bytes] | None = None  # None where a fork server made it
 
 
 def become_subreaper() -> None:
@@ -41,26 +37,27 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-def spawn(plan: TaskPlan, attempt: int, reason: str, output: int, stacks: int) -> Child:
+def environment(plan: TaskPlan, attempt: int, reason: str) -> dict[str, str]:
+    """The whole environment of an attempt."""
+    kept = {name: value for name, value in os.environ.items() if name not in plan.dropped}
+    return {**kept, **plan.env, **attempt_env(attempt, reason)}
+
+
+def spawn(plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> subprocess.Popen[bytes]:
     """Start an attempt with its output going to the descriptor `output`. Raises OSError.
 
     Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in plan.dropped}
-    environment |= {**plan.env, **attempt_env(attempt, reason)}
-    link = os.readlink(f"/proc/self/fd/{output}")
-    before = procfs.oom_kills()
-    process = subprocess.Popen(
+    return subprocess.Popen(
         _argv(plan, stacks),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
         cwd=plan.cwd,
-        env=environment,
+        env=env,
         start_new_session=True,
         pass_fds=(stacks,),
     )
-    return Child(process, os.pidfd_open(process.pid), link, before)
 
 
 def _argv(plan: TaskPlan, stacks: int) -> Sequence[str]:
@@ -91,8 +88,9 @@ def reap(child: Child) -> None:
     """Give the pid back to the system."""
     with suppress(ChildProcessError):
         os.waitpid(child.pid, 0)
-    # Popen would wait for this pid once more when it is collected, when the pid may be another's.
-    child.process.returncode = 0
+    if child.process is not None:
+        # Popen would wait for this pid once more when it is collected, when the pid may be another's.
+        child.process.returncode = 0
     os.close(child.pidfd)
 
 

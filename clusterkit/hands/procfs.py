@@ -66,13 +66,17 @@ def all_pids() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdecimal())
 
 
-def has_open(pid: int, link: str) -> bool:
-    """Whether the process has a descriptor that points to `link`, such as `pipe:[1234]`."""
+def links(pid: int) -> set[str]:
+    """To what the process's descriptors point, such as `pipe:[1234]`; empty where they can't be read."""
     try:
-        names = os.listdir(f"/proc/{pid}/fd")
+        return {_link(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
     except OSError:
-        return False
-    return any(_link(f"/proc/{pid}/fd/{name}") == link for name in names)
+        return set()
+
+
+def has_open(pid: int, link: str) -> bool:
+    """Whether the process has a descriptor that points to `link`."""
+    return link in links(pid)
 
 
 def catches(pid: int, signal: int) -> bool:
@@ -92,11 +96,8 @@ def listening_ports() -> frozenset[int]:
 
 def listening_ports_of(pid: int) -> frozenset[int]:
     """TCP ports on which the process listens; empty where its descriptors can't be read."""
-    try:
-        links = {_link(str(descriptor)) for descriptor in Path(f"/proc/{pid}/fd").iterdir()}
-    except OSError:
-        return frozenset()
-    return frozenset(port for inode, port in _listeners().items() if f"socket:[{inode}]" in links)
+    own = links(pid)
+    return frozenset(port for inode, port in _listeners().items() if f"socket:[{inode}]" in own)
 
 
 def _listeners() -> dict[int, int]:
@@ -115,10 +116,11 @@ def _listeners() -> dict[int, int]:
 def oom_kills() -> int:
     """How often the kernel has killed a process for want of memory since it booted."""
     try:
-        lines = Path("/proc/vmstat").read_text().splitlines()
+        counts = Path("/proc/vmstat").read_bytes()
     except OSError:
         return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+    count = counts.partition(b"\noom_kill ")[2].partition(b"\n")[0]
+    return int(count or 0)
 
 
 @functools.cache

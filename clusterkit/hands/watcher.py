@@ -19,9 +19,12 @@ from clusterkit.hands.process import Child, exit_of
 from clusterkit.words.events import Checkpointed, Exited, GuardianLost, Happened, Progressed, Ready, Resumed
 from clusterkit.words.model import Task
 
-REST = 0.05  # seconds for which a pipe is left alone after a read: reports are taken in bunches
+REST = 0.03125  # seconds for which a pipe is left alone after a read, at first: reports are taken in bunches
+LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that all pipes are read at one moment
+FULL = 1 << 13  # bytes that show that reports come fast, and would fill the pipe if it were left alone for long
 EVERY = 1.0  # seconds between the steps that are passed on; what else a task reports is passed on at once
 LONGEST = 1 << 16  # bytes of a line; what is longer is no report
+CHUNK = 1 << 16
 NO_ROPES: Mapping[int, str] = MappingProxyType({})
 Post = Callable[[Happened], None]
 
@@ -36,6 +39,8 @@ class Channel:
     pending: Progressed | None = None
     passed_at: float = -EVERY
     attempt: int = 0
+    ordinary: bytes | None = None  # how the attempt's lines begin that tell nothing when another such follows
+    rest: float = REST
 
 
 @dataclass(slots=True)
@@ -49,6 +54,9 @@ class Waiting:
 
 class Watcher:
     """Epoll over the tasks' pidfds, their progress pipes and the ropes. Sleeps when nothing happens.
+
+    A pipe is waited for until something is in it. From then on it is looked at after each rest, together with the
+    others that rest, until it is found empty and nothing of it has to be passed on any more.
 
     A rope is a pipe that is at its end when the process at the other side is gone; `ropes` tells whose each one is.
     """
@@ -94,16 +102,13 @@ class Watcher:
     def _run(self) -> None:
         while not self._stopped:
             for fd, _ in self._epoll.poll(self._until_next()):
-                self._take(fd)
-            self._wake_rested(time.monotonic())
-            self._pass_on_due(time.monotonic())
+                self._take(fd, time.monotonic())
+            self._look_at_rested(time.monotonic())
 
     def _until_next(self) -> float | None:
-        due = [*self._resting.values()]
-        due += [c.passed_at + EVERY for c in self._channels.values() if c.pending is not None]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
 
-    def _take(self, fd: int) -> None:
+    def _take(self, fd: int, now: float) -> None:
         if fd in self._ropes:
             self._epoll.unregister(fd)
             self._post(GuardianLost(self._ropes[fd]))
@@ -112,54 +117,72 @@ class Watcher:
         if isinstance(known, Waiting):
             self._ended(fd, known)
         elif isinstance(known, Channel):
-            self._read(known)
-            self._resting[fd] = time.monotonic() + REST
+            self._look(known, now)
 
-    def _wake_rested(self, now: float) -> None:
+    def _look_at_rested(self, now: float) -> None:
+        moment = now // REST * REST  # for which they were told to rest, so that what is passed on keeps its beat
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
-            self._epoll.modify(fd, select.EPOLLIN | select.EPOLLONESHOT)
+            self._take(fd, moment)
+
+    def _look(self, channel: Channel, now: float) -> None:
+        size = self._read(channel, now)
+        if not size and channel.pending is None:
+            self._epoll.modify(channel.fd, select.EPOLLIN | select.EPOLLONESHOT)
+            return
+        channel.rest = REST if size >= FULL else min(2 * channel.rest, LONGEST_REST)
+        self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
     def _ended(self, fd: int, waiting: Waiting) -> None:
         self._epoll.unregister(fd)
         del self._known[fd]
         channel = self._channels[waiting.task]
-        self._read(channel)  # what it reported before it ended comes before its end
-        self._pass_on(channel)
+        now = time.monotonic()
+        self._read(channel, now)  # what it reported before it ended comes before its end
+        self._pass_on(channel, now)
+        channel.rest = REST
         self._post(Exited(waiting.task, waiting.attempt, exit_of(waiting.child)))
 
-    def _read(self, channel: Channel) -> None:
-        data = channel.half
+    def _read(self, channel: Channel, now: float) -> int:
+        """Take what is in the pipe; return how many bytes that was."""
+        data = b""
         with suppress(BlockingIOError):
-            while chunk := os.read(channel.fd, 1 << 16):
+            while chunk := os.read(channel.fd, CHUNK):
                 data += chunk
-        *lines, half = data.split(b"\n")
-        channel.half = half[:LONGEST]
-        for line in lines:
-            self._message(channel, line)
-        if channel.pending and time.monotonic() - channel.passed_at >= EVERY:
-            self._pass_on(channel)
+                if len(chunk) < CHUNK:  # no more is there
+                    break
+        if data:
+            *lines, half = (channel.half + data).split(b"\n")
+            channel.half = half[:LONGEST]
+            for line, following in zip(lines, [*lines[1:], b""], strict=True):
+                if not _is_overtaken(channel, line, following):
+                    self._message(channel, line, now)
+        if channel.pending and now - channel.passed_at >= EVERY:
+            self._pass_on(channel, now)
+        return len(data)
 
-    def _message(self, channel: Channel, line: bytes) -> None:
+    def _message(self, channel: Channel, line: bytes, now: float) -> None:
         event = parse_report(channel.task, line)
         if isinstance(event, Progressed):
             first = event.attempt != channel.attempt
             channel.pending, channel.attempt = event, event.attempt
             if first:
-                self._pass_on(channel)
+                channel.ordinary = b'{"kind":"progress","attempt":%d,' % event.attempt
+                self._pass_on(channel, now)
         elif event is not None:
-            self._pass_on(channel)  # what it reported before comes before
+            self._pass_on(channel, now)  # what it reported before comes before
             self._post(event)
 
-    def _pass_on_due(self, now: float) -> None:
-        for channel in self._channels.values():
-            if channel.pending and now - channel.passed_at >= EVERY:
-                self._pass_on(channel)
-
-    def _pass_on(self, channel: Channel) -> None:
+    def _pass_on(self, channel: Channel, now: float) -> None:
         if channel.pending is not None:
             self._post(channel.pending)
-            channel.pending, channel.passed_at = None, time.monotonic()
+            channel.pending, channel.passed_at = None, now
+
+
+def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
+    """Whether a line need not be read: it tells a step, not the attempt's first one, and so does the following one."""
+    ordinary = channel.ordinary
+    return ordinary is not None and line.startswith(ordinary) and following.startswith(ordinary)
 
 
 def parse_report(task: Task, line: bytes) -> Progressed | Checkpointed | Resumed | Ready | None:

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from clusterkit.machine.timers import Timer, Timers
-from clusterkit.words.actions import Action, Record, Signal, Spawn
+from clusterkit.words.actions import Action, Record, Signal, Spawn, Withdraw
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.events import Changed, Decided, Paused, Warned
 from clusterkit.words.model import JobSpec, Task
@@ -66,6 +66,7 @@ class Board:
         self.now = 0.0
         self.began = 0.0
         self.records = {task: TaskRecord(task) for task in job.tasks}
+        self.unsettled: set[Task] = set()  # tasks of which something has to be waited for
         self.timers = Timers()
         self.out: list[Action] = []
         self.attempts: list[AttemptRecord] = []
@@ -97,6 +98,7 @@ class Board:
         if state not in TRANSITIONS[record.state]:
             raise ImpossibleTransition(f"{record.task}:\n" + "\n".join(story))
         record.state = state
+        (self.unsettled.discard if record.settled else self.unsettled.add)(record.task)
         self.record(Changed(record.task, record.attempt, state))
 
     def spawn(self, record: TaskRecord, reason: str) -> None:
@@ -113,6 +115,7 @@ class Board:
         record.asked = record.asked or asked
         if record.state is TaskState.STARTING:
             record.grace = grace  # told as soon as it exists
+            self.out.append(Withdraw(record.task, record.attempt))
             return
         if record.state is TaskState.RUNNING:
             self.move(record, TaskState.STOPPING)

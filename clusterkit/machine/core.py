@@ -7,12 +7,13 @@ from typing import Any
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.headstart import HeadStart
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.requests import Requests
 from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
-from clusterkit.words.actions import Action, CloseOutput, Sweep
+from clusterkit.words.actions import Action, CloseOutput, SpawnWaiting, Sweep
 from clusterkit.words.model import JobSpec, RestartPolicy
 from clusterkit.words.outcome import Asked, Exit, RunState
 from clusterkit.words.states import TaskState
@@ -32,12 +33,16 @@ class Machine:
         self.recoveries = Recoveries(self.board, self.ending)
         self.watch = Watch(self.board, self.ending)
         self.requests = Requests(self.board, self.ending, self.recoveries)
+        self.head_start = HeadStart(self.board)
         self._interrupts = 0
         self._verbs: dict[type, Callable[[Any], None]] = {
             ev.Began: self._began,
             ev.Ticked: self._ticked,
             ev.Spawned: self._spawned,
             ev.SpawnFailed: self._spawn_failed,
+            ev.ForkServerReady: self._fork_server_changed,
+            ev.ForkServerLost: self._fork_server_changed,
+            ev.StartsCold: lambda event: None,  # as good a start as any
             ev.Exited: self._exited,
             ev.Swept: self._swept,
             ev.Drained: self._drained,
@@ -57,6 +62,7 @@ class Machine:
         self.board.now, self.board.out = now, []
         self._verbs[type(event)](event)
         self.recoveries.settle()
+        self.head_start.settle()
         self.ending.settle(self.recoveries.restarts)
         return self.board.out
 
@@ -65,7 +71,8 @@ class Machine:
         times = (self.board.timers.next(), self.recoveries.next())
         return min((at for at in times if at is not None), default=None)
 
-    def _began(self, _: ev.Began) -> None:
+    def _began(self, event: ev.Began) -> None:
+        self.head_start.warm = event.warm
         self.board.began = self.board.now
         if limit := self.board.job.limits.job:
             self.board.timers.set(Timer.JOB, self.board.now + limit)
@@ -79,6 +86,8 @@ class Machine:
                 self.ending.stop(RunState.TIMED_OUT, 124, f"the job took longer than its timeout of {limit:g} s")
             elif timer is Timer.FINISH:
                 self.ending.leader_is_done()
+            elif timer is Timer.HEAD_START:
+                self.head_start.let_go()
             elif timer is Timer.STALL:
                 self.watch.stall_due()
             elif timer is Timer.EVALUATOR:
@@ -107,8 +116,12 @@ class Machine:
     def _spawn_failed(self, event: ev.SpawnFailed) -> None:
         if (record := self.board.current(event.task, event.attempt)) is None:
             return
-        record.exit, record.exited = Exit(error=event.error), self.board.now
+        record.exit, record.exited = Exit(error=event.error, asked=record.asked), self.board.now
         self._down(record)
+
+    def _fork_server_changed(self, event: ev.ForkServerReady | ev.ForkServerLost) -> None:
+        self.head_start.warm = isinstance(event, ev.ForkServerReady)
+        self.board.out.append(SpawnWaiting())
 
     def _exited(self, event: ev.Exited) -> None:
         record = self.board.current(event.task, event.attempt)

@@ -83,7 +83,7 @@ class Ending:
 
     def settle(self, restarts: int) -> None:
         """Finish when nothing of any task is left."""
-        if self.verdict is None or self.finished or not all(r.settled for r in self.board.records.values()):
+        if self.verdict is None or self.finished or self.board.unsettled:
             return
         self.finished = True
         result = self._result(self.verdict, restarts)

@@ -69,7 +69,7 @@ class Recoveries:
             if self.ending.begun:
                 self.open.clear()
                 return
-            if recovery.respawn_at is None and (self.board.now >= recovery.decide_at or self._nobody_left(recovery)):
+            if recovery.respawn_at is None and (self.board.now >= recovery.decide_at or self._nobody_left()):
                 self._decide(recovery)
             if recovery in self.open:
                 self._respawn_when_clear(recovery)
@@ -100,9 +100,9 @@ class Recoveries:
             return limits.grace if len(restart_scope(self.board.job, failure.task)) > 1 else 0.0
         return limits.collateral
 
-    def _nobody_left(self, recovery: Recovery) -> bool:
+    def _nobody_left(self) -> bool:
         """Whether no task is left that could still show itself to be the cause, or a casualty."""
-        return all(r.settled for r in self.board.records.values() if r.task.type is not TaskType.EVALUATOR)
+        return all(task.type is TaskType.EVALUATOR for task in self.board.unsettled)
 
     def _decide(self, recovery: Recovery) -> None:
         if recovery.asked:
@@ -160,9 +160,8 @@ class Recoveries:
         self.ending.fail(why, cause, collateral)
 
     def _respawn_when_clear(self, recovery: Recovery) -> None:
-        records = [self.board.records[task] for task in sorted(recovery.tasks)]
         due = recovery.respawn_at is not None and self.board.now >= recovery.respawn_at
-        if not due or not all(record.settled for record in records):
+        if not due or not recovery.tasks.isdisjoint(self.board.unsettled):
             return
         self.open.remove(recovery)
         if not recovery.asked:
@@ -172,5 +171,5 @@ class Recoveries:
             account.last = self.board.now
         self.restarts += 1
         reason = "asked" if recovery.asked else "preempted" if recovery.free else "failure"
-        for record in records:
-            self.board.spawn(record, reason)
+        for task in sorted(recovery.tasks):
+            self.board.spawn(self.board.records[task], reason)

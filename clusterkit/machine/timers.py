@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from heapq import heappop, heappush
 
 from clusterkit.words.model import Task
 
@@ -16,33 +17,54 @@ class Timer(enum.Enum):
     STALL = "the next look at progress"
     JOB = "the time of the whole job"
     FINISH = "the time of the others after the leader's success"
+    HEAD_START = "the coordinator's start after its servers'"
     EVALUATOR = "the evaluator's time after the leader's success"
 
 
 Key = tuple[Timer, Task | None]
+Deadline = tuple[float, int]  # when, and a number that no other has, so that the heap never compares keys
 
 
 class Timers:
-    """At most one deadline for each key, in seconds of the monotonic clock."""
+    """At most one deadline for each key, in seconds of the monotonic clock.
+
+    The heap holds every deadline that was ever set and has not come; what was moved or cleared meanwhile is passed
+    over when its turn comes. So each move costs the same, however many tasks there are.
+    """
 
     def __init__(self) -> None:
-        self._at: dict[Key, float] = {}
+        self._set: dict[Key, Deadline] = {}
+        self._heap: list[tuple[Deadline, Key]] = []
+        self._count = 0
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
         """Set or move a deadline."""
-        self._at[timer, task] = at
+        self._count += 1
+        deadline = self._set[timer, task] = (at, self._count)
+        heappush(self._heap, (deadline, (timer, task)))
+
+    def is_set(self, timer: Timer, task: Task | None = None) -> bool:
+        """Whether there is such a deadline, which has not come yet."""
+        return (timer, task) in self._set
 
     def clear(self, timer: Timer, task: Task | None = None) -> None:
         """Forget a deadline, if there is one."""
-        self._at.pop((timer, task), None)
+        self._set.pop((timer, task), None)
 
     def next(self) -> float | None:
         """The earliest deadline."""
-        return min(self._at.values(), default=None)
+        while self._heap:
+            deadline, key = self._heap[0]
+            if self._set.get(key) == deadline:
+                return deadline[0]
+            heappop(self._heap)
+        return None
 
     def due(self, now: float) -> list[Key]:
         """Take out the deadlines that have come, earliest first."""
-        keys = sorted((key for key, at in self._at.items() if at <= now), key=self._at.__getitem__)
-        for key in keys:
-            del self._at[key]
+        keys = []
+        while (at := self.next()) is not None and at <= now:
+            _, key = heappop(self._heap)
+            del self._set[key]
+            keys.append(key)
         return keys

@@ -32,9 +32,8 @@ class Watch:
         limit = self.board.job.limits.startup
         if limit and self.board.job.shape is not Shape.SINGLE and record.task.type is not TaskType.EVALUATOR:
             self.board.timers.set(Timer.STARTUP, self.board.now + limit, record.task)
-        if record.attempt > 1 and record.task in self.board.job.training:
-            self.stall_warned = False
-            self._arm_stall()
+        if record.attempt > 1 and record.task.trains:
+            self._expect_progress()
 
     def ready(self, record: TaskRecord) -> None:
         """The task is connected."""
@@ -53,8 +52,8 @@ class Watch:
             self.ending.evaluator_reported(record)
             return
         self.board.progress_at = self.board.now
-        self.stall_warned = self.stall_overdue = False
-        self._arm_stall()
+        self.stall_overdue = False
+        self._expect_progress()
 
     def checkpointed(self, record: TaskRecord, event: Checkpointed) -> None:
         """A checkpoint is complete; it is the newest, also where a recomputed step is lower than an older one's."""
@@ -115,6 +114,12 @@ class Watch:
         if not all(record.alive or (record.exit is not None and record.exit.ok) for record in training):
             return self.board.now
         return max(self.board.progress_at, self.stall_judged_at, *(record.started for record in training))
+
+    def _expect_progress(self) -> None:
+        """Training goes on. A deadline that is set can only be too early: it is moved when it comes, not each time."""
+        if self.stall_warned or not self.board.timers.is_set(Timer.STALL):
+            self.stall_warned = False
+            self._arm_stall()
 
     def _arm_stall(self) -> None:
         limits, since = self.board.job.limits, self._quiet_since()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from clusterkit.rules.durations import seconds
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import RestartPolicy, RestartScope, TaskType
+from clusterkit.words.model import RestartPolicy, RestartScope, StartMode, TaskType
 
 
 def _scalar_text(value: object) -> object:
@@ -76,6 +76,8 @@ class JobFile(_Table):
     checkpoint_dir: StrictStr | None = None
     resume: StrictStr | None = None
     progress_regex: StrictStr | None = None
+    start: StartMode | None = None
+    preload: list[StrictStr] | None = None
 
 
 def read_job_file(text: str, name: str) -> dict[str, Any]:

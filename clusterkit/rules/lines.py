@@ -24,6 +24,11 @@ class LineSplitter:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether every line, and every character, that was begun has been returned."""
+        return not self._rest and not self._decoder.getstate()[0]
+
     def feed(self, chunk: bytes) -> list[tuple[str, bool]]:
         """Return the lines that `chunk` completed, each with whether a `\\r` ended it (a progress bar)."""
         return self._split(self._decoder.decode(chunk), final=False)

@@ -27,6 +27,20 @@ _OPTIONS = "SessionOptions: "  # a protobuf in its text form follows, over many 
 _PROTO = re.compile(r"\s*(?:\w+ \{|\}|\w+: .*|)")
 
 
+# What every line of noise has in it, after a letter of it: a letter is looked for at ten times the speed of a word.
+_CLUES = (
+    (b"I", (b": I ", b"cuInit", b"::InitializeLog", b"Input of Gen")),
+    (b"D", (b"oneDNN",)),
+    (b"T", (b"This TensorFlow", b"To enable the", b"TF-TRT")),
+    (b"U", (b"Unable to register cu", b"GPU devices")),
+    (b"C", (b"Could not find cuda",)),
+    (b"L", (b"Local rendezvous",)),
+    (b"/", (b"/job:",)),
+    (b"y", (b"computation placer already",)),
+)
+_INFO_CLUE = re.compile(rb"\nI[0-9\x80-\xff]")  # beyond ASCII there are digits too
+
+
 class NoiseFilter:
     """Tells noise from the rest in one attempt's output. It remembers when it is inside a printed protobuf."""
 
@@ -40,3 +54,12 @@ class NoiseFilter:
         info = _INFO.match(line) is not None
         self._in_proto = info and _OPTIONS in line
         return info or _KNOWN.search(line) is not None
+
+    def may_hide(self, whole: bytes) -> bool:
+        """Whether there can be noise in whole lines. If not, `is_noise` need not be asked about any of them."""
+        return (
+            self._in_proto
+            or whole.startswith(b"I")
+            or any(letter in whole and any(clue in whole for clue in clues) for letter, clues in _CLUES)
+            or _INFO_CLUE.search(whole) is not None
+        )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from clusterkit.rules.tfconfig import Endpoints, tf_config
+from clusterkit.rules.tfconfig import Endpoints, cluster_json, tf_config
 from clusterkit.words.model import JobSpec, ProgramKind, Setup, Task
 
 
@@ -58,10 +58,20 @@ class TaskPlan:
         return (self.python, *module, self.target, *self.args)
 
 
+def plan_tasks(job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str) -> dict[Task, TaskPlan]:
+    """Resolve every task. `python` is the interpreter where the job names none."""
+    cluster = cluster_json(job, endpoints)
+    return {task: _plan(job, task, cluster, paths, python) for task in job.tasks}
+
+
 def plan_task(job: JobSpec, task: Task, endpoints: Endpoints, paths: RunPaths, python: str) -> TaskPlan:
-    """Resolve one task. `python` is the interpreter where the job names none."""
+    """Resolve one task."""
+    return _plan(job, task, cluster_json(job, endpoints), paths, python)
+
+
+def _plan(job: JobSpec, task: Task, cluster: str, paths: RunPaths, python: str) -> TaskPlan:
     own = job.setups.get(task.type, Setup())
-    config = tf_config(job, task, endpoints)
+    config = tf_config(job, task, cluster)
     env = {
         "PYTHONUNBUFFERED": "1",
         **job.setup.env,

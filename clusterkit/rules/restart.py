@@ -12,9 +12,9 @@ def restart_scope(job: JobSpec, task: Task) -> frozenset[Task]:
     if job.restart.scope is RestartScope.TASK or task.type is TaskType.EVALUATOR:
         return frozenset({task})
     if job.restart.scope is RestartScope.JOB:
-        return frozenset(other for other in job.tasks if other.type is not TaskType.EVALUATOR)
+        return job.cluster
     if job.shape is Shape.MULTI_WORKER:
-        return frozenset(job.training)  # a lone restart is refused by its peers: TensorFlow's "incarnation" error
+        return job.cluster  # a lone restart is refused by its peers: TensorFlow's "incarnation" error
     if task.type is TaskType.PS:
         return frozenset({task, job.leader})  # its variables are gone, so the coordinator has to restore them
     return frozenset({task})

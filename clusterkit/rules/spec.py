@@ -16,6 +16,7 @@ from clusterkit.words.model import (
     RestartRules,
     RestartScope,
     Setup,
+    StartMode,
     TaskType,
 )
 
@@ -66,6 +67,8 @@ def build_job(options: Options, kind: ProgramKind) -> JobSpec:
         checkpoint_dir=options.get("checkpoint_dir"),
         resume=options.get("resume"),
         progress_regex=options.get("progress_regex"),
+        start=StartMode(options.get("start", StartMode.AUTO)),
+        preload=tuple(options.get("preload", ())),
     )
 
 
@@ -128,6 +131,7 @@ def _other_problems(options: Options) -> list[str]:
                 problems.append(f"{place}: {name!r} can't be the name of an environment variable with that value.")
     if options.get("restart_budget", 0) < 0:
         problems.append(f"--restart-budget is {options['restart_budget']}. It has to be 0 or more.")
+    problems += _preload_problems(options)
     if (regex := options.get("progress_regex")) is not None:
         try:
             groups = re.compile(regex).groups
@@ -136,4 +140,16 @@ def _other_problems(options: Options) -> list[str]:
         else:
             if groups < 1:
                 problems.append(f"--progress-regex {regex!r} has no group. Put the step in one: 'step (\\d+)'.")
+    return problems
+
+
+def _preload_problems(options: Options) -> list[str]:
+    modules = options.get("preload", ())
+    problems = [
+        f"--preload {name!r} can't be the name of a module."
+        for name in modules
+        if not all(part.isidentifier() for part in name.split("."))
+    ]
+    if modules and options.get("start") == StartMode.COLD:
+        problems.append("--preload is for warm starts; with --start cold nothing is imported beforehand.")
     return problems

@@ -19,11 +19,17 @@ def cluster_spec(job: JobSpec, endpoints: Endpoints) -> dict[str, list[str]]:
     return spec
 
 
-def tf_config(job: JobSpec, task: Task, endpoints: Endpoints) -> str | None:
+def cluster_json(job: JobSpec, endpoints: Endpoints) -> str:
+    """The cluster spec as the text that is in every task's TF_CONFIG."""
+    return json.dumps(cluster_spec(job, endpoints))
+
+
+def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
     """The task's TF_CONFIG as JSON; None for a job of one training task, which needs no cluster.
 
-    A side car of such a job is told so by a TF_CONFIG without peers.
+    A side car of such a job is told so by a TF_CONFIG without peers. `cluster` is what `cluster_json` made of the
+    job: it is as long as the tasks are many, and they all have the same.
     """
     if job.shape is Shape.SINGLE and task.type is not TaskType.EVALUATOR:
         return None
-    return json.dumps({"cluster": cluster_spec(job, endpoints), "task": {"type": task.type, "index": task.index}})
+    return f'{{"cluster": {cluster}, "task": {json.dumps({"type": task.type, "index": task.index})}}}'

@@ -22,17 +22,19 @@ from clusterkit.hands.guardian import guard
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.reap import reap_strays
 from clusterkit.hands.rundir import RunDirectory, new_run_id, runs_dir
+from clusterkit.hands.starts import Starts
 from clusterkit.hands.steps import StepReader
 from clusterkit.machine import Machine
 from clusterkit.supervisor.loop import Inbox, run
 from clusterkit.supervisor.prepare import Prepared
+from clusterkit.supervisor.warming import launch_for
 from clusterkit.views.console import Console, Show
 from clusterkit.views.journal import Journal
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
-from clusterkit.words.events import Event, StorageFailed
+from clusterkit.words.events import Began, Event, StorageFailed
 from clusterkit.words.model import JobSpec, Task, TaskType
 from clusterkit.words.outcome import RunResult
 
@@ -43,6 +45,17 @@ class Display:
 
     show: Show = field(default_factory=Show)
     level: Level = Level.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a run stands on when its tasks start."""
+
+    job: JobSpec
+    seed: int
+    directory: RunDirectory
+    ports: Ports
+    starts: Starts
 
 
 def up(prepared: Prepared, display: Display, rope: int | None = None) -> int:
@@ -75,6 +88,8 @@ def _supervise(prepared: Prepared, run_id: str, display: Display, ropes: Mapping
         ports = Ports(cluster_tasks(job))
         stack.callback(ports.release)
         directory = RunDirectory(run_id, job.checkpoint_dir)
+        starts = Starts(launch_for(job, directory.paths), inbox.put)  # first of all: it takes the longest
+        stack.callback(starts.stop)
         seed = secrets.randbits(32)
         _fill(directory, prepared, ports, seed)
         console = Console(sys.stdout.fileno(), job.tasks, display.show)
@@ -83,16 +98,14 @@ def _supervise(prepared: Prepared, run_id: str, display: Display, ropes: Mapping
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
             console.say(_greeting(job, run_id, directory))
-        result = _run(job, seed, directory, ports, inbox, console, display, ropes)
+        result = _run(Ground(job, seed, directory, ports, starts), inbox, console, display, ropes)
         signals.end_with(result.exit_code)
         console.block(report(result, directory.path, display.show.color))
     return result.exit_code
 
 
-def _run(
-    job: JobSpec, seed: int, directory: RunDirectory, ports: Ports, inbox: Inbox, console: Console, display: Display,
-    ropes: Mapping[int, str],
-) -> RunResult:  # fmt: skip
+def _run(ground: Ground, inbox: Inbox, console: Console, display: Display, ropes: Mapping[int, str]) -> RunResult:
+    job, directory = ground.job, ground.directory
     full = [False]
 
     def storage_failed(error: str) -> None:
@@ -118,9 +131,10 @@ def _run(
         if told is not None and told[0] >= display.level:
             console.say(told[1], bad=is_bad(event))
 
-    backend = LocalBackend(job, directory, ports, inbox.put, view, ropes)
+    backend = LocalBackend(job, directory, ground.ports, ground.starts, inbox.put, view, ropes)
     try:
-        result = run(Machine(job, seed), backend, inbox, observe, control.answer)
+        began = Began(warm=ground.starts.coming)
+        result = run(Machine(job, ground.seed), backend, inbox, observe, control.answer, began)
     finally:
         backend.shut()
         control.stop()

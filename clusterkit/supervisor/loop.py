@@ -18,7 +18,9 @@ from clusterkit.words.actions import (
     Record,
     Signal,
     Spawn,
+    SpawnWaiting,
     Sweep,
+    Withdraw,
 )
 from clusterkit.words.events import Began, Event, Happened, Ticked
 from clusterkit.words.outcome import RunResult
@@ -28,9 +30,11 @@ Answering = Callable[[Answer], None]
 Observer = Callable[[Event, float], None]  # an event and the monotonic time at which it was handled
 
 
-def run(machine: Machine, backend: Backend, inbox: Inbox, observe: Observer, answer: Answering) -> RunResult:
+def run(
+    machine: Machine, backend: Backend, inbox: Inbox, observe: Observer, answer: Answering, began: Began
+) -> RunResult:
     """Run a job to its end in this thread. Sleeps until something happens or the machine's next deadline."""
-    event: Happened = Began()
+    event: Happened = began
     while True:
         now = time.monotonic()
         observe(event, now)
@@ -57,6 +61,10 @@ def _act(action: Action, backend: Backend, observe: Observer, now: float) -> Non
             observe(event, now)
         case Spawn(task, attempt, reason):
             backend.start(task, attempt, reason)
+        case SpawnWaiting():
+            backend.start_waiting()
+        case Withdraw(task, attempt):
+            backend.withdraw(task, attempt)
         case Signal(task, attempt, number):
             backend.signal(task, attempt, number)
         case Sweep(task, attempt):

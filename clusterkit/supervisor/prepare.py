@@ -10,7 +10,6 @@ from typing import Any
 
 from clusterkit.hands import preflight, resources
 from clusterkit.hands.rundir import RUN_ID, find_run, is_live
-from clusterkit.rules.jobfile import read_job_file
 from clusterkit.rules.spec import build_job
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, ProgramKind, Setup
@@ -90,6 +89,8 @@ def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(job_file: str) -> dict[str, Any]:
+    from clusterkit.rules.jobfile import read_job_file  # loads pydantic: 9 MB and 0.1 s, for two processes of each run
+
     try:
         text = Path(job_file).read_text(encoding="utf-8")
     except OSError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.rundir import new_run_id, runs_dir
-from clusterkit.rules.plan import RunPaths, attempt_env, plan_task
+from clusterkit.rules.plan import RunPaths, attempt_env, plan_tasks
 from clusterkit.supervisor.launch import cluster_tasks
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words import wire
@@ -27,8 +27,7 @@ def resolve(prepared: Prepared) -> dict[str, Any]:
     endpoints = ports.endpoints
     ports.release()
     tasks = {}
-    for task in job.tasks:
-        plan = plan_task(job, task, endpoints, paths, sys.executable)
+    for task, plan in plan_tasks(job, endpoints, paths, sys.executable).items():
         env = {**plan.env, **attempt_env(1, "resume" if job.resume else "")}
         tasks[str(task)] = {
             "endpoint": endpoints.get(task),

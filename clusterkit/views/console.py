@@ -8,15 +8,13 @@ import time
 from collections import deque
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from clusterkit.rules.lines import LineSplitter, printable
-from clusterkit.rules.noise import NoiseFilter
+from clusterkit.rules.prefixed import Prefixer
 from clusterkit.words.model import Task, TaskType
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; what comes then is counted and left to the files
-PIECE = 1 << 20  # bytes of output that are made into lines at a time
-BAR_EVERY = 1.0  # seconds between two states of a progress bar that are shown
+PIECE = 1 << 19  # bytes of output that are taken, and written, at a time
 SELF = "clusterkit"
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is kept for what went wrong
 
@@ -35,14 +33,6 @@ class Show:
         return self.tasks and (not self.only or str(task) in self.only or str(task.type) in self.only)
 
 
-@dataclass(slots=True)
-class _Stream:
-    splitter: LineSplitter = field(default_factory=LineSplitter)
-    filter: NoiseFilter = field(default_factory=NoiseFilter)
-    bar: str | None = None
-    bar_at: float = float("-inf")
-
-
 _Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is shown as it is
 
 
@@ -54,7 +44,7 @@ class Console:
         self._show = show
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
-        self._streams: dict[tuple[Task, int], _Stream] = {}
+        self._streams: dict[tuple[Task, int], Prefixer] = {}
         self._queue: deque[_Item] = deque()
         self._waiting = 0
         self._flooded = False
@@ -140,7 +130,7 @@ class Console:
                 if not self._queue:
                     return
                 taken, size = self._take()
-            self._write("".join(item if isinstance(item, str) else self._lines(*item) for item in taken))
+            self._write(b"".join(map(self._shown, taken)))
             with self._awake:
                 self._waiting -= size
 
@@ -153,28 +143,20 @@ class Console:
             size += 0 if isinstance(taken[-1], str) else len(taken[-1][2])
         return taken, size
 
-    def _lines(self, task: Task, attempt: int, chunk: bytes) -> str:
-        stream = self._streams.setdefault((task, attempt), _Stream())
-        lines = stream.splitter.feed(chunk) if chunk else stream.splitter.flush()
-        shown = [line for line, is_bar in lines if self._is_shown(stream, line, is_bar)]
-        if not chunk:
-            if stream.bar is not None:
-                shown.append(stream.bar)
-            del self._streams[task, attempt]
-        prefix = self._prefixes[task]
-        return "".join([f"{prefix}{printable(line)}\n" for line in shown])
+    def _shown(self, item: _Item) -> bytes:
+        if isinstance(item, str):
+            return item.encode("utf-8", "replace")
+        task, attempt, chunk = item
+        if chunk:
+            stream = self._streams.get((task, attempt))
+            if stream is None:
+                stream = self._streams[task, attempt] = Prefixer(self._prefixes[task], self._show.noise)
+            return stream.feed(chunk, time.monotonic())
+        stream = self._streams.pop((task, attempt), None)
+        return b"" if stream is None else stream.flush(time.monotonic())
 
-    def _is_shown(self, stream: _Stream, line: str, is_bar: bool) -> bool:
-        if is_bar:
-            now = time.monotonic()
-            due = now - stream.bar_at >= BAR_EVERY
-            stream.bar_at, stream.bar = (now, None) if due else (stream.bar_at, line)
-            return due and bool(line)
-        stream.bar = None  # its last state is this line, or was followed by it
-        return self._show.noise or not stream.filter.is_noise(line)
-
-    def _write(self, text: str) -> None:
-        view = memoryview(text.encode("utf-8", "replace"))
+    def _write(self, text: bytes) -> None:
+        view = memoryview(text)
         with suppress(OSError):  # the terminal or the reader is gone: the run goes on, and the logs have everything
             while view and not self._broken:
                 try:

@@ -31,6 +31,13 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Spawned(task, attempt, pid):
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} (pid {pid})."
+        case ev.ForkServerReady(pid, seconds):
+            return Level.DEBUG, f"The fork server is ready after {seconds:.1f} s (pid {pid})."
+        case ev.ForkServerLost(why, _, again):
+            then = "another one is made in the background" if again else "tasks start cold from now on"
+            return Level.INFO, f"The fork server is gone ({why}); {then}."
+        case ev.StartsCold(task, _, why):
+            return Level.INFO, f"{task} starts cold: {why}."
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
             origin = f" from {path}" if path else ""
             return Level.INFO, f"{task} resumed at step {step}{origin}."

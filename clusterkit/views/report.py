@@ -2,69 +2,79 @@
 
 from __future__ import annotations
 
-import io
 import shutil
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from clusterkit.rules.durations import shown
+from clusterkit.rules.lines import printable
 from clusterkit.rules.noise import NoiseFilter
 from clusterkit.views.narrate import failed
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import AttemptRecord, Failure, RunResult, RunState
 
 CAUSE_LINES = 20
+_TITLES = ("task", "attempts", "steps", "resumed at", "how the last attempt ended")
+_RIGHT = ("attempts", "steps", "resumed at")
+_BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
+_Style = tuple[int, ...]  # what a terminal calls graphic rendition
+_Line = list[tuple[str, _Style]]
 
 
 def report(result: RunResult, run: Path, color: bool, width: int | None = None) -> str:
     """The final report. `run` is the run's directory, `width` in columns."""
-    out = io.StringIO()
     columns = width or max(80, shutil.get_terminal_size((100, 0)).columns)
-    console = Console(
-        file=out, force_terminal=color, no_color=not color, width=columns, highlight=False, markup=False, emoji=False
-    )
-    console.rule(_headline(result, run.name), style="green" if result.exit_code == 0 else "red", align="left")
+    lines = [_headline(result, run.name, columns)]
     if result.cause is not None:
-        _blame(console, result.cause, result.collateral, run)
+        lines += _blame(result.cause, result.collateral, run)
     elif result.exit_code != 0:
-        console.print(Padding(Text(f"Reason: {result.reason}."), (0, 0, 0, 2)))
-    console.print(Padding(_tasks(result.attempts), (0, 0, 0, 1)))
-    console.print(Text(f"  {_last_line(result)}Everything of this run is in {run}"), soft_wrap=True)
-    return out.getvalue()
+        lines.append([(f"  Reason: {result.reason}.", ())])
+    lines += _tasks(result.attempts)
+    lines.append([(f"  {_last_line(result)}Everything of this run is in {run}", ())])
+    return "".join("".join(_styled(text, style if color else ()) for text, style in line) + "\n" for line in lines)
 
 
-def _headline(result: RunResult, run_id: str) -> Text:
+def _styled(text: str, style: _Style) -> str:
+    return f"\x1b[{';'.join(map(str, style))}m{text}\x1b[0m" if style else text
+
+
+def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     mark = "✔" if result.exit_code == 0 else "✘"
     steps = f" · step {result.last_step}" if result.last_step is not None else ""
     restarts = f" · {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
     text = f"{mark} run {run_id} {result.state} after {shown(result.duration)}{steps}{restarts}"
-    return Text(text, style="bold green" if result.state is RunState.SUCCEEDED else "bold red")
+    rule = "─" * (width - len(text) - 1)
+    good = result.state is RunState.SUCCEEDED
+    return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.exit_code == 0 else _RED,))]
 
 
-def _blame(console: Console, cause: Failure, collateral: Sequence[Failure], run: Path) -> None:
-    console.print(Padding(Text(f"Cause: {failed(cause)}", style="bold"), (0, 0, 0, 2)))
+def _blame(cause: Failure, collateral: Sequence[Failure], run: Path) -> Iterator[_Line]:
+    yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
-        console.print(Text(f"    {cause.task} │ {line}"), soft_wrap=True)
+        yield [(f"    {cause.task} │ {printable(line)}", ())]
     if cause.exit.error is None:
         log = run / "tasks" / str(cause.task) / f"attempt-{cause.attempt}.log"
-        console.print(Text(f"    its log: {log}"), soft_wrap=True)
+        yield [(f"    its log: {log}", ())]
     for failure in collateral:
-        console.print(Text(f"  Collateral: {failed(failure)}"))
+        yield [(f"  Collateral: {failed(failure)}", ())]
 
 
-def _tasks(attempts: Sequence[AttemptRecord]) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for title in ("task", "attempts", "steps", "resumed at", "how the last attempt ended"):
-        table.add_column(title, justify="right" if title in ("attempts", "steps", "resumed at") else "left")
-    for task in sorted({attempt.task for attempt in attempts}):
-        table.add_row(*_row(task, [attempt for attempt in attempts if attempt.task == task]))
-    return table
+def _tasks(attempts: Sequence[AttemptRecord]) -> list[_Line]:
+    of_task: defaultdict[Task, list[AttemptRecord]] = defaultdict(list)
+    for attempt in attempts:
+        of_task[attempt.task].append(attempt)
+    rows = [_TITLES, *(_row(task, of_task[task]) for task in sorted(of_task))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [[("  " + _columns(row, widths), (_DIM,) if row is _TITLES else ())] for row in rows]
+
+
+def _columns(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = zip(row, widths, _TITLES, strict=True)
+    return "  ".join(
+        cell.rjust(width) if title in _RIGHT else cell.ljust(width) for cell, width, title in cells
+    ).rstrip()
 
 
 def _row(task: Task, attempts: Sequence[AttemptRecord]) -> tuple[str, str, str, str, str]:

@@ -19,6 +19,19 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
+class SpawnWaiting:
+    """The fork server is ready, or gone: start the attempts that waited for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Do not start an attempt that still waits for the fork server; answered by SpawnFailed if it did."""
+
+    task: Task
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class Signal:
     """Send a signal to every process in the attempt's group."""
 
@@ -79,4 +92,6 @@ class Finish:
     result: RunResult
 
 
-Action = Spawn | Signal | Sweep | CloseOutput | Inspect | DumpStacks | Answer | Record | Finish
+Action = (
+    Spawn | SpawnWaiting | Withdraw | Signal | Sweep | CloseOutput | Inspect | DumpStacks | Answer | Record | Finish
+)  # fmt: skip

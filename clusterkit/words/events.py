@@ -16,7 +16,9 @@ from clusterkit.words.states import TaskState
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The run begins."""
+    """The run begins. `warm`: a fork server is on its way."""
+
+    warm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,32 @@ class SpawnFailed:
     task: Task
     attempt: int
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForkServerReady:
+    """Tasks can be forked from a process that has imported what they import, in `seconds`."""
+
+    pid: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForkServerLost:
+    """There is no fork server any more, and why; `was_ready` if there was one. `again`: another is begun."""
+
+    why: str
+    was_ready: bool
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartsCold:
+    """An attempt begins with a fresh interpreter although others of the run are forked, and why."""
+
+    task: Task
+    attempt: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +276,7 @@ class Finished:
 
 Happened = (
     Began | Ticked | Spawned | SpawnFailed | Exited | Swept | Drained | Progressed | Checkpointed | Resumed | Ready
-    | Inspected | Interrupted | Requested | GuardianLost | StorageFailed
+    | ForkServerReady | ForkServerLost | StartsCold | Inspected | Interrupted | Requested | GuardianLost | StorageFailed
 )  # fmt: skip
 Decided = Changed | Failed | RestartPlanned | Paused | Succeeded | Stopping | Warned | Finished
 Event = Happened | Decided

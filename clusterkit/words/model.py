@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 
@@ -32,6 +33,11 @@ class Task:
 
     def __lt__(self, other: Task) -> bool:
         return (TYPE_ORDER.index(self.type), self.index) < (TYPE_ORDER.index(other.type), other.index)
+
+    @property
+    def trains(self) -> bool:
+        """Whether the task trains or coordinates: it is no ps and no evaluator."""
+        return self.type in (TaskType.CHIEF, TaskType.WORKER)
 
     @classmethod
     def parse(cls, text: str) -> Task:
@@ -96,6 +102,14 @@ class RestartScope(enum.StrEnum):
     JOB = "job"
 
 
+class StartMode(enum.StrEnum):
+    """How attempts start: forked from a process that has imported TensorFlow, or with a fresh interpreter."""
+
+    AUTO = "auto"  # forked where that is the same to the task
+    WARM = "warm"  # also where the program does not seem to import TensorFlow
+    COLD = "cold"
+
+
 @dataclass(frozen=True, slots=True)
 class RestartRules:
     """Restart policy, budget and backoff. Times in seconds."""
@@ -123,7 +137,7 @@ class Limits:
     drain: float = 2.0  # what a task's output gets to reach its end once every process of the task is gone
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what follows from the counts is worked out once, and every event asks for it
 class JobSpec:
     """What the user asked to run: a program and how many tasks of each type."""
 
@@ -136,16 +150,23 @@ class JobSpec:
     checkpoint_dir: str | None = None
     resume: str | None = None
     progress_regex: str | None = None
+    start: StartMode = StartMode.AUTO
+    preload: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """Every task, chief first."""
         return tuple(Task(kind, index) for kind in TYPE_ORDER for index in range(self.counts.get(kind, 0)))
 
-    @property
+    @cached_property
     def training(self) -> tuple[Task, ...]:
         """Tasks that train or coordinate: all but ps and evaluator."""
-        return tuple(task for task in self.tasks if task.type in (TaskType.CHIEF, TaskType.WORKER))
+        return tuple(task for task in self.tasks if task.trains)
+
+    @cached_property
+    def cluster(self) -> frozenset[Task]:
+        """All tasks but the evaluator, which is no part of the cluster."""
+        return frozenset(task for task in self.tasks if task.type is not TaskType.EVALUATOR)
 
     @property
     def shape(self) -> Shape:

@@ -15,14 +15,18 @@ from clusterkit.words import events
 from clusterkit.words.model import Task
 
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in typing.get_args(events.Event)}
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def encode(value: Any) -> Any:
     """A word as what `json` can write; a task as `worker:1`."""
-    if isinstance(value, Task):
+    kind: type = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is Task:
         return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if (names := _fields(kind)) is not None:
+        return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -62,6 +66,11 @@ def kind_named(name: str) -> type:
 def decode(kind: type[Any], value: Any) -> Any:
     """A word of the given kind from what `encode` made of it."""
     return _decode(kind, value)
+
+
+@functools.cache
+def _fields(kind: type) -> tuple[str, ...] | None:
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 @functools.cache

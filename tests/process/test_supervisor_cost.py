@@ -80,3 +80,22 @@ def test_supervisor_and_guardian_are_small_and_sleep(up: Start, tmp_path: Path) 
         assert wakeups_after - wakeups <= 2
     go.touch()
     assert run.wait(20) == 0
+
+
+def test_many_reports_wake_the_supervisor_a_few_times_a_second(up: Start, tmp_path: Path) -> None:
+    """Eight tasks report a hundred steps a second each: taken in bunches, and one a second of each is passed on."""
+    go, seconds = tmp_path / "go", 3.0
+    run = up("--workers", "8", CHILDREN / "reports.py", go)
+    for index in range(8):
+        run.wait_for("Progressed", deadline=30, count=3, task=f"worker:{index}")
+    events = len(run.events("Progressed"))
+    ticks, wakeups = effort(run.supervisor)
+    threading.Event().wait(seconds)
+    ticks_after, wakeups_after = effort(run.supervisor)
+    passed_on = len(run.events("Progressed")) - events
+    assert 8 <= passed_on <= 8 * (seconds + 1)
+    # Four looks at the pipes a second, and what is passed on; without bunches there would be 2400 wakeups or more.
+    assert wakeups_after - wakeups <= 100
+    assert ticks_after - ticks <= 6  # hundredths of a second, in three of them
+    go.touch()
+    assert run.wait(20) == 0

@@ -19,7 +19,9 @@ from clusterkit.words.actions import (
     Record,
     Signal,
     Spawn,
+    SpawnWaiting,
     Sweep,
+    Withdraw,
 )
 from clusterkit.words.model import JobSpec, Limits, Program, ProgramKind, RestartRules, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult
@@ -71,6 +73,8 @@ class History:
     unswept: set[str] = field(default_factory=set)  # a test tells how their sweep ends
     unspawnable: dict[str, str] = field(default_factory=dict)  # and the error
     vitals: dict[str, ev.Vitals] = field(default_factory=dict)  # of those that Inspect finds not as usual
+    warming: bool = False  # a fork server is on its way: what is spawned waits for it
+    waiting: dict[Task, int] = field(default_factory=dict)  # and the attempts that do
     checkpoint: str | None = None  # what is in the checkpoint directory
     happened: list[tuple[float, ev.Happened]] = field(default_factory=list)
     observe: Callable[[ev.Event, float], None] = lambda event, now: None
@@ -80,8 +84,8 @@ class History:
         self.machine = Machine(self.job, self.seed)
 
     def begin(self) -> History:
-        """Begin the run; every task is up after that."""
-        self.send(ev.Began())
+        """Begin the run; every task is up after that, unless a fork server is on its way."""
+        self.send(ev.Began(self.warming))
         return self
 
     def send(self, event: ev.Happened) -> None:
@@ -109,6 +113,16 @@ class History:
             self.now = max(self.now, deadline)
             self.send(ev.Ticked())
         self.now = until
+
+    def warms(self) -> None:
+        """The fork server is ready."""
+        self.warming = False
+        self.send(ev.ForkServerReady(77, 3.0))
+
+    def chills(self, again: bool) -> None:
+        """The fork server is gone."""
+        self.warming = False
+        self.send(ev.ForkServerLost("it was killed", True, again))
 
     def exits(
         self, name: str, code: int | None = None, signal: int | None = None, exception: str | None = None
@@ -179,8 +193,16 @@ class History:
 
     def _answer(self, action: Action) -> None:
         match action:
+            case Spawn(who, attempt, _) if self.warming:
+                self.waiting[who] = attempt
             case Spawn(who, attempt, _):
                 self._spawn(who, attempt)
+            case SpawnWaiting():
+                while self.waiting:
+                    self._spawn(*self.waiting.popitem())
+            case Withdraw(who, attempt) if self.waiting.get(who) == attempt:
+                del self.waiting[who]
+                self.send(ev.SpawnFailed(who, attempt, "it was ended before it had started"))
             case Signal(who, _, number) if str(who) in self.live - self.unreachable:
                 if number == SIGKILL or (number not in HARMLESS and str(who) not in self.stubborn):
                     self.exits(str(who), signal=number)
@@ -195,7 +217,7 @@ class History:
                 usual = ev.Vitals(self.listening, state="S")
                 self.send(ev.Inspected({task(name): self.vitals.get(name, usual) for name in sorted(self.live)}))
             case _:
-                assert isinstance(action, Signal | Record | DumpStacks | Answer | Finish)
+                assert isinstance(action, Withdraw | Signal | Record | DumpStacks | Answer | Finish)
 
     def _spawn(self, who: Task, attempt: int) -> None:
         name = str(who)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from clusterkit.rules.tfconfig import cluster_spec, tf_config
+from clusterkit.rules.tfconfig import cluster_json, cluster_spec, tf_config
 from clusterkit.words.model import JobSpec, Task, TaskType
 from tests.unit.histories import job, task
 
@@ -17,6 +17,11 @@ def endpoints(spec: JobSpec) -> dict[Task, str]:
     """A port for each task that has one."""
     tasks = [t for t in spec.tasks if t.type is not TaskType.EVALUATOR]
     return {t: f"localhost:{2000 + i}" for i, t in enumerate(tasks)}
+
+
+def config_of(spec: JobSpec, name: str) -> str | None:
+    """What the task gets."""
+    return tf_config(spec, task(name), cluster_json(spec, endpoints(spec)))
 
 
 @pytest.mark.parametrize(
@@ -33,14 +38,14 @@ def endpoints(spec: JobSpec) -> dict[Task, str]:
 )
 def test_a_task_gets_the_cluster_and_who_it_is(spec: JobSpec, name: str, cluster: dict[str, list[str]]) -> None:
     """Endpoints stand in the order of the indices; the evaluator is left out of them."""
-    config = tf_config(spec, task(name), endpoints(spec))
+    config = config_of(spec, name)
     assert config is not None
     assert json.loads(config) == {"cluster": cluster, "task": {"type": name[:-2], "index": int(name[-1])}}
 
 
 def test_the_evaluator_is_told_the_cluster_that_it_is_no_part_of() -> None:
     """Training tasks would wait for it, so that nobody sees it."""
-    config = json.loads(tf_config(PS, task("evaluator:0"), endpoints(PS)) or "")
+    config = json.loads(config_of(PS, "evaluator:0") or "")
     assert config["task"] == {"type": "evaluator", "index": 0}
     assert "evaluator" not in config["cluster"]
 
@@ -48,13 +53,13 @@ def test_the_evaluator_is_told_the_cluster_that_it_is_no_part_of() -> None:
 @pytest.mark.parametrize(("spec", "name"), [(job(workers=1), "worker:0"), (job(chief=1, evaluator=1), "chief:0")])
 def test_one_training_task_needs_no_cluster(spec: JobSpec, name: str) -> None:
     """It gets no TF_CONFIG at all."""
-    assert tf_config(spec, task(name), endpoints(spec)) is None
+    assert config_of(spec, name) is None
 
 
 def test_the_side_car_of_one_training_task_is_told_that_it_is_one() -> None:
     """It gets a TF_CONFIG although the training task gets none."""
     spec = job(workers=1, evaluator=1)
-    config = json.loads(tf_config(spec, task("evaluator:0"), endpoints(spec)) or "")
+    config = json.loads(config_of(spec, "evaluator:0") or "")
     assert config["task"]["type"] == "evaluator"
 
 

@@ -1,0 +1,172 @@
+"""Warm starts: a fork server of the run's own, which has imported what tasks import, and the attempts it forks."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from clusterkit.hands.process import ENTRY
+from clusterkit.rules.plan import TaskPlan
+from clusterkit.rules.warm import Preload
+from clusterkit.words.events import ForkServerLost, ForkServerReady
+
+PATIENCE = 5.0  # seconds that a fork may take; a server that needs more is given up
+TRIES = 3
+UP_WITHIN = 120.0  # seconds that the imports may take
+Post = Callable[[ForkServerReady | ForkServerLost], None]
+
+
+class NoForkServer(Exception):
+    """The fork server is gone or does not answer: the attempt has to start cold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Where and with what a server starts."""
+
+    python: str
+    env: Mapping[str, str]
+    preload: Preload
+    log: str
+
+
+class ForkServer:
+    """A fork server. A thread waits until it is ready and then for its end, and posts both; `fork` is the loop's."""
+
+    def __init__(self, launch: Launch, post: Post, tries: int = TRIES) -> None:
+        self.modules: frozenset[str] = frozenset()
+        self.ready = self.gone = False
+        self.tries = tries  # servers that are made, this one among them, until one comes up
+        self._post = post
+        self._channel, other = socket.socketpair()
+        self._lifeline, held = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._process = _start(launch, other.fileno(), held)
+        except OSError:
+            self._channel.close()
+            os.close(self._lifeline)
+            raise
+        finally:
+            other.close()
+            os.close(held)
+        self._thread = threading.Thread(target=self._attend, name="fork server", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The server's own."""
+        return self._process.pid
+
+    def fork(self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> int:
+        """Fork a task; return its pid, a child of this process by then. Raises NoForkServer, or OSError as Popen."""
+        if not self.ready or self.gone:
+            raise NoForkServer
+        cwd = os.open(plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        gate, opened = os.pipe2(os.O_CLOEXEC)
+        try:
+            answer = self._ask(_request(plan, env), [gate, output, stacks, cwd])
+            if (number := answer.get("errno")) is not None:
+                raise OSError(number, os.strerror(number), plan.python)
+            # Until this is written the task waits; where it never is, because the server died, the task ends itself.
+            os.write(opened, b"!")
+            return int(answer["pid"])
+        finally:
+            for descriptor in (cwd, gate, opened):
+                os.close(descriptor)
+
+    def stop(self) -> None:
+        """End it, at once: it has nothing to lose."""
+        self.gone = True
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGKILL)
+        self._thread.join()
+        self._process.wait()
+        self._channel.close()
+        os.close(self._lifeline)
+
+    def _ask(self, request: bytes, descriptors: list[int]) -> dict[str, Any]:
+        self._channel.settimeout(PATIENCE)
+        try:
+            socket.send_fds(self._channel, [len(request).to_bytes(4, "big")], descriptors)
+            self._channel.sendall(request)
+            line = b""
+            while not line.endswith(b"\n"):
+                if not (more := self._channel.recv(256)):
+                    raise ConnectionError
+                line += more
+        except OSError:  # among them what a timeout raises
+            self.gone = True
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
+            raise NoForkServer from None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _attend(self) -> None:
+        told = _line_of(self._lifeline, UP_WITHIN)
+        problem = told.get("problem") if told else None
+        if told and not problem:
+            self.modules, self.ready = frozenset(told["modules"]), True
+            self._post(ForkServerReady(self._process.pid, told["seconds"]))
+            os.read(self._lifeline, 1)  # it writes no more: this is its end
+        was_ready, self.gone, self.ready = self.ready, True, False
+        self.tries = TRIES if was_ready else 0 if problem else self.tries - 1
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGKILL)
+        why = problem or ("it was killed" if was_ready else "it did not come up")
+        self._post(ForkServerLost(why, was_ready, self.tries > 0))
+
+
+def _line_of(descriptor: int, seconds: float) -> dict[str, Any] | None:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    data = b""
+    while not data.endswith(b"\n"):
+        if not poll.poll(seconds * 1000) or not (more := os.read(descriptor, 1 << 16)):
+            return None
+        data += more
+    line: dict[str, Any] = json.loads(data)
+    return line
+
+
+def _start(launch: Launch, channel: int, lifeline: int) -> subprocess.Popen[bytes]:
+    preload = launch.preload
+    options = {
+        "lifeline": lifeline,
+        "tensorflow": preload.tensorflow,
+        "preload": preload.modules,
+        "path": preload.path,
+    }
+    output = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        return subprocess.Popen(
+            [launch.python, ENTRY, str(os.getpid()), str(channel), "serve", json.dumps(options)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=launch.env,
+            start_new_session=True,
+            pass_fds=(channel, lifeline),
+        )
+    finally:
+        os.close(output)
+
+
+def _request(plan: TaskPlan, env: Mapping[str, str]) -> bytes:
+    request = {
+        "parent": os.getpid(),
+        "how": plan.kind,
+        "argv": [plan.target, *plan.args],
+        "command": plan.command,
+        "env": dict(env),
+    }
+    return json.dumps(request).encode()

@@ -1,0 +1,104 @@
+"""The benchmarks: `python -m tests.benchmarks` measures clusterkit and its peers in turns and prints a table."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tests.benchmarks.children import adopt, end_everything
+from tests.benchmarks.figures import Judged, judge
+from tests.benchmarks.jobs import ROOT
+from tests.benchmarks.machine import describe, find_torchrun
+from tests.benchmarks.measures import ROWS, scenarios
+from tests.benchmarks.rounds import Record, play
+from tests.benchmarks.table import table
+
+NAMES = tuple(dict.fromkeys(row.scenario for row in ROWS))
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--only", action="append", choices=NAMES, help="a scenario; may be repeated [all]")
+    parser.add_argument("--peer", action="append", metavar="NAME", help="a competitor; may be repeated [all]")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="of each competitor [5]")
+    parser.add_argument("--json", type=Path, default=ROOT / "build/bench.json", metavar="FILE", help="[%(default)s]")
+    parser.add_argument(
+        "--torch", default=str(ROOT / "build/torch/bin/python"), metavar="PYTHON", help="an interpreter that has torch"
+    )
+    return parser.parse_args()
+
+
+def say(text: str) -> None:
+    """Progress."""
+    print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """See the module's docstring."""
+    args = parse()
+    adopt()
+    signal.signal(signal.SIGTERM, _end)
+    torchrun, record, began = find_torchrun(args.torch), Record(), time.monotonic()
+    about = describe(torchrun)
+    try:
+        with tempfile.TemporaryDirectory(prefix="clusterkit-bench-") as base:
+            for scenario in scenarios(torchrun):
+                if args.only is None or scenario.name in args.only:
+                    play(scenario.among(args.peer), args.runs, Path(base), record, say)
+    finally:
+        end_everything()
+    judged = [judge(row, record.values[row.scenario]) for row in ROWS if row.scenario in record.values]
+    about["seconds"] = time.monotonic() - began
+    write(args.json, {**about, "runs": args.runs, "record": dataclasses.asdict(record), "rows": as_json(judged)})
+    print(table(judged))
+    say(f"{about['seconds'] / 60:.1f} minutes; all figures are in {args.json}")
+    return 1 if record.errors else 0
+
+
+def as_json(judged: list[Judged]) -> list[dict[str, Any]]:
+    """The table for machines."""
+    return [
+        {
+            "measure": each.row.title.strip(),
+            "scenario": each.row.scenario,
+            "figure": each.row.figure,
+            "unit": each.row.unit,
+            "ours": each.row.ours,
+            "medians": each.medians,
+            "ratios": each.ratios,
+            "targets": [
+                {
+                    "of": verdict.target.kind.value,
+                    "peer": verdict.target.peer or None,
+                    "at least" if verdict.target.least else "at most": verdict.target.bound,
+                    "reached": verdict.reached,
+                    "verdict": verdict.word,
+                }
+                for verdict in each.verdicts
+            ],
+        }
+        for each in judged
+    ]
+
+
+def write(path: Path, value: Any) -> None:
+    """The JSON file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Notes: what the tasks of a training job say of themselves, the same under every launcher."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """`kind` is started, ready, step, end or another report of clusterkit.training; `at` is monotonic time."""
+
+    kind: str
+    at: float
+    task: str
+    pid: int
+    step: int
+
+
+def notes(place: Path) -> list[Note]:
+    """All so far, in the order of time."""
+    try:
+        lines = (place / "notes").read_bytes().split(b"\n")[:-1]
+    except OSError:
+        return []
+    return sorted((Note(**json.loads(line)) for line in lines), key=lambda note: note.at)
+
+
+def first(place: Path, kind: str, after: float = 0.0, least: int = 0) -> Note | None:
+    """The first note of a kind after a time, of a process that was started after it too."""
+    found = notes(place)
+    new = {note.pid for note in found if note.kind == "started" and note.at > after}
+    return next((n for n in found if n.kind == kind and n.at > after and n.pid in new and n.step >= least), None)
+
+
+def pids(place: Path) -> list[int]:
+    """The tasks, in the order in which they were started."""
+    return [note.pid for note in notes(place) if note.kind == "started"]
+
+
+def rate(place: Path) -> float:
+    """Steps a second from the first note of a step to the last."""
+    steps = [note for note in notes(place) if note.kind in ("step", "end")]
+    return (steps[-1].step - steps[0].step) / (steps[-1].at - steps[0].at)

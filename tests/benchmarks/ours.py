@@ -1,0 +1,43 @@
+"""Our command lines, and what a run of ours tells; the one place where they are built."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND = (sys.executable, "-m", "clusterkit")
+HOME = "home"  # of the runs, below a competitor's directory
+
+
+def up(*args: str | Path, start: str | None = None) -> list[str]:
+    """`clusterkit up`; `start` is `warm` or `cold` where that is what is compared."""
+    flags = ["--start", start] if start and knows("up", "--start") else []
+    return [*COMMAND, "up", *flags, *map(str, args)]
+
+
+def warm(verb: str) -> list[str]:
+    """`clusterkit warm start` or `stop`: the fork server that outlives a run."""
+    return [*COMMAND, "warm", verb]
+
+
+def env(place: Path) -> dict[str, str]:
+    """A state directory of its own."""
+    return {"CLUSTERKIT_HOME": str(place / HOME)}
+
+
+def supervisor(place: Path) -> int | None:
+    """The supervisor's pid, once there is one."""
+    for file in (place / HOME).glob("runs/*/job.json"):
+        pid: int = json.loads(file.read_text())["pid"]
+        return pid
+    return None
+
+
+@functools.cache
+def knows(command: str, option: str = "") -> bool:
+    """Whether this clusterkit has a command, and the command an option."""
+    asked = subprocess.run([*COMMAND, command, "--help"], capture_output=True, text=True, timeout=60)
+    return asked.returncode == 0 and (not option or f"{option} " in asked.stdout)
