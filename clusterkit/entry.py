@@ -3,9 +3,10 @@
 Run by path, with the task's own interpreter, which may know nothing of clusterkit: standard library only.
 
     python entry.py PARENT STACKS_FD script|module|command TARGET [ARGS...]
-    python entry.py PARENT SOCKET_FD serve OPTIONS
+    python entry.py PARENT SOCKET_FD serve|share OPTIONS
 
-The second is the fork server's start; each of its forks goes on from here as if it had been started in the first way.
+The second is the start of a fork server, a run's own or one that many runs share; each of its forks goes on from here
+as if it had been started in the first way.
 """
 
 from __future__ import annotations
@@ -156,8 +157,8 @@ def main() -> None:
     if how == "command":
         os.close(stacks)
         execute(sys.argv[4:])
-    if how == "serve":
-        how, target, stacks = serve(stacks, target)
+    if how in ("serve", "share"):
+        how, target, stacks = serve(how, stacks, target)
     else:
         del sys.argv[:4]
     sys.orig_argv[1:] = ["-m", *sys.argv] if how == "module" else sys.argv
@@ -165,18 +166,24 @@ def main() -> None:
     run(how, target)
 
 
-def serve(channel: int, options: str) -> tuple[str, str, int]:
-    """Be the fork server; in each fork, return how to run what, and the descriptor of its stack dumps."""
+def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
+    """Be a fork server; in each fork, return how to run what, and the descriptor of its stack dumps."""
     import json
+
+    server = load("fork_server" if how == "serve" else "warm_server")
+    return tuple(server.serve(sys.modules[__name__], channel, json.loads(options)))
+
+
+def load(name: str) -> ModuleType:
+    """A file beside this one, by its path: it is no module of the task's."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    # By path: it is no module of the task's.
-    spec = spec_from_file_location("fork_server", os.path.join(os.path.dirname(__file__), "fork_server.py"))
+    spec = spec_from_file_location(name, os.path.join(os.path.dirname(__file__), f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
-    server = module_from_spec(spec)
-    spec.loader.exec_module(server)
-    return tuple(server.serve(sys.modules[__name__], channel, json.loads(options)))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 if __name__ == "__main__":

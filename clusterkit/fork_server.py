@@ -51,6 +51,11 @@ def serve(entry: ModuleType, descriptor: int, options: Mapping[str, Any]) -> For
     os.write(lifeline, json.dumps(ready).encode() + b"\n")
     if problem:
         sys.exit(problem)
+    return answer(entry, descriptor, lifeline)
+
+
+def answer(entry: ModuleType, descriptor: int, lifeline: int) -> Forked:
+    """Answer requests until there are no more. Returns in each fork only."""
     with socket.socket(fileno=descriptor) as channel:
         while (request := receive(channel)) is not None:
             if forked := fork(entry, channel, *request):
@@ -65,6 +70,7 @@ def warm_up(tensorflow: bool, preload: Sequence[str], path: str | None) -> str |
     has_place = not getattr(sys.flags, "safe_path", False)
     if has_place:
         del sys.path[0]  # this file's directory
+    gc.disable()  # it would look through ever more objects, and find none of them garbage
     try:
         if tensorflow:
             importlib.import_module("tensorflow")
@@ -222,7 +228,8 @@ def show_as(words: Sequence[str], env: Mapping[str, str]) -> None:
     """
     arguments = b"".join(os.fsencode(word) + b"\0" for word in words)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
-    memory = mmap.mmap(-1, len(arguments) + len(variables) + 1)
+    # Private: of what is shared, /proc shows nothing here (FOLL_ANON in the kernel).
+    memory = mmap.mmap(-1, len(arguments) + len(variables) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.write(arguments + variables)
     _KEPT.append(memory)
     at = ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,16 +11,17 @@ from pathlib import Path
 from clusterkit.backends.base import Post
 from clusterkit.hands import procfs
 from clusterkit.hands.checkpoints import newest_checkpoint
-from clusterkit.hands.family import Family
+from clusterkit.hands.family import Ended, Family
 from clusterkit.hands.logs import LogPump, Viewer
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.process import STACKS_SIGNAL, Child, environment, signal_group
 from clusterkit.hands.rundir import RunDirectory
 from clusterkit.hands.starts import Starts
 from clusterkit.hands.sweep import WillNotDie
+from clusterkit.hands.sweeper import Sweeper
 from clusterkit.hands.watcher import Watcher
-from clusterkit.rules.plan import TaskPlan, plan_task
-from clusterkit.words.events import Inspected, Spawned, SpawnFailed, StartsCold, StorageFailed, Swept, Vitals
+from clusterkit.rules.plan import TaskPlan, plan_tasks
+from clusterkit.words.events import Inspected, Spawned, SpawnFailed, StartsCold, StorageFailed, Vitals
 from clusterkit.words.model import JobSpec, Task
 
 
@@ -36,6 +36,7 @@ class LocalBackend:
         self._ports = ports
         self._post = post
         self._family = Family(directory.run_id)
+        self._sweeper = Sweeper(self._family, post)
         self._starts = starts
         self._children: dict[Task, tuple[int, Child]] = {}
         self._waiting: dict[Task, tuple[int, str]] = {}  # attempts that start when there is a fork server
@@ -69,8 +70,7 @@ class LocalBackend:
     def sweep(self, task: Task, attempt: int) -> None:
         if child := self._child(task, attempt):
             del self._children[task]
-            # In a thread: what was left behind may take its time to die, and the loop must not wait for it.
-            threading.Thread(target=self._sweep, args=(task, attempt, child), name=f"sweep {task}").start()
+            self._sweeper.sweep(Ended(task, attempt, child))
 
     def close_output(self, task: Task, attempt: int) -> None:
         self._logs.close(task, attempt)
@@ -96,6 +96,7 @@ class LocalBackend:
         self._starts.stop()
         with suppress(WillNotDie):
             self._family.end_all()
+        self._sweeper.stop()
         self._watcher.stop()
         self._logs.stop()
         self._ports.release()
@@ -139,13 +140,7 @@ class LocalBackend:
         finally:
             os.close(stacks)
 
-    def _sweep(self, task: Task, attempt: int, child: Child) -> None:
-        try:
-            self._post(Swept(task, attempt, self._family.sweep(child, str(task))))
-        except WillNotDie as error:
-            self._post(Swept(task, attempt, len(error.pids), error.pids))
-
 
 def plans(job: JobSpec, directory: RunDirectory, endpoints: Mapping[Task, str]) -> dict[Task, TaskPlan]:
     """How each task is started."""
-    return {task: plan_task(job, task, endpoints, directory.paths, sys.executable) for task in job.tasks}
+    return plan_tasks(job, endpoints, directory.paths, sys.executable)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from clusterkit.hands import procfs
 from clusterkit.hands.process import Child, reap, spawn
 from clusterkit.hands.sweep import end_again_and_again, end_descendants, reap_zombies
 from clusterkit.hands.warm import ForkServer, NoForkServer
 from clusterkit.rules.plan import TaskPlan
+from clusterkit.words.model import Task
+
+
+class Ended(NamedTuple):
+    """An attempt whose first process has ended and is not reaped."""
+
+    task: Task
+    attempt: int
+    child: Child
 
 
 class Family:
@@ -39,16 +49,30 @@ class Family:
             self._leaders[pid] = child
             return child
 
-    def sweep(self, child: Child, task: str) -> int:
+    def reap_clean(self, ended: Collection[Ended]) -> list[Ended]:
+        """Reap the first processes of those attempts that left nothing behind; return the others.
+
+        One look for all of them: a look lists all children, so one for each would cost the more the more there are.
+        """
+        left = []
+        with self._lock:
+            signs = {sign for pid in self._orphans() for sign in self._signs(pid)}
+            for one in ended:
+                if signs.isdisjoint(_own_signs(one)):
+                    self._reap(one.child)
+                else:
+                    left.append(one)
+        return left
+
+    def sweep(self, ended: Ended) -> int:
         """Kill every process that an attempt left behind after its first one ended, then reap that one.
 
         What left the group has come to us by now, and is known by its environment, its session, or the output
         pipe that it inherited. Returns how many had to be killed; raises WillNotDie.
         """
-        killed = end_again_and_again(lambda: self._left_behind(child, task))
+        killed = end_again_and_again(lambda: self._left_behind(ended))
         with self._lock:
-            reap(child)
-            del self._leaders[child.pid]
+            self._reap(ended.child)
         return killed
 
     def end_all(self) -> int:
@@ -56,21 +80,33 @@ class Family:
         with self._lock:
             return end_descendants(os.getpid())
 
-    def _left_behind(self, child: Child, task: str) -> list[int]:
+    def _left_behind(self, ended: Ended) -> list[int]:
+        own = _own_signs(ended)
         with self._lock:
-            orphans = [pid for pid in procfs.children(os.getpid()) if pid not in self._leaders]
-            reap_zombies(orphans)
-            found = [pid for pid in orphans if not procfs.is_zombie(pid) and self._is_of(pid, child, task)]
+            found = [pid for pid in self._orphans() if not own.isdisjoint(self._signs(pid))]
             return found + [below for pid in found for below in procfs.descendants(pid)]
 
-    def _is_of(self, pid: int, child: Child, task: str) -> bool:
-        seen = procfs.stat(pid)
-        if seen is None or child.pid in seen[1:]:
-            return seen is not None
+    def _orphans(self) -> list[int]:
+        """Live children of this process that no attempt began with."""
+        orphans = [pid for pid in procfs.children(os.getpid()) if pid not in self._leaders]
+        reap_zombies(orphans)
+        return [pid for pid in orphans if not procfs.is_zombie(pid)]
+
+    def _signs(self, pid: int) -> set[int | str]:
+        """By what a process shows whose it is: its group, session and descriptors, and the task in its environment."""
+        signs: set[int | str] = {*(procfs.stat(pid) or ())[1:], *procfs.links(pid)}
         env = procfs.environ(pid)
-        if (env.get("CLUSTERKIT_RUN_ID"), env.get("CLUSTERKIT_TASK")) == (self._run_id, task):
-            return True
-        return procfs.has_open(pid, child.pipe)
+        if env.get("CLUSTERKIT_RUN_ID") == self._run_id and "CLUSTERKIT_TASK" in env:
+            signs.add(env["CLUSTERKIT_TASK"])
+        return signs
+
+    def _reap(self, child: Child) -> None:
+        reap(child)
+        del self._leaders[child.pid]
+
+
+def _own_signs(ended: Ended) -> set[int | str]:
+    return {ended.child.pid, ended.child.pipe, str(ended.task)}
 
 
 def _fork(server: ForkServer, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> int | None:

@@ -18,6 +18,7 @@ from clusterkit.words.model import Task
 
 CHUNK = 1 << 18
 PIPE_SIZE = 1 << 20
+KEPT = 1 << 24  # bytes that the allocator may keep for the next chunks
 TAIL_BYTES = 1 << 16
 TAIL_LINES = 60
 Post = Callable[[Drained | StorageFailed], None]
@@ -34,7 +35,6 @@ class Stream:
     source: int
     file: int
     written: int = 0
-    tail: bytes = b""
 
 
 class LogPump:
@@ -42,6 +42,7 @@ class LogPump:
 
     def __init__(self, post: Post, viewer: Viewer, arrivals: PurePosixPath) -> None:
         self._post = post
+        self._arrived: list[bytes] = []  # what is to be noted there
         self._arrivals = os.open(arrivals, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._viewer = viewer
         self._selector = selectors.DefaultSelector()
@@ -52,12 +53,13 @@ class LogPump:
         self._closing: set[tuple[Task, int]] = set()
         self._stopped = False
         self._full = False
+        bytes(KEPT)  # glibc gives freed memory back from twice the largest block that was freed; each page back costs a fault
         self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
         self._thread.start()
 
     def open(self, task: Task, attempt: int, path: PurePosixPath) -> int:
         """Make the attempt's log and a pipe to it; return the pipe's end for the task. Raises OSError."""
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             source, sink = os.pipe2(os.O_CLOEXEC)
         except OSError:
@@ -98,6 +100,7 @@ class LogPump:
                     self._answer_bell()
                 else:
                     self._move(key.data)
+            self._note()
         for key in list(self._selector.get_map().values()):
             if key.data is not None:
                 self._end(key.data)
@@ -123,28 +126,42 @@ class LogPump:
             self._end(stream)
             return
         self._keep(stream, chunk)
-        stream.tail = chunk[-TAIL_BYTES:] if len(chunk) >= TAIL_BYTES else (stream.tail + chunk)[-TAIL_BYTES:]
         self._viewer(stream.task, stream.attempt, chunk)
 
     def _keep(self, stream: Stream, chunk: bytes) -> None:
-        view = memoryview(chunk)
         try:
-            while view:
-                view = view[os.write(stream.file, view) :]
-            stream.written += len(chunk)
-            # Wall time, task, attempt and the log's size by then: `logs` merges by it what tasks wrote to many files.
-            os.write(self._arrivals, b"%.6f %b %d %d\n" % (time.time(), stream.name, stream.attempt, stream.written))
+            written = os.write(stream.file, chunk)
+            while written < len(chunk):
+                written += os.write(stream.file, memoryview(chunk)[written:])
         except OSError as error:
-            if not self._full:  # once is enough; the job is being stopped, and its output still has to be read
-                self._full = True
-                self._post(StorageFailed(f"the log of {stream.task} could not be written: {error.strerror}"))
+            self._failed(f"the log of {stream.task}", error)
+            return
+        stream.written += len(chunk)
+        # Wall time, task, attempt and the log's size by then: `logs` merges by it what tasks wrote to many files.
+        self._arrived.append(b"%.6f %b %d %d\n" % (time.time(), stream.name, stream.attempt, stream.written))
+
+    def _note(self) -> None:
+        """Note what arrived, once for all that was there to be read at a time."""
+        if self._arrived:
+            try:
+                os.write(self._arrivals, b"".join(self._arrived))
+            except OSError as error:
+                self._failed("the order of the logs", error)
+            self._arrived.clear()
+
+    def _failed(self, what: str, error: OSError) -> None:
+        if not self._full:  # once is enough; the job is being stopped, and its output still has to be read
+            self._full = True
+            self._post(StorageFailed(f"{what} could not be written: {error.strerror}"))
 
     def _end(self, stream: Stream) -> None:
+        self._note()  # who follows the run reads of the end only after all that came before it
         self._selector.unregister(stream.source)
         os.close(stream.source)
+        tail = os.pread(stream.file, TAIL_BYTES, max(0, stream.written - TAIL_BYTES))
         os.close(stream.file)
         self._viewer(stream.task, stream.attempt, b"")
         splitter = LineSplitter()
-        lines = [line for line, _ in splitter.feed(stream.tail) + splitter.flush()]
+        lines = [line for line, _ in splitter.feed(tail) + splitter.flush()]
         shown = tuple(line[:500] for line in lines if line.strip())[-TAIL_LINES:]
         self._post(Drained(stream.task, stream.attempt, shown, last_exception(lines)))

@@ -74,11 +74,6 @@ def links(pid: int) -> set[str]:
         return set()
 
 
-def has_open(pid: int, link: str) -> bool:
-    """Whether the process has a descriptor that points to `link`."""
-    return link in links(pid)
-
-
 def catches(pid: int, signal: int) -> bool:
     """Whether the process has a handler for the signal."""
     try:

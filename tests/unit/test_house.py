@@ -27,6 +27,7 @@ BELOW = {
     "training": {"training"},
     "entry": set(),
     "fork_server": set(),
+    "warm_server": set(),
     "call": set(),
     "api": {"words", "rules", "hands", "views", "api", "call"},
     "pytest_plugin": {"words", "rules", "hands", "views", "api"},
@@ -92,7 +93,7 @@ def test_the_pure_floors_import_nothing_with_effects(path: Path) -> None:
     assert "pathlib.Path" not in set(imports_of(path))
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if floor_of(p) in ("words", "entry", "fork_server")], ids=short)
+@pytest.mark.parametrize("path", [p for p in MODULES if floor_of(p) in ("words", "entry", "fork_server", "warm_server")], ids=short)
 def test_words_and_entry_need_the_standard_library_only(path: Path) -> None:
     """The entry runs with an interpreter that may know nothing else, the words everywhere."""
     assert top_names(path) - {"clusterkit"} <= sys.stdlib_module_names
