@@ -153,7 +153,8 @@ def run(how: str, target: str) -> None:
 def main() -> None:
     """See the module's docstring."""
     parent, stacks, how, target = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    die_with_parent(parent)
+    if how != "share":
+        die_with_parent(parent)
     if how == "command":
         os.close(stacks)
         execute(sys.argv[4:])

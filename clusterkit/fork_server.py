@@ -120,9 +120,7 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     return (json.loads(body), list(descriptors)) if head and len(body) == size else None
 
 
-def fork(
-    entry: ModuleType, channel: socket.socket, request: dict[str, Any], descriptors: list[int]
-) -> Forked | None:
+def fork(entry: ModuleType, channel: socket.socket, request: dict[str, Any], descriptors: list[int]) -> Forked | None:
     """Fork a task and answer its pid. Returns a value in the task alone."""
     try:
         made = fork_twice(entry, channel, request, descriptors)

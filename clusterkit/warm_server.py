@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 Going = Callable[[], Any]
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_CHILD_SUBREAPER = 36
 SAME = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")  # namespaces that a run shares with who asks for it
 
@@ -183,6 +184,7 @@ class WarmServer:
         """Serve one run, as a fork server does that has imported everything itself."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         if (rope := self.options.get("rope")) is not None:
             os.close(rope)
         for path, flags, number in ((os.devnull, os.O_RDONLY, 0), (message["log"], os.O_WRONLY | os.O_APPEND, 1)):
@@ -233,7 +235,8 @@ def take_place(message: Mapping[str, Any]) -> None:
     os.umask(message["umask"])
     os.sched_setaffinity(0, message["cores"])
     os.setpriority(os.PRIO_PROCESS, 0, message["nice"])
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until the guardian and the supervisor have their handlers
+    for number in (*FORWARDED, signal.SIGQUIT):
         usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN if number in message["ignored"] else usual)
 

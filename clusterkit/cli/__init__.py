@@ -28,6 +28,7 @@ COMMANDS = {
     "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
     "rm": ("clusterkit.cli.removing:rm", "Remove runs that are over."),
     "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),
+    "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
     "config": ("clusterkit.cli.config", "Show what `up` would start, and start nothing."),
     "reap": ("clusterkit.cli.reap", "End processes of runs whose supervisor is gone."),
     "completion": ("clusterkit.cli.completion", "Print what makes a shell complete commands, runs and tasks."),

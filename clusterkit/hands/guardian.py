@@ -6,8 +6,8 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from clusterkit.hands.process import become_subreaper
@@ -37,18 +37,32 @@ def guard(supervise: Supervise, lost: Lost) -> int:
     os.close(rope)
     with suppress(OSError):  # the child does the same; whoever is first
         os.setpgid(pid, pid)
+    with forwarding(pid):
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return attend(pid, held, lost)
+
+
+@contextmanager
+def forwarding(pid: int) -> Iterator[None]:
+    """Pass on to a process the signals that ask for the end of the run."""
 
     def forward(number: int, _: FrameType | None) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED if not _ignored(number)}
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def attend(pid: int, held: int, lost: Lost) -> int:
+    """Wait for the supervisor, end what it left, let go of the rope `held`; return the exit code."""
     _, status = os.waitpid(pid, 0)
     left = _end_descendants()
     os.close(held)
-    for number, handler in before.items():
-        signal.signal(number, handler)
     if os.WIFSIGNALED(status):
         lost(os.WTERMSIG(status), left)
         return 1
@@ -73,15 +87,21 @@ def flush() -> None:
             stream.flush()
 
 
+def heed_no_tostop() -> None:
+    """In a background group, output to a terminal with `tostop` would stop the process.
+
+    A handler, not SIG_IGN: what is ignored stays ignored in the tasks.
+    """
+    signal.signal(signal.SIGTTOU, lambda number, frame: None)
+
+
 def _be_the_supervisor(supervise: Supervise, rope: int) -> None:
     code = 1
     try:
         with suppress(OSError):
             os.setpgid(0, 0)
         become_subreaper()
-        # In a background group, output to a terminal with `tostop` stops the process. A handler, not SIG_IGN:
-        # what is ignored stays ignored in the tasks.
-        signal.signal(signal.SIGTTOU, lambda number, frame: None)
+        heed_no_tostop()
         code = supervise(rope)
     except BaseException:
         sys.excepthook(*sys.exc_info())

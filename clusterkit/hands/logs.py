@@ -16,7 +16,7 @@ from clusterkit.rules.lines import LineSplitter, last_exception
 from clusterkit.words.events import Drained, StorageFailed
 from clusterkit.words.model import Task
 
-CHUNK = 1 << 18
+CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
 KEPT = 1 << 24  # bytes that the allocator may keep for the next chunks
 TAIL_BYTES = 1 << 16
@@ -53,7 +53,9 @@ class LogPump:
         self._closing: set[tuple[Task, int]] = set()
         self._stopped = False
         self._full = False
-        bytes(KEPT)  # glibc gives freed memory back from twice the largest block that was freed; each page back costs a fault
+        bytes(
+            KEPT
+        )  # glibc gives freed memory back from twice the largest block that was freed; each page back costs a fault
         self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
         self._thread.start()
 

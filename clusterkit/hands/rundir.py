@@ -38,14 +38,21 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
 
 
+def run_paths(run_id: str, checkpoint_dir: str | None) -> RunPaths:
+    """Where a run keeps its things, whether it has begun or not."""
+    root = runs_dir() / run_id
+    checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else root / "checkpoints"
+    return RunPaths(PurePosixPath(root), run_id, PurePosixPath(checkpoints))
+
+
 class RunDirectory:
     """A run's directory, made by its owner and locked while the owner lives. Raises RunDirectoryError."""
 
     def __init__(self, run_id: str, checkpoint_dir: str | None) -> None:
         self.path = runs_dir() / run_id
         self.run_id = run_id
-        checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else self.path / "checkpoints"
-        self.paths = RunPaths(PurePosixPath(self.path), run_id, PurePosixPath(checkpoints))
+        self.paths = run_paths(run_id, checkpoint_dir)
+        checkpoints = Path(self.paths.checkpoints)
         try:
             runs_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700)

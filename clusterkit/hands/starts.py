@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from clusterkit.hands.warm import TRIES, ForkServer, Launch, Post
 from clusterkit.rules.plan import TaskPlan
@@ -12,15 +14,26 @@ from clusterkit.rules.warm import differing, shadowed
 from clusterkit.words.model import ProgramKind
 
 
-class Starts:
-    """A run's fork servers, one after the other; none where `launch` is None."""
+class Inherited(NamedTuple):
+    """A fork server that was there before this process: its pid, and the descriptors that lead to it."""
 
-    def __init__(self, launch: Launch | None, post: Post) -> None:
+    pid: int
+    channel: int
+    lifeline: int
+
+
+class Starts:
+    """A run's fork servers, one after the other, the first perhaps inherited; none where `launch` is None."""
+
+    def __init__(self, launch: Launch | None, post: Post, inherited: Inherited | None = None) -> None:
         self._launch = launch
         self._post = post
         self._server: ForkServer | None = None
         self._first = True
-        self._begin(TRIES)
+        if inherited is not None:
+            self._server = ForkServer(socket.socket(fileno=inherited.channel), inherited.lifeline, inherited.pid, post)
+        else:
+            self._begin(TRIES)
 
     @property
     def coming(self) -> bool:
@@ -64,7 +77,7 @@ class Starts:
 
     def _begin(self, tries: int) -> None:
         if self._launch is not None:
-            self._server = ForkServer(self._launch, self._post, tries)
+            self._server = ForkServer.start(self._launch, self._post, tries)
 
     def _difference(self, plan: TaskPlan, env: Mapping[str, str]) -> str | None:
         assert self._launch is not None

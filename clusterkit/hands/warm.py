@@ -42,29 +42,33 @@ class Launch:
 class ForkServer:
     """A fork server. A thread waits until it is ready and then for its end, and posts both; `fork` is the loop's."""
 
-    def __init__(self, launch: Launch, post: Post, tries: int = TRIES) -> None:
+    def __init__(self, channel: socket.socket, lifeline: int, pid: int, post: Post, tries: int = TRIES) -> None:
         self.modules: frozenset[str] = frozenset()
         self.ready = self.gone = False
         self.tries = tries  # servers that are made, this one among them, until one comes up
         self._post = post
-        self._channel, other = socket.socketpair()
-        self._lifeline, held = os.pipe2(os.O_CLOEXEC)
+        self._channel = channel
+        self._lifeline = lifeline
+        self._pid = pid
+        self._pidfd = os.pidfd_open(pid)
+        self._thread = threading.Thread(target=self._attend, name="fork server", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def start(cls, launch: Launch, post: Post, tries: int) -> ForkServer:
+        """Start a server of the run's own. Raises OSError."""
+        channel, other = socket.socketpair()
+        lifeline, held = os.pipe2(os.O_CLOEXEC)
         try:
-            self._process = _start(launch, other.fileno(), held)
+            pid = _start(launch, other.fileno(), held)
         except OSError:
-            self._channel.close()
-            os.close(self._lifeline)
+            channel.close()
+            os.close(lifeline)
             raise
         finally:
             other.close()
             os.close(held)
-        self._thread = threading.Thread(target=self._attend, name="fork server", daemon=True)
-        self._thread.start()
-
-    @property
-    def pid(self) -> int:
-        """The server's own."""
-        return self._process.pid
+        return cls(channel, lifeline, pid, post, tries)
 
     def fork(self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> int:
         """Fork a task; return its pid, a child of this process by then. Raises NoForkServer, or OSError as Popen."""
@@ -86,12 +90,17 @@ class ForkServer:
     def stop(self) -> None:
         """End it, at once: it has nothing to lose."""
         self.gone = True
-        with suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGKILL)
+        self._kill()
         self._thread.join()
-        self._process.wait()
+        with suppress(ChildProcessError):  # reaped as one of this process's children already
+            os.waitpid(self._pid, 0)
         self._channel.close()
         os.close(self._lifeline)
+        os.close(self._pidfd)
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def _ask(self, request: bytes, descriptors: list[int]) -> dict[str, Any]:
         self._channel.settimeout(PATIENCE)
@@ -105,8 +114,7 @@ class ForkServer:
                 line += more
         except OSError:  # among them what a timeout raises
             self.gone = True
-            with suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGKILL)
+            self._kill()
             raise NoForkServer from None
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -116,12 +124,11 @@ class ForkServer:
         problem = told.get("problem") if told else None
         if told and not problem:
             self.modules, self.ready = frozenset(told["modules"]), True
-            self._post(ForkServerReady(self._process.pid, told["seconds"]))
+            self._post(ForkServerReady(self._pid, told["seconds"]))
             os.read(self._lifeline, 1)  # it writes no more: this is its end
         was_ready, self.gone, self.ready = self.ready, True, False
         self.tries = TRIES if was_ready else 0 if problem else self.tries - 1
-        with suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGKILL)
+        self._kill()
         why = problem or ("it was killed" if was_ready else "it did not come up")
         self._post(ForkServerLost(why, was_ready, self.tries > 0))
 
@@ -138,7 +145,7 @@ def _line_of(descriptor: int, seconds: float) -> dict[str, Any] | None:
     return line
 
 
-def _start(launch: Launch, channel: int, lifeline: int) -> subprocess.Popen[bytes]:
+def _start(launch: Launch, channel: int, lifeline: int) -> int:
     preload = launch.preload
     options = {
         "lifeline": lifeline,
@@ -148,7 +155,7 @@ def _start(launch: Launch, channel: int, lifeline: int) -> subprocess.Popen[byte
     }
     output = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [launch.python, ENTRY, str(os.getpid()), str(channel), "serve", json.dumps(options)],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -159,6 +166,8 @@ def _start(launch: Launch, channel: int, lifeline: int) -> subprocess.Popen[byte
         )
     finally:
         os.close(output)
+    process.returncode = 0  # it is waited for by its pid, and not when this object is collected
+    return process.pid
 
 
 def _request(plan: TaskPlan, env: Mapping[str, str]) -> bytes:

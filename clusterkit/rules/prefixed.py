@@ -12,6 +12,8 @@ from clusterkit.rules.noise import NoiseFilter
 BAR_EVERY = 1.0  # seconds between two states of a progress bar that are shown
 BLOCK = 1 << 11  # bytes; of a chunk that is not plain, only the blocks that are not are taken line by line
 
+Text = bytes | memoryview
+
 _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _COLOR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -35,43 +37,41 @@ class Prefixer:
         self._bar: str | None = None
         self._bar_at = float("-inf")
 
-    def feed(self, chunk: bytes, now: float) -> bytes:
+    def feed(self, chunk: bytes, now: float) -> list[Text]:
         """What is shown once `chunk` has come; `now` in seconds."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             return self._hold(chunk, now)
-        whole, self._rest = self._rest + chunk[:end], b""
-        shown = [self._shown(whole, now)]
-        if end < len(chunk):
-            shown.append(self._hold(chunk[end:], now))
-        return b"".join(shown)
+        whole = b"".join((b"\n", self._rest, memoryview(chunk)[:end]))
+        self._rest = b""
+        shown = self._shown(whole, now)
+        return shown + self._hold(chunk[end:], now) if end < len(chunk) else shown
 
-    def flush(self, now: float) -> bytes:
+    def flush(self, now: float) -> list[Text]:
         """What is left at the end of the output."""
         rest, self._rest = self._rest, b""
         shown = self._by_line([*self._splitter.feed(rest), *self._splitter.flush()], now)
-        return shown if self._bar is None else shown + self._line(self._bar)
+        return shown if self._bar is None else [*shown, self._line(self._bar).encode("utf-8", "replace")]
 
-    def _hold(self, part: bytes, now: float) -> bytes:
+    def _hold(self, part: bytes, now: float) -> list[Text]:
         """Keep the beginning of a line; a progress bar and a line without end can't wait for it to end."""
         if self._splitter.is_empty and len(self._rest) + len(part) <= lines.LONGEST and b"\r" not in part:
             self._rest += part
-            return b""
+            return []
         part, self._rest = self._rest + part, b""
         return self._by_line(self._splitter.feed(part), now)
 
-    def _shown(self, whole: bytes, now: float) -> bytes:
-        """What is shown of whole lines."""
+    # From here on `whole` is whole lines after a newline: each has one before it, also the first, and it is them that
+    # prefixes are put after.
+
+    def _shown(self, whole: bytes, now: float) -> list[Text]:
         if self._is_plain(whole):
             return self._at_once(whole)
-        if len(whole) <= BLOCK:
-            return self._by_line(self._splitter.feed(whole), now)
-        return b"".join(
-            [
-                self._at_once(block) if self._is_plain(block) else self._by_line(self._splitter.feed(block), now)
-                for block in _blocks(whole)
-            ]
-        )
+        shown = []
+        for block in _blocks(whole):
+            plain = self._is_plain(block)
+            shown += self._at_once(block) if plain else self._by_line(self._splitter.feed(block[1:]), now)
+        return shown
 
     def _is_plain(self, whole: bytes) -> bool:
         """Whether the way line by line would only put prefixes before the lines."""
@@ -82,18 +82,16 @@ class Prefixer:
             and not (self._filter is not None and self._filter.may_hide(whole))
         )
 
-    def _at_once(self, whole: bytes) -> bytes:
+    def _at_once(self, whole: bytes) -> list[Text]:
         self._bar = None
-        with_one_more = whole.replace(b"\n", self._next)
-        return b"".join((self._first, memoryview(with_one_more)[: -len(self._first)]))
+        return [memoryview(whole.replace(b"\n", self._next))[1 : -len(self._first)]]
 
-    def _by_line(self, split: list[tuple[str, bool]], now: float) -> bytes:
-        prefix = self._prefix
-        shown = [f"{prefix}{printable(line)}\n" for line, is_bar in split if self._is_shown(line, is_bar, now)]
-        return "".join(shown).encode("utf-8", "replace")
+    def _by_line(self, split: list[tuple[str, bool]], now: float) -> list[Text]:
+        shown = [self._line(line) for line, is_bar in split if self._is_shown(line, is_bar, now)]
+        return ["".join(shown).encode("utf-8", "replace")] if shown else []
 
-    def _line(self, line: str) -> bytes:
-        return f"{self._prefix}{printable(line)}\n".encode("utf-8", "replace")
+    def _line(self, line: str) -> str:
+        return f"{self._prefix}{printable(line)}\n"
 
     def _is_shown(self, line: str, is_bar: bool, now: float) -> bool:
         if is_bar:
@@ -122,9 +120,11 @@ def is_printable(whole: bytes) -> bool:
 
 
 def _blocks(whole: bytes) -> Iterator[bytes]:
-    """The same lines in pieces of about BLOCK bytes, each of whole lines."""
+    """The same lines, after a newline, in pieces of at most BLOCK bytes or of one line."""
     start = 0
-    while start < len(whole):
-        end = whole.find(b"\n", start + BLOCK) + 1 or len(whole)
-        yield whole[start:end]
+    while start + 1 < len(whole):
+        end = whole.rfind(b"\n", start + 1, start + BLOCK)
+        if end < 0:
+            end = whole.index(b"\n", start + 1)
+        yield whole[start : end + 1]
         start = end

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import signal
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit import __version__
@@ -21,13 +20,16 @@ from clusterkit.hands.control import ControlServer
 from clusterkit.hands.guardian import guard
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.reap import reap_strays
-from clusterkit.hands.rundir import RunDirectory, new_run_id, runs_dir
-from clusterkit.hands.starts import Starts
+from clusterkit.hands.rundir import RunDirectory, new_run_id, run_paths
+from clusterkit.hands.starts import Inherited, Starts
 from clusterkit.hands.steps import StepReader
 from clusterkit.machine import Machine
+from clusterkit.rules.plan import RunPaths
+from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.loop import Inbox, run
+from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.warming import launch_for
+from clusterkit.supervisor.warming import launch_for, shared_place
 from clusterkit.views.console import Console, Show
 from clusterkit.views.journal import Journal
 from clusterkit.views.narrate import Level, is_bad, sentence
@@ -37,6 +39,9 @@ from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.events import Began, Event, StorageFailed
 from clusterkit.words.model import JobSpec, Task, TaskType
 from clusterkit.words.outcome import RunResult
+
+GUARDIAN = "clusterkit's guardian process"
+OWNER = "the Python process that started the run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +63,46 @@ class Ground:
     starts: Starts
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that is about to begin, in this process or in another one."""
+
+    prepared: Prepared
+    run_id: str
+    display: Display
+
+    @property
+    def paths(self) -> RunPaths:
+        """Where it is going to keep its things."""
+        return run_paths(self.run_id, self.prepared.job.checkpoint_dir)
+
+    def supervise(self, ropes: Mapping[int, str], inherited: Inherited | None = None) -> int:
+        """Be the supervisor, perhaps with a fork server that is there already; return the exit code."""
+        try:
+            return _supervise(self, ropes, inherited)
+        except ClusterkitError as error:
+            print(f"clusterkit: {error}", file=sys.stderr)
+            return error.exit_code
+
+
 def up(prepared: Prepared, display: Display, rope: int | None = None) -> int:
     """Run a prepared job to its end under a guardian; return the exit code.
 
     `rope` is a pipe at whose other end is the Python process that the run must not outlive.
     """
-    run_id = prepared.run_id or new_run_id()
-    owner = {} if rope is None else {rope: "the Python process that started the run"}
-
-    def supervise(guardian: int) -> int:
-        try:
-            return _supervise(prepared, run_id, display, {guardian: "clusterkit's guardian process", **owner})
-        except ClusterkitError as error:
-            print(f"clusterkit: {error}", file=sys.stderr)
-            return error.exit_code
-
-    return guard(supervise, lambda number, left: _supervisor_lost(run_id, number, left))
+    run = Run(prepared, prepared.run_id or new_run_id(), display)
+    launch = launch_for(prepared.job, run.paths)
+    if launch is not None and (place := shared_place(launch)) is not None:
+        code = hand_over(place, run, launch, run.paths, rope)
+        if isinstance(code, int):
+            return code
+        why = f"The run begins without the warm server: {code}."
+        run = replace(run, prepared=replace(prepared, warnings=(*prepared.warnings, why)))
+    owner = {} if rope is None else {rope: OWNER}
+    return guard(
+        lambda guardian: run.supervise({guardian: GUARDIAN, **owner}),
+        lambda number, left: supervisor_lost(run.run_id, number, left),
+    )
 
 
 def cluster_tasks(job: JobSpec) -> list[Task]:
@@ -81,14 +110,15 @@ def cluster_tasks(job: JobSpec) -> list[Task]:
     return [task for task in job.tasks if task.type is not TaskType.EVALUATOR]
 
 
-def _supervise(prepared: Prepared, run_id: str, display: Display, ropes: Mapping[int, str]) -> int:
+def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) -> int:
+    prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
     signals.listen(inbox.put)
     with ExitStack() as stack:
         ports = Ports(cluster_tasks(job))
         stack.callback(ports.release)
         directory = RunDirectory(run_id, job.checkpoint_dir)
-        starts = Starts(launch_for(job, directory.paths), inbox.put)  # first of all: it takes the longest
+        starts = Starts(launch_for(job, directory.paths), inbox.put, inherited)  # first of all: it takes the longest
         stack.callback(starts.stop)
         seed = secrets.randbits(32)
         _fill(directory, prepared, ports, seed)
@@ -197,14 +227,3 @@ def _reap() -> list[str]:
 def _greeting(job: JobSpec, run_id: str, directory: RunDirectory) -> str:
     counts = ", ".join(f"{count} {kind}" for kind, count in job.counts.items() if count)
     return f"run {run_id}: {job.program} as {counts} ({job.shape.value}). Logs: {directory.path / 'tasks'}"
-
-
-def _supervisor_lost(run_id: str, number: int, left: int) -> None:
-    name = signal.Signals(number).name
-    print(
-        f"clusterkit: the supervisor was killed by {name}; {left} process(es) of the run were ended.", file=sys.stderr
-    )
-    path = runs_dir() / run_id / "result.json"
-    if path.parent.is_dir() and not path.exists():
-        reason = f"the supervisor was killed by {name}"
-        path.write_text(json.dumps({"state": "failed", "exit_code": 1, "reason": reason}) + "\n")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from clusterkit.hands.imports import imports_tensorflow, module_file
+from clusterkit.hands.shared import WarmPlace, warm_dir
 from clusterkit.hands.warm import Launch
 from clusterkit.rules.plan import RunPaths
 from clusterkit.rules.warm import Preload
@@ -22,7 +24,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | None:
     """
     if job.start is StartMode.COLD:
         return None
-    log, ours = str(paths.root / "fork-server.log"), {**os.environ, **_marks(paths)}
+    log, ours = str(paths.root / "fork-server.log"), {**os.environ, **marks(paths)}
     if job.program.kind is ProgramKind.COMMAND:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
     file, root = _program(job)
@@ -46,10 +48,25 @@ def _program(job: JobSpec) -> tuple[Path | None, Path]:
     return file, file.parent
 
 
-def _marks(paths: RunPaths) -> dict[str, str]:
+def marks(paths: RunPaths) -> dict[str, str]:
     """By which a server that outlived everything is found, as a task is."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.root),
         "CLUSTERKIT_TASK": "fork-server",
     }
+
+
+def launch_to_share(preload: Sequence[str]) -> Launch:
+    """The server for all runs that have this interpreter and environment. Its log is wherever its socket is."""
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    env.pop("TF_CONFIG", None)
+    return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
+
+
+def shared_place(launch: Launch) -> WarmPlace | None:
+    """The warm server that a run with this launch can come from, where there is one."""
+    if not launch.preload.tensorflow or launch.python != sys.executable:
+        return None
+    place = WarmPlace(warm_dir(), launch)
+    return place if place.socket.exists() else None

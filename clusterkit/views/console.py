@@ -6,15 +6,15 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from clusterkit.rules.prefixed import Prefixer
+from clusterkit.rules.prefixed import Prefixer, Text
 from clusterkit.words.model import Task, TaskType
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; what comes then is counted and left to the files
 PIECE = 1 << 19  # bytes of output that are taken, and written, at a time
+AT_ONCE = 1024  # texts that one system call writes, at most
 SELF = "clusterkit"
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is kept for what went wrong
 
@@ -130,7 +130,7 @@ class Console:
                 if not self._queue:
                     return
                 taken, size = self._take()
-            self._write(b"".join(map(self._shown, taken)))
+            self._write([text for item in taken for text in self._shown(item)])
             with self._awake:
                 self._waiting -= size
 
@@ -143,9 +143,9 @@ class Console:
             size += 0 if isinstance(taken[-1], str) else len(taken[-1][2])
         return taken, size
 
-    def _shown(self, item: _Item) -> bytes:
+    def _shown(self, item: _Item) -> Sequence[Text]:
         if isinstance(item, str):
-            return item.encode("utf-8", "replace")
+            return [item.encode("utf-8", "replace")]
         task, attempt, chunk = item
         if chunk:
             stream = self._streams.get((task, attempt))
@@ -153,18 +153,25 @@ class Console:
                 stream = self._streams[task, attempt] = Prefixer(self._prefixes[task], self._show.noise)
             return stream.feed(chunk, time.monotonic())
         stream = self._streams.pop((task, attempt), None)
-        return b"" if stream is None else stream.flush(time.monotonic())
+        return [] if stream is None else stream.flush(time.monotonic())
 
-    def _write(self, text: bytes) -> None:
-        view = memoryview(text)
-        with suppress(OSError):  # the terminal or the reader is gone: the run goes on, and the logs have everything
-            while view and not self._broken:
-                try:
-                    view = view[os.write(self._descriptor, view) :]
-                except BlockingIOError:
-                    os.set_blocking(self._descriptor, True)
-            return
-        self._broken = True
+    def _write(self, texts: Sequence[Text]) -> None:
+        try:
+            for start in range(0, 0 if self._broken else len(texts), AT_ONCE):
+                self._write_all(texts[start : start + AT_ONCE])
+        except OSError:  # the terminal or the reader is gone: the run goes on, and the logs have everything
+            self._broken = True
+
+    def _write_all(self, texts: Sequence[Text]) -> None:
+        while texts:
+            try:
+                written = os.writev(self._descriptor, texts)
+            except BlockingIOError:
+                os.set_blocking(self._descriptor, True)
+                continue
+            if written == sum(map(len, texts)):
+                return
+            texts = [memoryview(b"".join(texts))[written:]]
 
 
 def prefix(task: Task, width: int, color: bool) -> str:

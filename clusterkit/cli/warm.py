@@ -1,0 +1,70 @@
+"""`clusterkit warm`: a server that has imported TensorFlow already, for the runs to come."""
+
+from __future__ import annotations
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.options import Duration
+
+IDLE = "30m"
+
+
+@click.group("warm")
+def command() -> None:
+    """Keep TensorFlow imported between runs, so that the next `up` trains almost at once.
+
+    A warm server is this user's alone, and only serves runs with the interpreter, the environment and the installed
+    files with which it was started. Others start as if it were not there.
+    """
+
+
+@command.command()
+@click.option("--preload", multiple=True, metavar="MODULE", help="Import this too, for runs with the same --preload.")
+@click.option("--idle", type=Duration(), default=IDLE, show_default=True, help="End after this time without a run.")
+def start(preload: tuple[str, ...], idle: float) -> None:
+    """Start the server and wait until TensorFlow is imported."""
+    from clusterkit.hands.shared import WarmPlace, warm_dir
+    from clusterkit.supervisor.warming import launch_to_share
+
+    with told():
+        server = WarmPlace(warm_dir(), launch_to_share(preload)).start(idle)
+    click.echo(f"The warm server is up (pid {server['pid']}; the imports took {server['seconds']:.1f} s).")
+
+
+@command.command()
+def status() -> None:
+    """List the warm servers. Exits with 1 where there is none."""
+    from clusterkit.hands.shared import all_servers
+
+    found = list(all_servers())
+    for path, server in found:
+        click.echo(f"{path.stem}  {_told(server)}")
+    if not found:
+        click.echo("There is no warm server. Start one with `clusterkit warm start`.")
+        raise SystemExit(1)
+
+
+@command.command()
+def stop() -> None:
+    """End the warm servers. Runs that came from them go on."""
+    from clusterkit.hands.shared import all_servers, ask
+
+    found = list(all_servers())
+    for path, server in found:
+        if "pid" in server:
+            with told():
+                ask(path, {"do": "stop"})
+            click.echo(f"The warm server {path.stem} (pid {server['pid']}) was ended.")
+        else:
+            click.echo(f"The warm server {path.stem} was not ended: {server['problem']}.", err=True)
+    if not found:
+        click.echo("There is no warm server.")
+
+
+def _told(server: dict[str, object]) -> str:
+    if server.get("problem"):
+        return str(server["problem"])
+    left = "while runs go on" if server["left"] is None else f"for {float(str(server['left'])) / 60:.0f} min yet"
+    modules = ", ".join(["tensorflow", *map(str, server["preload"] or ())])  # type: ignore[call-overload]
+    return f"pid {server['pid']}, {modules}, {server['runs']} of {server['made']} runs live; it stays {left}"

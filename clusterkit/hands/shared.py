@@ -1,0 +1,141 @@
+"""Warm servers that runs share: where they listen, how they are started, asked and stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from clusterkit.hands.control_socket import LONGEST
+from clusterkit.hands.process import ENTRY
+from clusterkit.hands.rundir import state_dir
+from clusterkit.hands.warm import UP_WITHIN, Launch
+from clusterkit.rules.warm import at_import
+from clusterkit.words.errors import ClusterkitError
+
+ANSWER_WITHIN = 10.0  # seconds
+
+
+class WarmServerError(ClusterkitError):
+    """A warm server that can't be started, or does not answer as it should."""
+
+
+def warm_dir() -> Path:
+    """Where the sockets and logs of this user's warm servers are."""
+    return state_dir() / "warm"
+
+
+class WarmPlace:
+    """The place of one warm server: that of an interpreter, an environment and what is imported."""
+
+    def __init__(self, directory: Path, launch: Launch) -> None:
+        counts = [launch.python, sorted(at_import(launch.env).items()), launch.preload.modules, ENTRY]
+        self.key = hashlib.blake2b(json.dumps(counts).encode(), digest_size=8).hexdigest()
+        self.socket = directory / f"{self.key}.sock"
+        self.log = directory / f"{self.key}.log"
+        self._launch = launch
+
+    def start(self, idle: float | None, rope: int | None = None) -> dict[str, Any]:
+        """Start the server, unless it is there, and wait until it has imported. Raises WarmServerError.
+
+        It ends after `idle` seconds without a run, and when the pipe `rope` is at its end.
+        """
+        if len(os.fsencode(self.socket)) > LONGEST:
+            raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
+        with _locked(self.socket.with_suffix(".lock")):
+            try:
+                return self.ask({"do": "status"})
+            except OSError:
+                self._start(idle, rope)
+            try:
+                told = self.ask({"do": "status"}, timeout=UP_WITHIN)
+            except (OSError, ValueError):
+                raise WarmServerError(f"The warm server did not come up. Its log: {self.log}") from None
+        if told["problem"]:
+            raise WarmServerError(f"There is no warm server: {told['problem']}. Its log: {self.log}")
+        return told
+
+    def ask(
+        self, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
+    ) -> dict[str, Any]:
+        """Ask the server. Raises OSError where there is none, or it ends without an answer."""
+        return ask(self.socket, message, descriptors, timeout)
+
+    def _start(self, idle: float | None, rope: int | None) -> None:
+        self.socket.unlink(missing_ok=True)  # of one that was killed
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
+            listener.bind(str(self.socket))
+            self.socket.chmod(0o600)
+            listener.listen(128)
+            options = {
+                "tensorflow": True,
+                "preload": self._launch.preload.modules,
+                "socket": str(self.socket),
+                "idle": idle,
+                "rope": rope,
+            }
+            kept = (listener.fileno(), *(() if rope is None else (rope,)))
+            with self.log.open("ab") as log:
+                process = subprocess.Popen(
+                    [self._launch.python, ENTRY, "0", str(listener.fileno()), "share", json.dumps(options)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env=self._launch.env,
+                    start_new_session=True,
+                    pass_fds=kept,
+                )
+            process.returncode = 0  # it outlives this process
+
+
+def ask(
+    path: Path, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
+) -> dict[str, Any]:
+    """Ask the server that listens there. Raises OSError where there is none, or it ends without an answer."""
+    body = json.dumps(message).encode()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
+        client.settimeout(timeout)
+        client.connect(str(path))
+        socket.send_fds(client, [len(body).to_bytes(4, "big")], descriptors)
+        client.sendall(body)
+        line = b""
+        while not line.endswith(b"\n"):
+            if not (more := client.recv(4096)):
+                raise ConnectionResetError(f"{path} gave no answer")
+            line += more
+    answer: dict[str, Any] = json.loads(line)
+    return answer
+
+
+def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """This user's warm servers: the socket of each, and what it tells. Sockets of dead ones are removed."""
+    for path in sorted(warm_dir().glob("*.sock")):
+        try:
+            yield path, ask(path, {"do": "status"})
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            yield path, {"problem": f"it does not answer ({error.strerror or error})"}
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """So that two commands do not start two servers for one place."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise WarmServerError(f"{path.parent} can't be used: {error.strerror}.") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,55 @@
+"""What a handed-over run consists of: the guardian and the supervisor, each begun by exec out of the warm server.
+
+    python -c ... RUN_ID guardian SUPERVISOR REPORT ROPE
+    python -c ... RUN_ID supervisor FORK_SERVER CHANNEL LIFELINE JOB ROPE COMMAND'S_ROPE [OWNER'S_ROPE]
+
+All but the first word are pids and descriptors.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+
+from clusterkit.hands.guardian import FORWARDED, attend, flush, forwarding, heed_no_tostop
+
+
+def main() -> None:
+    """See the module's docstring."""
+    run_id, role, *numbers = sys.argv[1:]
+    other, *descriptors = map(int, numbers)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    code = 1
+    try:
+        code = guard(run_id, other, *descriptors) if role == "guardian" else supervise(other, *descriptors)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        flush()
+        os._exit(code)
+
+
+def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
+    """Wait for the supervisor; tell the command that began the run how it ended."""
+    from clusterkit.supervisor.lost import supervisor_lost
+
+    with forwarding(supervisor):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+        code = attend(supervisor, held, lambda number, left: supervisor_lost(run_id, number, left))
+    os.write(report, str(code).encode())
+    return code
+
+
+def supervise(server: int, channel: int, lifeline: int, job: int, *ropes: int) -> int:
+    """Run the job that was handed over, with the fork server that is there already."""
+    from clusterkit.hands.starts import Inherited
+    from clusterkit.supervisor.launch import GUARDIAN, OWNER, Run
+
+    heed_no_tostop()
+    with os.fdopen(job, "rb") as file:
+        run: Run = pickle.load(file)
+    names = (GUARDIAN, "the command that started the run", OWNER)
+    return run.supervise(dict(zip(ropes, names, strict=False)), Inherited(server, channel, lifeline))

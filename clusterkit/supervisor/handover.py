@@ -1,0 +1,112 @@
+"""Handing over: a run that begins in a warm server. This process then only waits, and passes signals on."""
+
+from __future__ import annotations
+
+import copyreg
+import fcntl
+import os
+import pickle
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from clusterkit.hands.guardian import FORWARDED, flush, forwarding
+from clusterkit.hands.shared import WarmPlace
+from clusterkit.hands.warm import Launch
+from clusterkit.rules.plan import RunPaths
+from clusterkit.supervisor.warming import marks
+
+# Run by a text, and not with -m: wherever this clusterkit is, the other process finds the same.
+CODE = "import sys; sys.path.insert(0, {root!r}); from clusterkit.supervisor.handed import main; main()"
+
+
+copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
+
+
+def hand_over(place: WarmPlace, work: Any, launch: Launch, paths: RunPaths, rope: int | None) -> int | str:
+    """Have the warm server begin the run `work`, a value that can be pickled; return the run's exit code.
+
+    Where it does not, the reason, as the end of a sentence; nothing was started then.
+    """
+    flush()
+    report, reported = os.pipe2(os.O_CLOEXEC)
+    # Blocked until they are passed on: what comes while the server works waits.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _rope() as mine:
+        try:
+            answer = _ask(place, _message(place, launch, paths), given.fileno(), pickle.dumps(work), mine, rope)
+        except OSError as error:
+            answer = {"refused": f"it does not answer ({error.strerror or error})"}
+        given.close()
+        if "refused" in answer:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            return str(answer["refused"])
+        with forwarding(answer["pid"]):
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            return _end_of(told.read(), paths)
+
+
+@contextmanager
+def _rope() -> Iterator[int]:
+    """The end of a pipe that is at its end when this process is gone."""
+    mine, held = os.pipe2(os.O_CLOEXEC)
+    try:
+        yield mine
+    finally:
+        os.close(mine)
+        os.close(held)
+
+
+def _ask(
+    place: WarmPlace, message: dict[str, Any], report: int, work: bytes, mine: int, rope: int | None
+) -> dict[str, Any]:
+    with os.fdopen(os.memfd_create("run", os.MFD_CLOEXEC), "wb", buffering=0) as file:
+        file.write(work)
+        file.seek(0)
+        cwd = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            given = [0, 1, 2, cwd, report, file.fileno(), mine, *([] if rope is None else [rope])]
+            return place.ask(message, given)
+        finally:
+            os.close(cwd)
+
+
+def _message(place: WarmPlace, launch: Launch, paths: RunPaths) -> dict[str, Any]:
+    root = str(Path(__file__).resolve().parents[2])
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return {
+        "do": "run",
+        "command": [sys.executable, "-P", "-c", CODE.format(root=root), paths.run_id],
+        "env": dict(os.environ),
+        "limits": [(number, resource.getrlimit(number)) for number in _limits()],
+        "umask": umask,
+        "cores": sorted(os.sched_getaffinity(0)),
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "ignored": [n for n in (*FORWARDED, signal.SIGQUIT) if signal.getsignal(n) is signal.SIG_IGN],
+        "log": str(place.log),
+        "marks": marks(paths),
+    }
+
+
+def _limits() -> list[int]:
+    return sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+
+
+def _end_of(told: bytes, paths: RunPaths) -> int:
+    """The exit code that the guardian told; it tells none if it was killed, and then the supervisor ends the run."""
+    if told:
+        return int(told)
+    print("clusterkit: the guardian was killed; the supervisor ends the run.", file=sys.stderr)
+    try:
+        lock = os.open(paths.root / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return 1
+    fcntl.flock(lock, fcntl.LOCK_SH)  # free when the supervisor is gone
+    os.close(lock)
+    return 1
