@@ -93,7 +93,7 @@ class Stepper:
         self._coordinator = None
         if training.has_ps():
             self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-            # No autograph: converting what is plain Python, such as `training.has_ps`, takes longer than all the rest.
+            # No autograph: no control flow here depends on tensors, and looking for some takes half a second.
             per_worker = tf.function(
                 lambda: strategy.distribute_datasets_from_function(lambda _: make_batches()), autograph=False
             )

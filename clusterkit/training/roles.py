@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 ALONE = "worker"  # a program outside any cluster counts as worker:0
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def plain(function: F) -> F:
+    """Have autograph call a function as it is, as `tf.autograph.experimental.do_not_convert` does.
+
+    These functions are asked inside of `tf.function` and dataset functions. Converting them, and what they call, takes
+    autograph more than a second, and there is nothing in them to convert. Without TensorFlow it is a mere attribute.
+    """
+    function.autograph_info__ = None  # type: ignore[attr-defined]
+    return function
 
 
 class Role(NamedTuple):
@@ -18,22 +32,26 @@ class Role(NamedTuple):
     sizes: dict[str, int]
 
 
+@plain
 def task() -> str:
     """This task's name, such as ``worker:1``; ``worker:0`` outside a cluster."""
     role = _role()
     return f"{role.task_type}:{role.task_index}"
 
 
+@plain
 def task_type() -> str:
     """``chief``, ``worker``, ``ps`` or ``evaluator``."""
     return _role().task_type
 
 
+@plain
 def task_index() -> int:
     """This task's number among the tasks of its type, from 0."""
     return _role().task_index
 
 
+@plain
 def in_cluster() -> bool:
     """Whether this task is one of several that train together.
 
@@ -43,26 +61,31 @@ def in_cluster() -> bool:
     return role.task_type != "evaluator" and sum(_training_sizes(role).values()) > 1
 
 
+@plain
 def has_ps() -> bool:
     """Whether the cluster has parameter servers."""
     return num_ps() > 0
 
 
+@plain
 def num_ps() -> int:
     """How many parameter servers the cluster has."""
     return _role().sizes.get("ps", 0)
 
 
+@plain
 def is_coordinator() -> bool:
     """Whether this task runs the ClusterCoordinator: the chief of a cluster that has parameter servers."""
     return has_ps() and task_type() == "chief"
 
 
+@plain
 def is_evaluator() -> bool:
     """Whether this task is the evaluator."""
     return task_type() == "evaluator"
 
 
+@plain
 def is_chief() -> bool:
     """Whether this task writes what only one task may write.
 
@@ -76,6 +99,7 @@ def is_chief() -> bool:
     return leaderless and (role.task_type, role.task_index) == ("worker", 0)
 
 
+@plain
 def num_workers() -> int:
     """How many tasks compute gradients: the workers, and the chief too where there are no parameter servers."""
     sizes = _role().sizes
@@ -83,6 +107,7 @@ def num_workers() -> int:
     return (sizes.get("worker", 0) + chiefs) or 1
 
 
+@plain
 def attempt() -> int:
     """Which start of this task this is, from 1; 1 outside clusterkit."""
     text = os.environ.get("CLUSTERKIT_ATTEMPT") or "1"
@@ -91,16 +116,19 @@ def attempt() -> int:
     return int(text)
 
 
+@plain
 def run_id() -> str:
     """The run this task belongs to; the empty string outside clusterkit."""
     return os.environ.get("CLUSTERKIT_RUN_ID", "")
 
 
+@plain
 def restart_reason() -> str:
     """Why this attempt was started: empty on the first, else a word such as ``failure``, ``preempted``, ``resume``."""
     return os.environ.get("CLUSTERKIT_RESTART_REASON", "")
 
 
+@plain
 def checkpoint_dir(default: str = "checkpoints") -> str:
     """The absolute directory for this job's checkpoints: clusterkit's, or `default` outside clusterkit.
 
