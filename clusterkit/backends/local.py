@@ -14,13 +14,13 @@ from clusterkit.hands.checkpoints import newest_checkpoint
 from clusterkit.hands.family import Ended, Family
 from clusterkit.hands.logs import LogPump, Viewer
 from clusterkit.hands.ports import Ports
-from clusterkit.hands.process import STACKS_SIGNAL, Child, environment, signal_group
+from clusterkit.hands.process import STACKS_SIGNAL, Child, signal_group
 from clusterkit.hands.rundir import RunDirectory
 from clusterkit.hands.starts import Starts
 from clusterkit.hands.sweep import WillNotDie
 from clusterkit.hands.sweeper import Sweeper
 from clusterkit.hands.watcher import Watcher
-from clusterkit.rules.plan import TaskPlan, plan_tasks
+from clusterkit.rules.plan import TaskPlan, attempt_environment, plan_tasks
 from clusterkit.words.events import Inspected, Spawned, SpawnFailed, StartsCold, StorageFailed, Vitals
 from clusterkit.words.model import JobSpec, Task
 
@@ -37,6 +37,7 @@ class LocalBackend:
         self._post = post
         self._family = Family(directory.run_id)
         self._sweeper = Sweeper(self._family, post)
+        self._environ = dict(os.environ)
         self._starts = starts
         self._children: dict[Task, tuple[int, Child]] = {}
         self._waiting: dict[Task, tuple[int, str]] = {}  # attempts that start when there is a fork server
@@ -47,10 +48,11 @@ class LocalBackend:
 
     def start(self, task: Task, attempt: int, reason: str) -> None:
         plan = self._plans[task]
-        if self._starts.has_to_wait(plan, environment(plan, attempt, reason)):
+        env = attempt_environment(self._environ, plan, attempt, reason)
+        if self._starts.has_to_wait(plan, env):
             self._waiting[task] = (attempt, reason)
         else:
-            self._start(task, attempt, reason)
+            self._start(task, attempt, plan, env)
 
     def start_waiting(self) -> None:
         self._starts.settle()
@@ -104,7 +106,7 @@ class LocalBackend:
             if dump.stat().st_size == 0:
                 dump.unlink()
 
-    def _start(self, task: Task, attempt: int, reason: str) -> None:
+    def _start(self, task: Task, attempt: int, plan: TaskPlan, env: Mapping[str, str]) -> None:
         paths = self._directory.paths
         checkpoint = newest_checkpoint(paths.checkpoints) if attempt > 1 or self._resumes else None
         try:
@@ -114,7 +116,7 @@ class LocalBackend:
             self._post(SpawnFailed(task, attempt, "its log could not be made"))
             return
         try:
-            child = self._spawn(task, attempt, reason, output)
+            child = self._spawn(task, attempt, plan, env, output)
         except OSError as error:
             self._post(SpawnFailed(task, attempt, f"{error.strerror} ({error.filename})"))
             return
@@ -128,9 +130,7 @@ class LocalBackend:
         known, child = self._children.get(task, (0, None))
         return child if known == attempt else None
 
-    def _spawn(self, task: Task, attempt: int, reason: str, output: int) -> Child:
-        plan = self._plans[task]
-        env = environment(plan, attempt, reason)
+    def _spawn(self, task: Task, attempt: int, plan: TaskPlan, env: Mapping[str, str], output: int) -> Child:
         if why := self._starts.why_cold(plan, env):
             self._post(StartsCold(task, attempt, why))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

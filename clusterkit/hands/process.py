@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clusterkit import entry
 from clusterkit.hands import procfs
-from clusterkit.rules.plan import TaskPlan, attempt_env
+from clusterkit.rules.plan import TaskPlan
 from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -35,12 +35,6 @@ def become_subreaper() -> None:
     """Inherit the orphans among this process's descendants."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
-
-
-def environment(plan: TaskPlan, attempt: int, reason: str) -> dict[str, str]:
-    """The whole environment of an attempt."""
-    kept = {name: value for name, value in os.environ.items() if name not in plan.dropped}
-    return {**kept, **plan.env, **attempt_env(attempt, reason)}
 
 
 def spawn(plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> subprocess.Popen[bytes]:

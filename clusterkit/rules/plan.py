@@ -100,3 +100,11 @@ def _plan(job: JobSpec, task: Task, cluster: str, paths: RunPaths, python: str) 
 def attempt_env(attempt: int, reason: str) -> dict[str, str]:
     """What only the attempt decides."""
     return {"CLUSTERKIT_ATTEMPT": str(attempt), "CLUSTERKIT_RESTART_REASON": reason}
+
+
+def attempt_environment(inherited: Mapping[str, str], plan: TaskPlan, attempt: int, reason: str) -> dict[str, str]:
+    """The whole environment of an attempt, from the one that the supervisor has."""
+    env = {**inherited, **plan.env, **attempt_env(attempt, reason)}
+    for name in plan.dropped:
+        env.pop(name, None)
+    return env
