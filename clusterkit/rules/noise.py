@@ -56,7 +56,10 @@ class NoiseFilter:
         return info or _KNOWN.search(line) is not None
 
     def may_hide(self, whole: bytes) -> bool:
-        """Whether there can be noise in lines that have a newline before and after each. If not, `is_noise` need not be asked about any of them."""
+        """Whether there can be noise in lines that have a newline before and after each.
+
+        If not, `is_noise` need not be asked about any of them.
+        """
         return (
             self._in_proto
             or any(letter in whole and any(clue in whole for clue in clues) for letter, clues in _CLUES)

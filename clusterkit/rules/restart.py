@@ -22,8 +22,8 @@ def restart_scope(job: JobSpec, task: Task) -> frozenset[Task]:
 
 def can_be_collateral(job: JobSpec, task: Task) -> bool:
     """Whether the task could have failed because another one did, so that it is worth waiting for that one."""
-    if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE:
-        return False
+    if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE or job.restart.scope is RestartScope.TASK:
+        return False  # nothing restarts with it, so there is nothing to wait for
     return job.shape is Shape.MULTI_WORKER or task.type is TaskType.CHIEF
 
 

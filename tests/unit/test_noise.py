@@ -6,44 +6,41 @@ import pytest
 
 from clusterkit.rules.noise import NoiseFilter
 
+NOISE = [
+    "2026-11-21 05:00:00.123456: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on. You may see",
+    "I0000 00:00:1763700000.123456   12345 port.cc:153] oneDNN custom operations are on.",
+    "I0000 00:00:1763700000.123456 12345 coordination_service_agent.cc:351] Coordination agent has connected",
+    "To enable the following instructions: AVX2 AVX512F FMA, in other operations, rebuild TensorFlow",
+    "E0000 00:00:1763700000.1 1 cuda_dnn.cc:8579] Unable to register cuDNN factory: Attempting to register",
+    "W0000 00:00:1763700000.1 1 computation_placer.cc:177] computation placer already registered.",
+    "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+    "2026-11-21 05:00:00.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find",
+    "2026-11-21 05:00:00.1: E external/local_xla/xla/cuda/cuda_platform.cc:51] failed call to cuInit",
+    "W tensorflow/core/local_rendezvous.cc:404] Local rendezvous is aborting with status: OUT_OF_RANGE: End",
+]
+NEWS = [
+    "",
+    "step 100 loss 0.3",
+    "step: 100",
+    "}",
+    "Traceback (most recent call last):",
+    "tensorflow.python.framework.errors_impl.UnavailableError: failed to connect to all addresses",
+    "2026-11-21 05:00:00.1: E tensorflow/core/distributed_runtime/master.cc:1] CreateSession failed",
+    "2026-11-21 05:00:00.1: W tensorflow/core/framework/op_kernel.cc:1839] OP_REQUIRES failed at x",
+    "E0000 00:00:1763700000.1 1 coordination_service_agent.cc:1] Coordination agent is set to ERROR",
+    "F0000 00:00:1763700000.1 1 tensor.cc:1] Check failed",
+    "Local rendezvous is aborting with status: INVALID_ARGUMENT: x",
+    "I think 2026-11-21 was fine",
+]
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "2026-11-21 05:00:00.123456: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on. You may see",
-        "I0000 00:00:1763700000.123456   12345 port.cc:153] oneDNN custom operations are on.",
-        "I0000 00:00:1763700000.123456 12345 coordination_service_agent.cc:351] Coordination agent has connected",
-        "To enable the following instructions: AVX2 AVX512F FMA, in other operations, rebuild TensorFlow",
-        "E0000 00:00:1763700000.1 1 cuda_dnn.cc:8579] Unable to register cuDNN factory: Attempting to register",
-        "W0000 00:00:1763700000.1 1 computation_placer.cc:177] computation placer already registered.",
-        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
-        "2026-11-21 05:00:00.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find",
-        "2026-11-21 05:00:00.1: E external/local_xla/xla/cuda/cuda_platform.cc:51] failed call to cuInit",
-        "W tensorflow/core/local_rendezvous.cc:404] Local rendezvous is aborting with status: OUT_OF_RANGE: End",
-    ],
-)
+
+@pytest.mark.parametrize("line", NOISE)
 def test_what_says_nothing_about_the_job_is_noise(line: str) -> None:
     """What TensorFlow prints at every start, and its C++ code at level INFO."""
     assert NoiseFilter().is_noise(line)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "step 100 loss 0.3",
-        "step: 100",
-        "}",
-        "Traceback (most recent call last):",
-        "tensorflow.python.framework.errors_impl.UnavailableError: failed to connect to all addresses",
-        "2026-11-21 05:00:00.1: E tensorflow/core/distributed_runtime/master.cc:1] CreateSession failed",
-        "2026-11-21 05:00:00.1: W tensorflow/core/framework/op_kernel.cc:1839] OP_REQUIRES failed at x",
-        "E0000 00:00:1763700000.1 1 coordination_service_agent.cc:1] Coordination agent is set to ERROR",
-        "F0000 00:00:1763700000.1 1 tensor.cc:1] Check failed",
-        "Local rendezvous is aborting with status: INVALID_ARGUMENT: x",
-        "I think 2026-11-21 was fine",
-    ],
-)
+@pytest.mark.parametrize("line", NEWS)
 def test_everything_else_is_shown(line: str) -> None:
     """The program's own lines, warnings and errors."""
     assert not NoiseFilter().is_noise(line)
@@ -72,3 +69,11 @@ def test_other_information_does_not_begin_a_protobuf() -> None:
     noise = NoiseFilter()
     assert noise.is_noise("I0000 00:00:1763700000.1 1 x.cc:1] Created device")
     assert not noise.is_noise("loss: 0.5")
+
+
+@pytest.mark.parametrize(("line", "hidden"), [*((line, True) for line in NOISE), *((line, False) for line in NEWS)])
+def test_the_quick_look_at_many_lines_misses_no_noise(line: str, hidden: bool) -> None:
+    """It may suspect too much, and never too little."""
+    whole = f"\nstep 1\n{line}\nstep 2\n".encode()
+    assert NoiseFilter().may_hide(whole) or not hidden
+    assert not NoiseFilter().may_hide(b"\nINFO: Epoch 3, step 100: TOTAL loss 0.3 in /tmp/c\nI think so\n")
