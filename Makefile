@@ -40,6 +40,19 @@ test-fast: $(READY) ## Run the tests that need no TensorFlow (under a minute).
 soak: $(READY) ## Run the long random tests.
 	$(PYTEST) -m soak
 
+# torchrun's torch has a place of its own, away from TensorFlow's; without it that peer has no figures.
+TORCH ?= torch==2.13.0+cpu
+TORCH_BIN := build/torch/bin
+BENCH ?= # such as --runs 1 --only output
+
+.PHONY: bench
+bench: $(READY) ## Measure clusterkit beside its peers: a table and build/bench.json (under 45 minutes on 2 cores).
+	@$(BIN)/python -c 'import dill, honcho' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@test -x $(TORCH_BIN)/torchrun || { $(BIN)/python -m venv --clear build/torch && timeout 600 $(TORCH_BIN)/python -m pip install \
+		--quiet --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu '$(TORCH)'; } \
+		|| echo "$(TORCH) can't be installed: torchrun is left out."
+	$(BIN)/python -m tests.benchmarks --torch $(TORCH_BIN)/python $(BENCH)
+
 .PHONY: lint
 lint: $(READY) ## Check style and types.
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from tests.benchmarks.figures import Judged, judge
 from tests.benchmarks.jobs import ROOT
 from tests.benchmarks.machine import describe, find_torchrun
 from tests.benchmarks.measures import ROWS, scenarios
-from tests.benchmarks.rounds import Record, play
+from tests.benchmarks.rounds import Rounds
 from tests.benchmarks.table import table
 
 NAMES = tuple(dict.fromkeys(row.scenario for row in ROWS))
@@ -29,7 +29,10 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--only", action="append", choices=NAMES, help="a scenario; may be repeated [all]")
     parser.add_argument("--peer", action="append", metavar="NAME", help="a competitor; may be repeated [all]")
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="of each competitor [5]")
+    parser.add_argument(
+        "--runs", type=int, default=5, metavar="N", help="rounds in which each competitor has a turn [5]"
+    )
+    parser.add_argument("--minutes", type=float, default=43, metavar="M", help="no round that would end later [43]")
     parser.add_argument("--json", type=Path, default=ROOT / "build/bench.json", metavar="FILE", help="[%(default)s]")
     parser.add_argument(
         "--torch", default=str(ROOT / "build/torch/bin/python"), metavar="PYTHON", help="an interpreter that has torch"
@@ -46,19 +49,21 @@ def main() -> int:
     """See the module's docstring."""
     args = parse()
     adopt()
-    signal.signal(signal.SIGTERM, _end)
-    torchrun, record, began = find_torchrun(args.torch), Record(), time.monotonic()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    torchrun, began = find_torchrun(args.torch), time.monotonic()
     about = describe(torchrun)
+    chosen = [each.among(args.peer) for each in scenarios(torchrun) if args.only is None or each.name in args.only]
     try:
         with tempfile.TemporaryDirectory(prefix="clusterkit-bench-") as base:
-            for scenario in scenarios(torchrun):
-                if args.only is None or scenario.name in args.only:
-                    play(scenario.among(args.peer), args.runs, Path(base), record, say)
+            rounds = Rounds(chosen, Path(base), say)
+            rounds.play(args.runs, args.minutes)
     finally:
         end_everything()
+    record = rounds.record
     judged = [judge(row, record.values[row.scenario]) for row in ROWS if row.scenario in record.values]
     about["seconds"] = time.monotonic() - began
-    write(args.json, {**about, "runs": args.runs, "record": dataclasses.asdict(record), "rows": as_json(judged)})
+    write(args.json, {**about, "record": dataclasses.asdict(record), "rows": as_json(judged)})
     print(table(judged))
     say(f"{about['seconds'] / 60:.1f} minutes; all figures are in {args.json}")
     return 1 if record.errors else 0

@@ -69,9 +69,12 @@ def as_honcho(job: TrainingJob, place: Path) -> list[str]:
 
 def as_script(job: TrainingJob, place: Path) -> list[str]:
     """As a shell script: servers in the background, ended when the chief is done; else it waits for all."""
+    # A session for each task, as the others make: the kernel shares out the processors among sessions (autogroup), and
+    # one for all would be a disadvantage on a machine that is busy otherwise.
+    own_session = ["setsid"]
     lines = ["#!/bin/sh", "trap 'kill $pids; wait; exit 130' INT TERM", "pids="]
     with_ps = any(kind == "ps" for kind, _ in job.counts)
-    for (kind, _), command in sorted(commands(job, place).items(), key=lambda item: item[0][0] == "chief"):
+    for (kind, _), command in sorted(commands(job, place, own_session).items(), key=lambda item: item[0][0] == "chief"):
         background = kind in SERVERS
         lines += [f"{command} &", 'pids="$pids $!"'] if background else [command, "code=$?"]
     lines += ["kill $pids", "wait", "exit $code"] if with_ps else ["wait"]
@@ -95,13 +98,15 @@ def torchrun(start: list[str], count: int, words: Sequence[str], *flags: str) ->
     return [*start, "--nproc-per-node", str(count), *flags, "--no-python", *words]
 
 
-def commands(job: TrainingJob, place: Path) -> dict[tuple[str, int], str]:
+def commands(job: TrainingJob, place: Path, prefix: Sequence[str] = ()) -> dict[tuple[str, int], str]:
     """A line of shell for each task."""
     cluster = job.cluster()
     lines = {}
     for kind, index in job.tasks:
         config = json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
-        lines[kind, index] = f"TF_CONFIG={shlex.quote(config)} {shlex.join([sys.executable, *job.words(place)])}"
+        lines[kind, index] = (
+            f"TF_CONFIG={shlex.quote(config)} {shlex.join([*prefix, sys.executable, *job.words(place)])}"
+        )
     return lines
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +12,7 @@ HOME = "home"  # of the runs, below a competitor's directory
 
 def up(*args: str | Path, start: str | None = None) -> list[str]:
     """`clusterkit up`; `start` is `warm` or `cold` where that is what is compared."""
-    flags = ["--start", start] if start and knows("up", "--start") else []
+    flags = ["--start", start] if start else []
     return [*COMMAND, "up", *flags, *map(str, args)]
 
 
@@ -34,10 +32,3 @@ def supervisor(place: Path) -> int | None:
         pid: int = json.loads(file.read_text())["pid"]
         return pid
     return None
-
-
-@functools.cache
-def knows(command: str, option: str = "") -> bool:
-    """Whether this clusterkit has a command, and the command an option."""
-    asked = subprocess.run([*COMMAND, command, "--help"], capture_output=True, text=True, timeout=60)
-    return asked.returncode == 0 and (not option or f"{option} " in asked.stdout)

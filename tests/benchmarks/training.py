@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ STEPS = 200
 STEADY_STEPS = 2000
 WINDOW = 20.0  # seconds for which the supervisor is watched
 FOREVER = ("--steps", "1000000", "--checkpoint-every", "1000000")
-LONG = 180.0  # seconds in which anything of TensorFlow has to be over
+LONG = 150.0  # seconds in which anything of TensorFlow has to be over
 
 
 def ps_scenario() -> Scenario:
@@ -27,9 +26,8 @@ def ps_scenario() -> Scenario:
         "shell": lambda place: _to_end(as_script(job, place), place),
         "honcho": lambda place: _to_end(as_honcho(job, place), place),
         "mpr": lambda place: _to_end(as_mpr(job, place), place),
+        "warmed": lambda place: _warmed(job, place),
     }
-    if ours.knows("warm"):
-        competitors["warmed"] = lambda place: _warmed(job, place)
     return Scenario("ps", competitors)
 
 
@@ -104,8 +102,3 @@ def _supervision(launcher: Launcher, place: Path) -> Figures:
         "guardian": usage.rss(launcher.pid),
         "cpu": 100 * (sum(after) - sum(before)) / took,
     }
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0))

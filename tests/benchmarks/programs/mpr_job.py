@@ -13,10 +13,12 @@ from tensorflow.python.distribute import multi_process_lib, multi_process_runner
 
 def task(argv: list[str]) -> None:
     """What every process runs; it is pickled, and this module's names do not come with it."""
+    import os
     import runpy
     import sys
     from pathlib import Path
 
+    os.setsid()  # as the other launchers do: the kernel shares out the processors among sessions
     sys.argv[:] = argv
     sys.path.insert(0, str(Path(argv[0]).parent))
     runpy.run_path(argv[0], run_name="__main__")
