@@ -11,11 +11,17 @@ as if it had been started in the first way.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import sys
-from types import ModuleType, TracebackType
+
+BEFORE = frozenset(sys.modules)  # what a plain start has imported too
+
+import ctypes  # noqa: E402
+import faulthandler  # noqa: E402
+import fcntl  # noqa: E402
+import os  # noqa: E402
+import signal  # noqa: E402
+from collections.abc import Mapping, Sequence  # noqa: E402
+from types import CodeType, ModuleType, TracebackType  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
 STACKS_SIGNAL = signal.SIGRTMIN + 9  # nobody's by convention; sent only where it is seen to be caught
@@ -30,18 +36,22 @@ def die_with_parent(parent: int) -> None:
 
 def arrange_stack_dumps(fd: int) -> None:
     """On STACKS_SIGNAL, write every thread's stack to `fd`, also while the main thread is inside C code."""
-    import faulthandler
-
-    os.set_inheritable(fd, False)
+    try:
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # the program's own get the numbers that they always get
+    except OSError:  # so many are not allowed
+        os.set_inheritable(fd, False)
+    else:
+        os.close(fd)
+        fd = high
     faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
 
 
-def execute(words: list[str]) -> None:
+def execute(words: Sequence[str], env: Mapping[str, str]) -> None:
     """Become another program, with the signals that Python ignores as they were."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvp(words[0], words)
+        os.execvpe(words[0], list(words), env)
     except OSError as error:
         os.write(2, f"{words[0]} can't be executed: {error.strerror}\n".encode())
         os._exit(1)
@@ -57,8 +67,14 @@ def run_script(path: str) -> None:
     main = fresh_main()
     main.__file__ = file_name
     main.__dict__["__cached__"] = None
-    from importlib.machinery import SourceFileLoader
+    from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 
+    if path.endswith(".pyc"):
+        main.__loader__ = loader = SourcelessFileLoader("__main__", file_name)
+        code = loader.get_code("__main__")
+        assert code is not None
+        exec(code, main.__dict__)
+        return
     main.__loader__ = SourceFileLoader("__main__", main.__file__)
     try:
         with open(path, "rb") as file:
@@ -67,8 +83,29 @@ def run_script(path: str) -> None:
         why = f"[Errno {error.errno}] {error.strerror}"
         print(f"{sys.executable}: can't open file {file_name!r}: {why}", file=sys.stderr)
         sys.exit(2)
-    code = compile(source, main.__file__, "exec", dont_inherit=True)
-    exec(code, main.__dict__)
+    code = compiled(source, file_name)
+    if code is None:
+        run_file(path, main)  # the interpreter has other words for what is wrong with a file than with a text
+    else:
+        exec(code, main.__dict__)
+
+
+def compiled(source: bytes, name: str) -> CodeType | None:
+    """The code of a program; None where it is none."""
+    try:
+        return compile(source, name, "exec", dont_inherit=True)
+    except SyntaxError:
+        return None
+
+
+def run_file(path: str, main: ModuleType) -> None:
+    """Read, compile and run a file with the very function that the interpreter calls for it."""
+    libc, api = ctypes.CDLL(None), ctypes.pythonapi
+    libc.fopen.restype = ctypes.c_void_p
+    api.PyRun_FileExFlags.restype = ctypes.py_object
+    file_input, close, scope = 257, 1, ctypes.py_object(main.__dict__)  # Python.h: Py_file_input
+    stream = ctypes.c_void_p(libc.fopen(os.fsencode(path), b"rb"))
+    api.PyRun_FileExFlags(stream, os.fsencode(str(main.__file__)), file_input, scope, scope, close, None)
 
 
 def absolute(path: str) -> str:
@@ -114,6 +151,15 @@ def set_first_path(directory: str) -> None:
         sys.path[0] = directory
 
 
+def give_way(directory: str) -> None:
+    """Forget the modules that a plain start does not have yet and that the program's directory has of its own."""
+    ours = {name.partition(".")[0] for name in sys.modules.keys() - BEFORE}
+    hidden = {name for name in ours if os.path.exists(os.path.join(directory, f"{name}.py"))}
+    hidden |= {name for name in ours if os.path.exists(os.path.join(directory, name, "__init__.py"))}
+    for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+        del sys.modules[name]
+
+
 def fresh_main() -> ModuleType:
     """Put an empty `__main__` in this one's place."""
     import builtins
@@ -137,17 +183,49 @@ def run(how: str, target: str) -> None:
     """Run the program; show what it raised as a plain start shows it."""
     try:
         run_module(target) if how == "module" else run_script(target)
+        return
     except SystemExit:
         raise
-    except BaseException as error:
-        traceback = without_this_file(error.__traceback__)
-        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
-        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
-        sys.stderr.flush()
-        # Shown; now the interpreter itself ends as it does after an uncaught exception, and dies of SIGINT
-        # after KeyboardInterrupt.
-        sys.excepthook = lambda *shown: None
+    except BaseException as raised:
+        error, traceback = raised, without_this_file(raised.__traceback__)
+    remember(error, traceback)
+    show(error, traceback)
+    hook = getattr(sys, "excepthook", None)
+
+    def already_shown(*_: object) -> None:
+        remember(error, traceback)
+        sys.excepthook = hook  # type: ignore[assignment]
+
+    # Now the interpreter itself ends as it does after an uncaught exception, and dies of SIGINT after
+    # KeyboardInterrupt.
+    sys.excepthook = already_shown
+    raise error
+
+
+def remember(error: BaseException, traceback: TracebackType | None) -> None:
+    """Set what the interpreter sets when nobody has caught an exception."""
+    error.__traceback__ = traceback
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+
+
+def show(error: BaseException, traceback: TracebackType | None) -> None:
+    """Do what the interpreter does with an exception that nobody has caught, also where the program's hook fails."""
+    if not hasattr(sys, "excepthook"):
+        print("sys.excepthook is missing", file=sys.stderr)
+        sys.__excepthook__(type(error), error, traceback)
+        return
+    try:
+        sys.excepthook(type(error), error, traceback)
+    except SystemExit:
         raise
+    except BaseException as raised:
+        print("Error in sys.excepthook:", file=sys.stderr)
+        raised.__traceback__ = without_this_file(raised.__traceback__)
+        sys.__excepthook__(type(raised), raised, raised.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(type(error), error, traceback)
 
 
 def main() -> None:
@@ -157,11 +235,12 @@ def main() -> None:
         die_with_parent(parent)
     if how == "command":
         os.close(stacks)
-        execute(sys.argv[4:])
+        execute(sys.argv[4:], os.environ)
     if how in ("serve", "share"):
         how, target, stacks = serve(how, stacks, target)
     else:
         del sys.argv[:4]
+        give_way(os.getcwd() if how == "module" else os.path.dirname(os.path.realpath(target)))
     sys.orig_argv[1:] = ["-m", *sys.argv] if how == "module" else sys.argv
     arrange_stack_dumps(stacks)
     run(how, target)

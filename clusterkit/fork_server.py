@@ -10,9 +10,11 @@ import ctypes
 import errno
 import gc
 import importlib
+import io
 import json
 import mmap
 import os
+import signal
 import socket
 import struct
 import sys
@@ -25,6 +27,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
+CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the system call's number
+CLONE_PARENT = 0x8000
 
 
 class Forked(NamedTuple):
@@ -84,6 +88,7 @@ def warm_up(tensorflow: bool, preload: Sequence[str], path: str | None) -> str |
         return f"the import failed: {type(error).__name__}: {error}"
     sys.stdout.flush()
     sys.stderr.flush()
+    ctypes.CDLL(None).fflush(None)  # what C code has printed is not to be printed by every fork
     if problem := unsafe():
         return problem
     # Neither the forks' collectors nor their reference counts of what is garbage touch the shared pages.
@@ -101,7 +106,7 @@ def unsafe() -> str | None:
     context = sys.modules.get("tensorflow.python.eager.context")
     if context is not None and context._context is not None and context._context._initialized:
         return "what is preloaded has initialized TensorFlow's devices, which can't be used after a fork"
-    links = [_link(name) for name in os.listdir("/proc/self/fd")]
+    links = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
     if any(link.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri")) for link in links):
         return "what is preloaded has opened a GPU, which can't be used after a fork"
     return None
@@ -123,7 +128,8 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 def fork(entry: ModuleType, channel: socket.socket, request: dict[str, Any], descriptors: list[int]) -> Forked | None:
     """Fork a task and answer its pid. Returns a value in the task alone."""
     try:
-        made = fork_twice(entry, channel, request, descriptors)
+        beside = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
+        made = (fork_beside if beside else fork_twice)(entry, channel, request, descriptors)
     except OSError as error:
         answer = {"errno": error.errno}
     else:
@@ -157,7 +163,7 @@ def fork_twice(
             os._exit(0)
         for descriptor in (told, tell, channel.detach()):
             os.close(descriptor)
-        return become(entry, request, *descriptors)
+        return become_or_end(entry, request, descriptors)
     os.close(tell)
     with os.fdopen(told, "rb") as answer:
         os.waitpid(middle, 0)
@@ -167,11 +173,35 @@ def fork_twice(
     return pid
 
 
+def fork_beside(entry: ModuleType, channel: socket.socket, request: dict[str, Any], descriptors: list[int]) -> int:
+    """Make a task that is the supervisor's child from the beginning: twice as fast. Raises OSError.
+
+    Neither Python nor the C library knows of such a fork. So it is for commands only, which exec at once, and where
+    nothing was imported that could have threads, and so a lock held by one.
+    """
+    libc = ctypes.PyDLL(None, use_errno=True)
+    pid = int(libc.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
+    if pid < 0:
+        raise OSError(ctypes.get_errno(), "clone")
+    if pid == 0:
+        become_or_end(entry, request, descriptors)
+    return pid
+
+
 def quiet_fork() -> int:
     """Fork without Python's warning about the threads of native libraries: `unsafe` has looked at them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
+
+
+def become_or_end(entry: ModuleType, request: Mapping[str, Any], descriptors: list[int]) -> Forked:
+    """Go on as the task, and never as a second server."""
+    try:
+        return become(entry, request, *descriptors)
+    except BaseException as error:
+        os.write(2, f"clusterkit's fork server can't start this task: {error!r}\n".encode(errors="replace"))
+        os._exit(1)
 
 
 def become(entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int) -> Forked:
@@ -183,17 +213,20 @@ def become(entry: ModuleType, request: Mapping[str, Any], gate: int, output: int
     os.close(output)
     os.close(cwd)
     env, words = request["env"], request["command"]
-    show_as(words, env)
+    is_command = request["how"] == "command"
+    if not is_command:
+        show_as(words, env)
     # Only now is it the supervisor's child for certain, and known to it: nothing is written to the gate before.
     if not os.read(gate, 1):
         os._exit(1)  # nobody waits for this one any more
     os.close(gate)
     entry.die_with_parent(request["parent"])
-    replace_environment(env)
-    if request["how"] == "command":
+    if is_command:
         os.close(stacks)
-        entry.execute(words)
+        entry.execute(words, env)
+    replace_environment(env)
     sys.argv[:] = request["argv"]
+    refresh_streams()
     refresh_modules()
     return Forked(request["how"], request["argv"][0], stacks)
 
@@ -208,13 +241,30 @@ def replace_environment(env: Mapping[str, str]) -> None:
     time.tzset()
 
 
+def refresh_streams() -> None:
+    """Have the streams look at what their descriptors are now. The objects stay: a logger may hold them."""
+    for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
+        assert stream is not None
+        binary: Any = open(descriptor, "wb", 0 if stream.write_through else -1, closefd=False)  # noqa: SIM115
+        getattr(binary, "raw", binary).name = stream.name
+        settings = stream.encoding, stream.errors, "\n", stream.line_buffering, stream.write_through
+        io.TextIOWrapper.__init__(stream, binary, *settings)
+
+
 def refresh_modules() -> None:
     """What modules remember of the process that imported them and that each process has to have of its own."""
     importlib.invalidate_caches()
-    if "numpy.random" in sys.modules:  # Python's own generator does this by itself
-        sys.modules["numpy.random"].seed()
-    if "tempfile" in sys.modules:
-        vars(sys.modules["tempfile"])["tempdir"] = None
+    if numpy_random := sys.modules.get("numpy.random"):  # Python's own generator does this by itself
+        numpy_random.seed()
+    if tempfile := sys.modules.get("tempfile"):
+        vars(tempfile)["tempdir"] = None
+    if threading := sys.modules.get("threading"):
+        threading.main_thread()._native_id = threading.get_native_id()
+    if process := sys.modules.get("multiprocessing.process"):
+        vars(process)["ORIGINAL_DIR"] = os.getcwd()
+        process.current_process().authkey = os.urandom(32)
+    if logging := sys.modules.get("logging"):  # what its records' relativeCreated counts from
+        vars(logging)["_startTime"] = time.time_ns() if sys.version_info >= (3, 13) else time.time()
     gc.enable()
 
 
@@ -248,10 +298,3 @@ def show_as(words: Sequence[str], env: Mapping[str, str]) -> None:
 
 
 _KEPT: list[mmap.mmap] = []  # what /proc reads has to stay where it is
-
-
-def _link(descriptor: str) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        return ""

@@ -13,7 +13,7 @@ import pytest
 
 from clusterkit.hands import procfs
 from clusterkit.hands.process import ENTRY, STACKS_SIGNAL, Child, exit_of, reap, spawn
-from clusterkit.rules.plan import TaskPlan
+from clusterkit.rules.plan import TaskPlan, attempt_environment
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit
 from tests.children.plain import FILES, PROGRAMS
@@ -29,7 +29,8 @@ def start(how: ProgramKind, target: str, *args: str, cwd: Path) -> Child:
     """Start a program as the supervisor does; its output goes to `entry.txt`, its stacks to `stacks.txt`."""
     plan = TaskPlan(Task(TaskType.WORKER, 0), how, sys.executable, target, args, str(cwd), ENV)
     with (cwd / "entry.txt").open("wb") as out, (cwd / "stacks.txt").open("ab") as stacks:
-        return spawn(plan, 1, "", out.fileno(), stacks.fileno())
+        process = spawn(plan, attempt_environment(os.environ, plan, 1, ""), out.fileno(), stacks.fileno())
+    return Child(process.pid, os.pidfd_open(process.pid), "", 0, process)
 
 
 def finish(child: Child, cwd: Path) -> Finished:
