@@ -50,7 +50,7 @@ def serve(entry: ModuleType, descriptor: int, options: Mapping[str, Any]) -> For
     os.set_inheritable(lifeline, False)
     began = time.monotonic()
     problem = warm_up(options["tensorflow"], options["preload"], options["path"])
-    modules = sorted({name.partition(".")[0] for name in sys.modules})
+    modules = sorted({name.partition(".")[0] for name in sys.modules} - {"__main__"})
     ready = {"problem": problem, "seconds": time.monotonic() - began, "modules": modules}
     os.write(lifeline, json.dumps(ready).encode() + b"\n")
     if problem:

@@ -97,6 +97,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     Every run of the test, also one that it starts in another way, has its directory below one that is the test's own.
     """
+    from clusterkit.api.session import session
+
+    session()  # begins while CLUSTERKIT_HOME is what it was: the user's own warm servers are there
     keep = request.config.getoption("--cluster-keep")
     home = _home(request.node.name, keep, tmp_path_factory)
     clusters = Clusters(home, _defaults(request))

@@ -37,11 +37,11 @@ class WarmServer:
         self.listener = listener
         self.options = options
         self.began = time.monotonic()
-        self.problem: str | None = self.forks.warm_up(options["tensorflow"], options["preload"], None)
+        self.problem: str | None = self.forks.warm_up(options["tensorflow"], options["preload"], options["path"])
         self.ready = {
             "problem": self.problem,
             "seconds": time.monotonic() - self.began,
-            "modules": sorted({name.partition(".")[0] for name in sys.modules}),
+            "modules": sorted({name.partition(".")[0] for name in sys.modules} - {"__main__"}),  # each fork has its own
         }
         self.seen = files_seen()
         self.used = time.monotonic()
@@ -57,7 +57,7 @@ class WarmServer:
             while events := selector.select(self.time_left()):
                 for key, _ in events:
                     if key.fd == rope:
-                        self.over()
+                        self.leave()
                     elif key.fd in self.runs:
                         selector.unregister(key.fd)
                         self.bury(key.fd)
@@ -80,6 +80,16 @@ class WarmServer:
             os.unlink(self.options["socket"])
         os._exit(0)
 
+    def leave(self) -> NoReturn:
+        """End, as what this process was for has ended. The directory was for that alone."""
+        directory = os.path.dirname(self.options["socket"])
+        with suppress(OSError):
+            for name in os.listdir(directory):
+                with suppress(OSError):
+                    os.unlink(os.path.join(directory, name))
+            os.rmdir(directory)
+        os._exit(0)
+
     def bury(self, pidfd: int) -> None:
         """A run is over."""
         os.waitpid(self.runs.pop(pidfd), 0)
@@ -95,7 +105,7 @@ class WarmServer:
                 pid, uid = peer_of(client)
                 request = self.forks.receive(client) if uid == os.getuid() else None
                 return None if request is None else self.answer(client, pid, *request)
-            except OSError:  # the client is gone, or sends nothing
+            except (OSError, ValueError, TypeError, KeyError, MemoryError):  # it is gone, or sends nothing of sense
                 return None
 
     def answer(self, client: socket.socket, pid: int, message: dict[str, Any], descriptors: list[int]) -> Going | None:
@@ -200,9 +210,11 @@ class WarmServer:
 def serve(entry: ModuleType, descriptor: int, options: Mapping[str, Any]) -> Any:
     """Import, then answer clients on the listening socket `descriptor`. Returns in forks only.
 
-    `options` are `tensorflow`, `preload`, `socket` (its path), `idle` (seconds, or None) and `rope` (a pipe that is
-    at its end when this process has to end, or None).
+    `options` are `tensorflow`, `preload`, `path` (where else that is imported from, or None), `socket` (its path),
+    `idle` (seconds, or None) and `rope` (what can be read, or is at its end, when this process has to end, or None).
     """
+    if os.fork():
+        os._exit(0)  # so that this one is not among the descendants that a run's guardian ends
     os.set_inheritable(descriptor, False)
     if options.get("rope") is not None:
         os.set_inheritable(options["rope"], False)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import pytest
@@ -14,6 +15,7 @@ from clusterkit.hands import procfs
 from tests.support import Command, Up, processes_of, wait_until
 
 C = TypeVar("C", bound=Command)
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @pytest.fixture
@@ -25,20 +27,23 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def up(home: Path) -> Iterator[Callable[..., Up]]:
     """Start `clusterkit up` with arguments; ended after the test, where the test did not."""
-    yield from _starter(Up, home, ("up",))
+    yield from starter(Up, home, ("up",))
 
 
 @pytest.fixture
 def clusterkit(home: Path) -> Iterator[Callable[..., Command]]:
     """Start any `clusterkit` command."""
-    yield from _starter(Command, home, ())
+    yield from starter(Command, home, ())
 
 
-def _starter(kind: type[C], home: Path, first: tuple[str, ...]) -> Iterator[Callable[..., C]]:
+def starter(
+    kind: type[C], home: Path, first: tuple[str, ...], usual: Mapping[str, str] = NOTHING
+) -> Iterator[Callable[..., C]]:
+    """Start commands that begin with these words and have these variables; end them afterwards."""
     started: list[C] = []
 
-    def start(*args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> C:
-        started.append(kind(home, (*first, *map(str, args)), env or {}, cwd))
+    def start(*args: str | Path, env: Mapping[str, str] = NOTHING, cwd: Path | None = None) -> C:
+        started.append(kind(home, (*first, *map(str, args)), {**usual, **env}, cwd))
         return started[-1]
 
     yield start

@@ -164,6 +164,11 @@ class Up(Command):
         os.kill(pid, number)
         return pid
 
+    def fork_server(self, count: int = 1) -> int:
+        """The pid of the count-th fork server that was ready."""
+        pid: int = self.wait_for("ForkServerReady", count=count)["pid"]
+        return pid
+
     def ports(self) -> set[int]:
         """The ports of the run."""
         return {int(endpoint.rpartition(":")[2]) for endpoint in self.job["endpoints"].values()}
@@ -198,3 +203,23 @@ def processes_of(home: Path) -> dict[int, str]:
             except OSError:
                 continue
     return found
+
+
+def fork_server_of(home: Path) -> int | None:
+    """The live fork server of the runs below a home, ready or not; None where there is none.
+
+    For a moment a fork still looks like the server, which is older.
+    """
+    found = [pid for pid in processes_of(home) if procfs.environ(pid).get("CLUSTERKIT_TASK") == "fork-server"]
+    return min(found, default=None)
+
+
+def is_fork_of(pid: int, server: int) -> bool:
+    """Whether a process is a fork of another: the kernel puts what it maps elsewhere for each new program."""
+    places = [_place_of(one, "[vdso]") for one in (pid, server)]
+    return None not in places and places[0] == places[1]
+
+
+def _place_of(pid: int, name: str) -> str | None:
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return next((line.partition(" ")[0] for line in lines if line.endswith(name)), None)

@@ -74,7 +74,7 @@ class Cluster:
         self._temporary = tempfile.TemporaryDirectory(prefix="clusterkit-")
         try:
             words = self._words(program, args, kwargs, options)
-            self._supervisor = Supervisor(words, root, Path(self._temporary.name, "console"))
+            self._supervisor = Supervisor(words, self.run_id, root, Path(self._temporary.name, "console"))
         except BaseException:
             self._temporary.cleanup()
             raise

@@ -19,11 +19,14 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
+from clusterkit.api.session import flags
 from clusterkit.hands import procfs
+from clusterkit.hands.shared import handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -63,12 +66,13 @@ os.register_at_fork(after_in_child=Rope.forget_all)
 class Supervisor:
     """A `clusterkit up` that runs in the background. Its methods can be called from any thread."""
 
-    def __init__(self, words: Sequence[str], home: Path | None, console: Path) -> None:
+    def __init__(self, words: Sequence[str], run_id: str, home: Path, console: Path) -> None:
+        self._run_id, self._home = run_id, home
         self._console = console
         self._rope = Rope()
         try:
             with console.open("wb") as output:
-                self._process = self._start(words, home, output.fileno())
+                self._process = self._start(words, output.fileno())
         except OSError as error:
             self._rope.cut()
             raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
@@ -92,6 +96,7 @@ class Supervisor:
             push()
             if self.wait(seconds):
                 return
+        _kill(self._elsewhere("guardian"))
         self._process.kill()
         self._process.wait()
 
@@ -113,32 +118,59 @@ class Supervisor:
             return BadJob(self.problems())
         return ClusterkitError("\n".join(self.problems()) or f"The supervisor ended with code {self.exit_code}.")
 
-    def _start(self, words: Sequence[str], home: Path | None, output: int) -> subprocess.Popen[bytes]:
+    def _start(self, words: Sequence[str], output: int) -> subprocess.Popen[bytes]:
         # -P: whatever lies in the current directory, the supervisor imports what it needs.
         command = [sys.executable, "-P", "-m", "clusterkit", "up", "--quiet", "--no-color", f"--rope={self._rope.end}"]
         return subprocess.Popen(
-            [*command, *words],
+            [*command, *flags(), *words],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=environment(home),
+            env=environment(self._home),
             pass_fds=(self._rope.end,),
             start_new_session=True,
         )
 
     def _kill(self) -> None:
         """Kill the supervisor below its guardian, which then ends what is left."""
-        for pid in procfs.children(self._process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(procfs.children(self._process.pid) or self._elsewhere("supervisor"))
+
+    def _elsewhere(self, role: str) -> list[int]:
+        """The guardian or the supervisor of a run that a warm server has begun: no descendant of this process."""
+        return [pid for name, pid in handed_over(self._run_id, self._home).items() if name == role]
 
 
-def environment(home: Path | None) -> dict[str, str]:
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def environment(home: Path) -> dict[str, str]:
     """This process's, with which the supervisor and its tasks find the clusterkit that this process has."""
-    found = dict(os.environ)
-    if home is not None:
-        found["CLUSTERKIT_HOME"] = str(home)
-    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()}
-    if str(ROOT) not in installed:  # a checkout that is on this process's path; it need not be on every one's
+    found = {**os.environ, "CLUSTERKIT_HOME": str(home)}
+    if not _is_installed():  # a checkout that is on this process's path; it need not be on every one's
         found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
     return found
+
+
+@cache
+def _is_installed() -> bool:
+    """Whether every interpreter of this environment finds this clusterkit, perhaps as what is installed for editing.
+
+    A PYTHONPATH that nobody needs would keep runs from the user's warm servers, which have none.
+    """
+    places = [
+        Path(sysconfig.get_path("purelib")),
+        Path(sysconfig.get_path("platlib")),
+        Path(site.getusersitepackages()),
+    ]
+    named = [line for place in places for file in place.glob("*.pth") for line in _lines(file)]
+    return str(ROOT) in [*map(str, places), *named]
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(errors="replace").split("\n")
+    except OSError:
+        return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,6 +20,9 @@ from clusterkit.cli.options import given, job_options
 @click.option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
 @job_options
 @click.option("--rope", type=int, hidden=True, help="A pipe to the process that the run must not outlive.")
+@click.option(
+    "--session", type=(int, str, str), hidden=True, help="That process, and where its warm servers are, and the user's."
+)
 def command(
     detach: bool,
     no_wait: bool,
@@ -29,6 +33,7 @@ def command(
     quiet: bool,
     color: bool | None,
     rope: int | None,
+    session: tuple[int, str, str] | None,
     **values: Any,
 ) -> None:
     """Run PROGRAM as a cluster until its job is done.
@@ -37,6 +42,7 @@ def command(
     that fails is started again with what TensorFlow needs restarted beside it; Ctrl-C ends everything.
     """
     from clusterkit.hands.guardian import check_rope
+    from clusterkit.hands.session import Session
     from clusterkit.supervisor.launch import Display, up
     from clusterkit.supervisor.prepare import prepare
     from clusterkit.views.console import Show
@@ -51,7 +57,8 @@ def command(
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=color)
     level = Level.WARNING if quiet else Level[log_level.upper()]
     if not detach:
-        sys.exit(up(prepared, Display(show, level), rope))
+        own = None if session is None else Session(session[0], Path(session[1]), Path(session[2]))
+        sys.exit(up(prepared, Display(show, level), rope, own))
     from clusterkit.cli.detached import up_detached
 
     with told():

@@ -4,51 +4,69 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b[ \t(]*([\w ,\t]*)|import[ \t]+([\w., \t]+))", re.M)
+# At the beginning of a line or of a statement; the names behind `from X import`, perhaps in parentheses, or `import`.
+_IMPORT = re.compile(
+    rb"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]*import\b[ \t]*(?:\(((?:[^)#]|#[^\n]*+)*+)|([\w ,\t]*))"
+    rb"|import[ \t]+([\w., \t]+))",
+    re.M,
+)
+_COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
 MOST = 300  # files that are looked into
 
 
-def imports_tensorflow(file: Path | None, root: Path) -> bool:
-    """Whether a program, or what it imports from the directory `root` or from PYTHONPATH, imports TensorFlow or Keras.
-
-    The text is searched, not parsed: a file that only another Python can read is no reason to fail.
-    """
-    roots = [root, *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
-    todo, seen = [file] if file is not None else [], set[Path]()
+def texts(file: Path | None, root: Path) -> list[bytes]:
+    """A program's text, and those of what it imports from the directory `root` or from PYTHONPATH."""
+    found = []
+    roots, todo, seen = _roots(root), [file] if file is not None and os.path.isfile(file) else [], set[Path]()
     while todo and len(seen) < MOST:
         path = todo.pop()
         if path in seen:
             continue
         seen.add(path)
-        for name in _names(path):
-            if _TENSORFLOW.fullmatch(name.partition(".")[0]):
-                return True
+        try:
+            text = path.read_bytes()
+        except OSError:
+            continue
+        found.append(text)
+        for name in _names(text):
             todo += _files(name, path, roots)
-    return False
+    return found
+
+
+def imports_tensorflow(program: Iterable[bytes]) -> bool:
+    """Whether one of the texts imports TensorFlow or Keras.
+
+    They are searched, not parsed: a file that only another Python can read is no reason to fail.
+    """
+    return any(_TENSORFLOW.fullmatch(name.partition(".")[0]) for text in program for name in _names(text))
 
 
 def module_file(name: str, root: Path) -> Path | None:
     """The file that `python -m NAME` runs, where it is below `root` or PYTHONPATH."""
-    roots = [root, *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
-    found = [*_files(f"{name}.__main__", root, roots), *_files(name, root, roots)]
-    return found[-1] if found else None
+    for place in (directory.joinpath(*name.split(".")) for directory in _roots(root)):
+        for path in (place / "__main__.py", place.with_name(f"{place.name}.py")):
+            if os.path.isfile(path):
+                return path
+    return None
 
 
-def _names(path: Path) -> Iterator[str]:
+def _roots(root: Path) -> list[Path]:
+    return [root, *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
+
+
+def _names(text: bytes) -> Iterator[str]:
     """Module names, also such as may be a function's: `from package import name`."""
-    try:
-        text = path.read_bytes()
-    except OSError:
-        return
-    for source, imported, plain in _IMPORT.findall(text):
+    text = re.sub(rb"\\\r?\n", b" ", text.removeprefix(b"\xef\xbb\xbf"))
+    for source, enclosed, imported, plain in _IMPORT.findall(text):
         base = source.decode(errors="replace")
         if base:
             yield base
-        for word in (imported or plain).decode(errors="replace").split(","):
+        words = _COMMENT.sub(b"", enclosed) or imported or plain
+        for word in words.decode(errors="replace").split(","):
             name = word.split()[0] if word.split() else ""
             if name:
                 yield f"{base}{'' if base.endswith('.') else '.'}{name}" if base else name
@@ -58,10 +76,10 @@ def _files(name: str, importer: Path, roots: list[Path]) -> list[Path]:
     dots = len(name) - len(name.lstrip("."))
     if dots:
         roots = [importer.parents[min(dots - 1, len(importer.parents) - 1)]]
-    parts = name.lstrip(".").split(".")
     found = []
-    for root in roots:
-        for end in range(1, len(parts) + 1):
-            place = root.joinpath(*parts[:end])
-            found += [path for path in (place / "__init__.py", place.with_name(f"{place.name}.py")) if path.is_file()]
-    return found
+    for directory in roots:
+        for part in name.lstrip(".").split("."):
+            found += [directory / part / "__init__.py", directory / f"{part}.py"]
+            directory /= part
+    # Not Path.is_file, which raises where a directory is closed to us or a name is too long to be one.
+    return [path for path in found if os.path.isfile(path)]

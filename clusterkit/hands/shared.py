@@ -9,10 +9,11 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from clusterkit.hands import procfs
 from clusterkit.hands.control_socket import LONGEST
 from clusterkit.hands.process import ENTRY
 from clusterkit.hands.rundir import state_dir
@@ -21,6 +22,8 @@ from clusterkit.rules.warm import at_import
 from clusterkit.words.errors import ClusterkitError
 
 ANSWER_WITHIN = 10.0  # seconds
+IMPORTED_WITHIN = 30.0  # seconds for a server that somebody else has started
+ROLES = ("guardian", "supervisor")
 
 
 class WarmServerError(ClusterkitError):
@@ -33,34 +36,63 @@ def warm_dir() -> Path:
 
 
 class WarmPlace:
-    """The place of one warm server: that of an interpreter, an environment and what is imported."""
+    """The place of one warm server: that of an interpreter, an environment and what is imported.
 
-    def __init__(self, directory: Path, launch: Launch) -> None:
-        counts = [launch.python, sorted(at_import(launch.env).items()), launch.preload.modules, ENTRY]
+    `own` is a directory from which modules to preload may be imported too.
+    """
+
+    def __init__(self, directory: Path, launch: Launch, own: str | None = None) -> None:
+        counts = [launch.python, sorted(at_import({**launch.env, **launch.own}).items()), launch.preload.modules, ENTRY]
+        counts += [] if own is None else [own]
         self.key = hashlib.blake2b(json.dumps(counts).encode(), digest_size=8).hexdigest()
         self.socket = directory / f"{self.key}.sock"
         self.log = directory / f"{self.key}.log"
         self._launch = launch
+        self._own = own
 
     def start(self, idle: float | None, rope: int | None = None) -> dict[str, Any]:
         """Start the server, unless it is there, and wait until it has imported. Raises WarmServerError.
 
-        It ends after `idle` seconds without a run, and when the pipe `rope` is at its end.
+        It ends after `idle` seconds without a run, and when `rope` can be read or is at its end: then it clears its
+        directory, too, and where it does not come up no other is tried.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
+        given_up = self.socket.with_suffix(".failed")
         with _locked(self.socket.with_suffix(".lock")):
             try:
-                return self.ask({"do": "status"})
-            except OSError:
-                self._start(idle, rope)
-            try:
-                told = self.ask({"do": "status"}, timeout=UP_WITHIN)
-            except (OSError, ValueError):
-                raise WarmServerError(f"The warm server did not come up. Its log: {self.log}") from None
+                if rope is not None and given_up.exists():
+                    raise WarmServerError(given_up.read_text())
+                return self._up(idle, rope)
+            except OSError as error:
+                raise WarmServerError(f"{self.socket.parent} can't be used: {error.strerror or error}.") from None
+            except WarmServerError as error:
+                if rope is not None:
+                    with suppress(OSError):
+                        given_up.write_text(str(error))
+                raise
+
+    def _up(self, idle: float | None, rope: int | None) -> dict[str, Any]:
+        is_new = not self._listens()
+        if is_new:
+            self._start(idle, rope)
+        try:
+            told = self.ask({"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
+        except (OSError, ValueError):
+            what = "did not come up" if is_new else "does not answer"
+            raise WarmServerError(f"The warm server {what}. Its log: {self.log}") from None
         if told["problem"]:
             raise WarmServerError(f"There is no warm server: {told['problem']}. Its log: {self.log}")
         return told
+
+    def _listens(self) -> bool:
+        """Whether there is a server; it may be at its imports yet, and answer later."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
+            try:
+                client.connect(str(self.socket))
+            except OSError:
+                return False
+        return True
 
     def ask(
         self, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
@@ -77,6 +109,7 @@ class WarmPlace:
             options = {
                 "tensorflow": True,
                 "preload": self._launch.preload.modules,
+                "path": self._own,
                 "socket": str(self.socket),
                 "idle": idle,
                 "rope": rope,
@@ -89,11 +122,11 @@ class WarmPlace:
                     stdout=log,
                     stderr=log,
                     cwd="/",
-                    env=self._launch.env,
+                    env={**self._launch.env, **self._launch.own},
                     start_new_session=True,
                     pass_fds=kept,
                 )
-            process.returncode = 0  # it outlives this process
+            process.wait()  # the server is a fork of that process, and nobody's child
 
 
 def ask(
@@ -113,6 +146,19 @@ def ask(
             line += more
     answer: dict[str, Any] = json.loads(line)
     return answer
+
+
+def handed_over(run_id: str, home: Path) -> dict[str, int]:
+    """`guardian` and `supervisor` to their pids, as far as they are there, for a run that began in a warm server."""
+    found = dict[str, int]()
+    for pid in procfs.all_pids():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if words[4:5] == [run_id] and procfs.environ(pid).get("CLUSTERKIT_HOME") == str(home):
+            found.update((word, pid) for word in words[5:6] if word in ROLES)
+    return found
 
 
 def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from clusterkit.hands.warm import TRIES, ForkServer, Launch, Post
 from clusterkit.rules.plan import TaskPlan
 from clusterkit.rules.warm import differing, shadowed
+from clusterkit.words.events import ForkServerLost
 from clusterkit.words.model import ProgramKind
 
 
@@ -76,8 +77,12 @@ class Starts:
             self._server = None
 
     def _begin(self, tries: int) -> None:
-        if self._launch is not None:
+        if self._launch is None:
+            return
+        try:
             self._server = ForkServer.start(self._launch, self._post, tries)
+        except OSError as error:
+            self._post(ForkServerLost(f"it could not be made: {error.strerror}", was_ready=False, again=False))
 
     def _difference(self, plan: TaskPlan, env: Mapping[str, str]) -> str | None:
         assert self._launch is not None

@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from clusterkit.hands.process import ENTRY
@@ -37,6 +37,7 @@ class Launch:
     env: Mapping[str, str]
     preload: Preload
     log: str
+    own: Mapping[str, str] = field(default_factory=dict)  # variables that the program sets itself before it imports
 
 
 class ForkServer:
@@ -160,7 +161,7 @@ def _start(launch: Launch, channel: int, lifeline: int) -> int:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=launch.env,
+            env={**launch.env, **launch.own},
             start_new_session=True,
             pass_fds=(channel, lifeline),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 # Variables that are read while the interpreter starts or while TensorFlow, Keras, NumPy and what they bring are
@@ -15,6 +15,49 @@ _AT_IMPORT = re.compile(
     r"|LD_.*|MALLOC_.*|GLIBC_TUNABLES|PYTHON.*|KERAS_.*|PROTOCOL_BUFFERS_.*|GRPC_.*|ABSL_.*|GLOG_.*|HDF5_.*"
     r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*"
 )
+
+
+# What a program may set for its own imports; the rest has been read when its first line runs.
+_NOT_FOR_ITSELF = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
+_NAME = re.compile(r"""["'](\w+)["']""")
+_READ = re.compile(r"""(?:environ\.get|getenv)\(|environ\[["']\w+["']\](?!\s*=[^=])| in \S*environ\b|\.pop\(""")
+_SET = re.compile(
+    r"""(?:os\.)?environ(?:\[["'](\w+)["']\]\s*=|\.setdefault\(\s*["'](\w+)["']\s*,)\s*(["'])([^"'\\]*)\3\s*\)?\s*(?:#.*)?"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnVariables:
+    """Import-time variables that a program sets itself: `values` can be read in its text, `unclear` names can't.
+
+    `defaults` are the names that it leaves alone where they are set already.
+    """
+
+    values: Mapping[str, str]
+    defaults: frozenset[str]
+    unclear: frozenset[str]
+
+    def given(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What comes on top of this environment."""
+        return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
+
+
+def own_variables(lines: Iterable[str]) -> OwnVariables:
+    """Find `os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"` and the like. What is indented may not be reached."""
+    values: dict[str, str] = {}
+    defaults, unclear = set[str](), set[str]()
+    for line in lines:
+        if "environ" not in line and "env(" not in line:
+            continue
+        names = {n for n in _NAME.findall(line) if _AT_IMPORT.fullmatch(n) and not _NOT_FOR_ITSELF.fullmatch(n)}
+        if not names or line.lstrip().startswith("#"):
+            continue
+        if found := _SET.fullmatch(line.rstrip()):
+            values[found[1] or found[2]] = found[4]
+            defaults |= {found[2]} - {None}
+        elif not _READ.search(line):
+            unclear |= names
+    return OwnVariables(values, frozenset(defaults), frozenset(unclear))
 
 
 @dataclass(frozen=True, slots=True)

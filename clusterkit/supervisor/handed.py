@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+from contextlib import suppress
 
 from clusterkit.hands.guardian import FORWARDED, attend, flush, forwarding, heed_no_tostop
 
@@ -39,7 +40,8 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
     with forwarding(supervisor):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         code = attend(supervisor, held, lambda number, left: supervisor_lost(run_id, number, left))
-    os.write(report, str(code).encode())
+    with suppress(BrokenPipeError):  # the command was killed; nobody is there to be told
+        os.write(report, str(code).encode())
     return code
 
 

@@ -31,7 +31,7 @@ copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)
 def hand_over(place: WarmPlace, work: Any, launch: Launch, paths: RunPaths, rope: int | None) -> int | str:
     """Have the warm server begin the run `work`, a value that can be pickled; return the run's exit code.
 
-    Where it does not, the reason, as the end of a sentence; nothing was started then.
+    Where it does not, a sentence that says why; nothing was started then.
     """
     flush()
     report, reported = os.pipe2(os.O_CLOEXEC)
@@ -45,7 +45,7 @@ def hand_over(place: WarmPlace, work: Any, launch: Launch, paths: RunPaths, rope
         given.close()
         if "refused" in answer:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            return str(answer["refused"])
+            return f"The run begins without the warm server: {answer['refused']}."
         with forwarding(answer["pid"]):
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return _end_of(told.read(), paths)

@@ -21,15 +21,17 @@ from clusterkit.hands.guardian import guard
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.reap import reap_strays
 from clusterkit.hands.rundir import RunDirectory, new_run_id, run_paths
+from clusterkit.hands.session import Session
 from clusterkit.hands.starts import Inherited, Starts
 from clusterkit.hands.steps import StepReader
+from clusterkit.hands.warm import Launch
 from clusterkit.machine import Machine
 from clusterkit.rules.plan import RunPaths
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.loop import Inbox, run
 from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.warming import launch_for, shared_place
+from clusterkit.supervisor.warming import launch_for, warm_places
 from clusterkit.views.console import Console, Show
 from clusterkit.views.journal import Journal
 from clusterkit.views.narrate import Level, is_bad, sentence
@@ -76,6 +78,10 @@ class Run:
         """Where it is going to keep its things."""
         return run_paths(self.run_id, self.prepared.job.checkpoint_dir)
 
+    def warned(self, warning: str) -> Run:
+        """The same with something more to say."""
+        return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
+
     def supervise(self, ropes: Mapping[int, str], inherited: Inherited | None = None) -> int:
         """Be the supervisor, perhaps with a fork server that is there already; return the exit code."""
         try:
@@ -85,19 +91,22 @@ class Run:
             return error.exit_code
 
 
-def up(prepared: Prepared, display: Display, rope: int | None = None) -> int:
+def up(prepared: Prepared, display: Display, rope: int | None = None, session: Session | None = None) -> int:
     """Run a prepared job to its end under a guardian; return the exit code.
 
-    `rope` is a pipe at whose other end is the Python process that the run must not outlive.
+    `rope` is a pipe at whose other end is the Python process that the run must not outlive; `session` is that process
+    where it keeps warm servers.
     """
     run = Run(prepared, prepared.run_id or new_run_id(), display)
     launch = launch_for(prepared.job, run.paths)
-    if launch is not None and (place := shared_place(launch)) is not None:
-        code = hand_over(place, run, launch, run.paths, rope)
+    if isinstance(launch, str):
+        run = run.warned(f"Tasks start cold: {launch}.")
+    for place in warm_places(launch, session, rope) if isinstance(launch, Launch) else ():
+        assert isinstance(launch, Launch)
+        code = place if isinstance(place, str) else hand_over(place, run, launch, run.paths, rope)
         if isinstance(code, int):
             return code
-        why = f"The run begins without the warm server: {code}."
-        run = replace(run, prepared=replace(prepared, warnings=(*prepared.warnings, why)))
+        run = run.warned(code)
     owner = {} if rope is None else {rope: OWNER}
     return guard(
         lambda guardian: run.supervise({guardian: GUARDIAN, **owner}),
@@ -118,7 +127,9 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
         ports = Ports(cluster_tasks(job))
         stack.callback(ports.release)
         directory = RunDirectory(run_id, job.checkpoint_dir)
-        starts = Starts(launch_for(job, directory.paths), inbox.put, inherited)  # first of all: it takes the longest
+        launch = launch_for(job, directory.paths)
+        # First of all: it takes the longest.
+        starts = Starts(launch if isinstance(launch, Launch) else None, inbox.put, inherited)
         stack.callback(starts.stop)
         seed = secrets.randbits(32)
         _fill(directory, prepared, ports, seed)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.hands.imports import imports_tensorflow, module_file
-from clusterkit.hands.shared import WarmPlace, warm_dir
+from clusterkit.hands.imports import imports_tensorflow, module_file, texts
+from clusterkit.hands.session import Session
+from clusterkit.hands.shared import WarmPlace, WarmServerError, warm_dir
 from clusterkit.hands.warm import Launch
 from clusterkit.rules.plan import RunPaths
-from clusterkit.rules.warm import Preload
+from clusterkit.rules.warm import Preload, own_variables
 from clusterkit.words.model import JobSpec, ProgramKind, Setup, StartMode
 
+OTHERS_IDLE = 20.0  # seconds for which a session's servers stay without a run, but for the first
+CALL = Path(__file__).resolve().parents[1] / "call.py"
+# In a pickle a short text follows a byte that is its length.
+_MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
 
-def launch_for(job: JobSpec, paths: RunPaths) -> Launch | None:
-    """The fork server that suits most tasks; None where each of them starts with a fresh interpreter.
+
+def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
+    """The fork server that suits most tasks; None, or why, where each of them starts with a fresh interpreter.
 
     A command is forked from a server that imports nothing: that costs less than the interpreter which it takes
     otherwise to tie a command to the supervisor.
@@ -28,15 +36,20 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | None:
     if job.program.kind is ProgramKind.COMMAND:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
     file, root = _program(job)
-    tensorflow = job.start is StartMode.WARM or imports_tensorflow(file, root)
+    program = texts(file, root)
+    tensorflow = job.start is StartMode.WARM or imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
     most = Counter(task.type for task in job.tasks).most_common(1)[0][0]
     own = job.setups.get(most, Setup())
     env = {**ours, "PYTHONUNBUFFERED": "1", **job.setup.env, **own.env}
     env.pop("TF_CONFIG", None)
+    variables = own_variables(line for text in program for line in text.decode(errors="replace").splitlines())
+    if variables.unclear and job.start is not StartMode.WARM:
+        names = ", ".join(sorted(variables.unclear))
+        return f"the program sets {names} for its imports, and its text does not tell whether or to what"
     python = own.python or job.setup.python or sys.executable
-    return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log)
+    return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.given(env))
 
 
 def _program(job: JobSpec) -> tuple[Path | None, Path]:
@@ -46,6 +59,17 @@ def _program(job: JobSpec) -> tuple[Path | None, Path]:
         return module_file(job.program.target, cwd), cwd
     file = Path(os.path.realpath(cwd / job.program.target))
     return file, file.parent
+
+
+def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
+    """Whether the program is a pickled function that has to do with TensorFlow or Keras."""
+    if file != CALL or not job.program.args:
+        return False
+    try:
+        pickled = Path(job.program.args[0]).read_bytes()
+    except OSError:
+        return False
+    return any(len(name) == size[0] for size, name in _MODULE_NAME.findall(pickled))
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
@@ -64,9 +88,36 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
-def shared_place(launch: Launch) -> WarmPlace | None:
-    """The warm server that a run with this launch can come from, where there is one."""
+def warm_places(launch: Launch, session: Session | None, rope: int | None) -> Iterator[WarmPlace | str]:
+    """Where the warm servers are that a run with this launch can come from, the user's before the session's.
+
+    The latter is started where it is not there yet; a sentence where it can't be. `rope` leads to the session.
+    """
     if not launch.preload.tensorflow or launch.python != sys.executable:
-        return None
-    place = WarmPlace(warm_dir(), launch)
-    return place if place.socket.exists() else None
+        return
+    homes = [warm_dir()] if session is None else [warm_dir(), session.users]
+    for home in dict.fromkeys(homes):
+        if (place := WarmPlace(home, launch)).socket.exists():
+            yield place
+    if session is not None and rope is not None:
+        with session.watched(rope) as ended:
+            own = None if ended is None else _session_place(launch, session, ended)
+        if own is not None:
+            yield own
+
+
+def _session_place(launch: Launch, session: Session, ended: int) -> WarmPlace | str:
+    try:
+        session.make_directory()
+        own = launch.preload.path if launch.preload.modules else None
+        place = WarmPlace(session.directory, _without_marks(launch), own)
+        first = all(path == place.socket for path in session.directory.glob("*.sock"))
+        place.start(None if first else OTHERS_IDLE, ended)
+    except WarmServerError as error:
+        return str(error)
+    return place
+
+
+def _without_marks(launch: Launch) -> Launch:
+    """It is no process of the run that happens to be the first."""
+    return replace(launch, env={name: v for name, v in launch.env.items() if not name.startswith("CLUSTERKIT_")})

@@ -11,7 +11,8 @@ import pytest
 
 from tests.support import WORKLOADS, Up
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.both_starts, pytest.mark.timeout(240)]
+cold_too = pytest.mark.cold_too
 
 PS_JOB = ("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py", "--checkpoint-every", "40", "--step-time", "0.02")
 GANG = ("--workers", "2", WORKLOADS / "mwms_train.py", "--checkpoint-every", "20", "--step-time", "0.03")
@@ -49,9 +50,9 @@ def check_resumptions(run: Up) -> None:
     ("victim", "restarted"),
     [
         ("worker:0", {"worker:0": 2}),
-        ("worker:1", {"worker:1": 2}),
+        pytest.param("worker:1", {"worker:1": 2}, marks=cold_too),
         ("chief:0", {"chief:0": 2}),
-        ("ps:0", {"ps:0": 2, "chief:0": 2}),
+        pytest.param("ps:0", {"ps:0": 2, "chief:0": 2}, marks=cold_too),
     ],
 )
 def test_a_parameter_server_job_survives_sigkill_of(up: Start, victim: str, restarted: dict[str, int]) -> None:
@@ -65,7 +66,7 @@ def test_a_parameter_server_job_survives_sigkill_of(up: Start, victim: str, rest
     assert run.events("Failed")[0]["failure"]["task"] == victim
 
 
-@pytest.mark.parametrize("victim", ["worker:0", "worker:1"])
+@pytest.mark.parametrize("victim", [pytest.param("worker:0", marks=cold_too), "worker:1"])
 def test_a_multi_worker_job_survives_sigkill_of(up: Start, victim: str) -> None:
     """The whole gang restarts, resumes at one checkpoint, and every worker ends with the same weights."""
     run = up(*GANG, "--steps", "150")
@@ -90,6 +91,7 @@ def test_two_faults_in_a_row(up: Start) -> None:
     check_recovered(run, {"ps:0": 2, "chief:0": 2, "worker:1": 2}, 500)
 
 
+@cold_too
 def test_a_fault_during_a_recovery(up: Start) -> None:
     """The chief dies again while it is coming back from the death of the ps."""
     run = up(*PS_JOB, "--steps", "400")
@@ -110,6 +112,7 @@ def test_a_fault_of_the_gang_during_its_recovery(up: Start) -> None:
     check_recovered(run, {"worker:0": 3, "worker:1": 3}, 120)
 
 
+@cold_too
 def test_preemption_of_the_gang_costs_no_restart(up: Start) -> None:
     """TensorFlow's preemption handler checkpoints and exits with 42: the gang starts again, uncharged."""
     preempted = WORKLOADS.parent / "tests" / "children" / "preempted.py"

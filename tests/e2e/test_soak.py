@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.test_recovery import check_resumptions
 from tests.support import WORKLOADS, Up
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.soak, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.both_starts, pytest.mark.soak, pytest.mark.timeout(400)]
 
 SHAPES = {
     "ps": ("--workers", "2", "--ps", "2", WORKLOADS / "ps_train.py"),

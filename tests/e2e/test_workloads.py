@@ -13,7 +13,8 @@ import pytest
 
 from tests.support import CHILDREN, ROOT, WORKLOADS, Up
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.both_starts, pytest.mark.timeout(240)]
+cold_too = pytest.mark.cold_too
 Start = Callable[..., Up]
 
 
@@ -22,6 +23,7 @@ def accuracy(output: str) -> float:
     return float(re.findall(r"held-out accuracy (\d\.\d+)", output)[-1])
 
 
+@cold_too
 def test_the_main_job_reaches_its_accuracy(up: Start) -> None:
     """What `make demo` runs: chief, two workers and a parameter server on real digits, without a restart."""
     run = up("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py")
@@ -36,7 +38,7 @@ def test_the_main_job_reaches_its_accuracy(up: Start) -> None:
     }
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [pytest.param(2, marks=cold_too), 4])
 def test_all_workers_end_with_the_same_weights(up: Start, workers: int) -> None:
     """MultiWorkerMirroredStrategy keeps its replicas equal; each worker prints the digest of its weights."""
     run = up("--workers", workers, WORKLOADS / "mwms_train.py", "--steps", "300")
@@ -63,6 +65,7 @@ def test_the_same_program_runs_without_a_cluster(tmp_path: Path, workload: str) 
     assert accuracy(done.stdout) > 0.8
 
 
+@cold_too
 def test_a_gang_with_one_bad_worker_blames_that_one(up: Start) -> None:
     """TensorFlow's survivor fails of its peer, often before the peer is gone; the peer is the cause all the same."""
     run = up("--workers", "2", "--restart-budget", "1", "--restart-backoff", "0.1", CHILDREN / "raises.py")

@@ -13,6 +13,11 @@ from typing import Any
 import pytest
 
 from clusterkit import Cluster, ClusterFailed
+from clusterkit.api.functions import RUNNER, pickle_call
+from clusterkit.hands.rundir import run_paths
+from clusterkit.hands.warm import Launch
+from clusterkit.supervisor.prepare import prepare
+from clusterkit.supervisor.warming import launch_for
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +36,28 @@ class Told:
 def tell(number: int, plus: int = 0) -> Told:
     """Uses a global, a class of this module, and the task's environment."""
     return Told(os.environ["CLUSTERKIT_TASK"], number * FACTOR + plus)
+
+
+def imports_in_itself() -> None:
+    """TensorFlow's name is in the function's code."""
+    from keras.src import backend  # noqa: F401
+
+
+def is_annotated(text: str = "my tensorflow") -> "tensorflow.Tensor":  # type: ignore[name-defined]  # noqa: F821, UP037
+    """It is in texts only that are no module's names."""
+    return text
+
+
+@pytest.mark.parametrize(("function", "warm"), [(imports_in_itself, True), (is_annotated, False), (tell, False)])
+def test_a_function_that_imports_tensorflow_starts_warm(function: Any, warm: bool, tmp_path: Path) -> None:
+    """As a program does whose text imports it."""
+    path = tmp_path / "tensorflow" / "call.pkl"
+    path.parent.mkdir()
+    pickle_call(function, ["a keras"], {}, path, Path.cwd())
+    for start in ("auto", "cold"):
+        job = prepare({"program": RUNNER, "args": [str(path)], "start": start}).job
+        launch = launch_for(job, run_paths("some", None))
+        assert (isinstance(launch, Launch) and launch.preload.tensorflow) is (warm and start == "auto")
 
 
 @pytest.fixture

@@ -52,6 +52,10 @@ FLAGS: dict[str, tuple[list[str], str]] = {  # what is wrong: the arguments, and
     "no task to show": (["--only", "boss:1", ROLES], "'boss:1' is not a task"),
     "a task to show that the job has not": (["--only", "worker:7", ROLES], "--only worker:7: the job has no such task"),
     "no restart policy": (["--restart", "sometimes", ROLES], "'sometimes' is not one of"),
+    "no way to start": (["--start", "tepid", ROLES], "'tepid' is not one of 'auto', 'warm', 'cold'"),
+    "no module to preload": (["--preload", "a-b", ROLES], "--preload 'a-b' can't be the name of a module"),
+    "a relative module to preload": (["--preload", ".a", ROLES], "--preload '.a' can't be the name of a module"),
+    "a preload that is not used": (["--start", "cold", "--preload", "json", ROLES], "--preload is for warm starts"),
     "no option": (["--wrokers", "2", ROLES], "--workers"),
     "a run id with a slash": (["--run-id", "../x", ROLES], "can't be a run id"),
     "an empty run id": (["--run-id", "", ROLES], "can't be a run id"),
@@ -64,6 +68,9 @@ FLAGS: dict[str, tuple[list[str], str]] = {  # what is wrong: the arguments, and
 
 FILES: dict[str, tuple[str, str]] = {  # what is wrong: a job file, and a part of the message
     "no TOML": ("workers = = 2", "is not valid TOML"),
+    "no way to start": ("start = 'tepid'", "start: input should be 'auto', 'warm' or 'cold'"),
+    "a preload that is no list": ("preload = 'json'", "preload: input should be a valid list"),
+    "a preload that is no module": ("preload = ['a b']", "--preload 'a b' can't be the name of a module"),
     "an unknown key": ("wrokers = 2", "there is no key wrokers. Did you mean workers?"),
     "an unknown task type": (
         "[task.boss]\ncwd = '.'",

@@ -34,6 +34,7 @@ BELOW = {
     "__init__": {"words", "api"},
     "__main__": {"cli"},
 }
+INSIDE = ("entry", "fork_server", "warm_server")
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}
 
 
@@ -93,7 +94,7 @@ def test_the_pure_floors_import_nothing_with_effects(path: Path) -> None:
     assert "pathlib.Path" not in set(imports_of(path))
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if floor_of(p) in ("words", "entry", "fork_server", "warm_server")], ids=short)
+@pytest.mark.parametrize("path", [p for p in MODULES if floor_of(p) in ("words", *INSIDE)], ids=short)
 def test_words_and_entry_need_the_standard_library_only(path: Path) -> None:
     """The entry runs with an interpreter that may know nothing else, the words everywhere."""
     assert top_names(path) - {"clusterkit"} <= sys.stdlib_module_names

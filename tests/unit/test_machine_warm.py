@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from clusterkit.machine.headstart import FOUND, LONGEST
 from clusterkit.words import events as ev
+from clusterkit.words.model import RestartRules, RestartScope
 from clusterkit.words.outcome import Asked
 from clusterkit.words.states import TaskState
-from tests.unit.histories import SIGINT, SIGKILL, History, job, task
+from tests.unit.histories import BEGAN, SIGINT, SIGKILL, History, job, task
 
 
 def warming(workers: int = 2, ps: int = 0) -> History:
@@ -87,8 +89,8 @@ def test_a_server_that_dies_while_the_coordinator_waits() -> None:
     assert "chief:0" in run.live
 
 
-def test_a_coordinator_that_restarts_with_its_ps_waits_for_it() -> None:
-    """The workers are up, so only the ps has a head start."""
+def test_a_coordinator_that_restarts_with_its_ps_waits_until_the_workers_have_found_it() -> None:
+    """Their channels try again a second after the last time; before that, what it asks of them fails at once."""
     run = warming(ps=1)
     run.warms()
     serves(run, "worker:0", "worker:1", "ps:0")
@@ -98,7 +100,55 @@ def test_a_coordinator_that_restarts_with_its_ps_waits_for_it() -> None:
         run.after(0.1)
     assert run.attempts["chief:0"] == 1
     serves(run, "ps:0")
-    assert run.attempts["chief:0"] == 2
+    ready = run.now
+    run.after(1)
+    serves(run, "worker:1")  # once more
+    assert run.attempts["chief:0"] == 1
+    run.after(1)
+    assert run.spawn_times("chief:0")[1] == pytest.approx(ready + FOUND - BEGAN)
+
+
+def test_a_ps_that_does_not_say_ready_is_given_as_long() -> None:
+    """After the half second in which it would have said it."""
+    run = warming(ps=1)
+    run.warms()
+    serves(run, "worker:0", "worker:1", "ps:0")
+    run.exits("ps:0", signal=SIGKILL)
+    run.after(10)
+    ps, chief = run.spawn_times("ps:0")[1], run.spawn_times("chief:0")[1]
+    assert chief - ps == pytest.approx(LONGEST + FOUND)
+
+
+def test_a_coordinator_that_restarts_alone_or_with_every_server_waits_for_nothing_more() -> None:
+    """No worker has lost a ps then."""
+    run = warming(ps=1)
+    run.warms()
+    serves(run, "worker:0", "worker:1", "ps:0")
+    run.exits("chief:0", signal=SIGKILL)
+    while run.attempts["chief:0"] == 1:
+        run.after(0.1)
+    together = History(job(workers=2, ps=1, restart=RestartRules(scope=RestartScope.JOB)), warming=True).begin()
+    together.warms()
+    serves(together, "worker:0", "worker:1", "ps:0")
+    together.exits("ps:0", signal=SIGKILL)
+    while together.attempts["ps:0"] == 1:
+        together.after(0.1)
+    serves(together, "worker:0", "worker:1", "ps:0")
+    assert together.attempts["chief:0"] == 2
+
+
+def test_an_end_while_the_workers_look_for_the_ps() -> None:
+    """It is started and ended, as while it waits for servers."""
+    run = warming(ps=1)
+    run.warms()
+    serves(run, "worker:0", "worker:1", "ps:0")
+    run.exits("ps:0", signal=SIGKILL)
+    while run.attempts["ps:0"] == 1:
+        run.after(0.1)
+    serves(run, "ps:0")
+    run.send(ev.Interrupted(SIGINT))
+    assert run.result.exit_code == 130
+    assert [failure.task for failure in run.failures] == [task("ps:0")]
 
 
 def test_cold_starts_have_no_head_start() -> None:

@@ -1,0 +1,1 @@
+"""Modules for `--preload`: one that is good, and some that are not."""

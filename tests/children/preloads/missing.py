@@ -1,0 +1,3 @@
+"""Can't be imported."""
+
+import no_such_module_anywhere  # noqa: F401

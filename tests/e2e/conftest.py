@@ -1,0 +1,50 @@
+"""Fixtures of the e2e tests: jobs that have to behave alike whether their tasks start warm or cold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import starter
+from tests.support import Up
+
+MODES = ("warm", "cold")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Markers of these tests."""
+    config.addinivalue_line("markers", "both_starts: runs warm, and in `make soak` cold too")
+    config.addinivalue_line("markers", "cold_too: with both_starts: runs cold in `make test` already")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each of them with every mode."""
+    if "start_mode" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_starts"):
+        metafunc.parametrize("start_mode", MODES, indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything cold would take `make test` too long."""
+    for item in items:
+        mode = getattr(item, "callspec", None) and item.callspec.params.get("start_mode")  # type: ignore[attr-defined]
+        if mode == "cold" and not item.get_closest_marker("cold_too"):
+            item.add_marker(pytest.mark.soak)
+
+
+@pytest.fixture
+def start_mode(request: pytest.FixtureRequest) -> str:
+    """How tasks start; as the user gets it by default, where a test says nothing."""
+    return str(getattr(request, "param", "auto"))
+
+
+@pytest.fixture
+def up(home: Path, start_mode: str) -> Iterator[Callable[..., Up]]:
+    """Start `clusterkit up` with arguments; ended after the test, where the test did not."""
+    env = {"CLUSTERKIT_UP_START": "cold"} if start_mode == "cold" else {}
+    yield from starter(Up, home, ("up",), env)
+    for run in home.glob("runs/*"):
+        journal = (run / "journal.jsonl").read_text()
+        assert start_mode == "auto" or ('"ForkServerReady"' in journal) == (start_mode == "warm")
+        assert start_mode == "auto" or '"StartsCold"' not in journal

@@ -1,0 +1,258 @@
+"""The warm server of a session: one for all clusters of a Python process, gone when that is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit import Cluster, ClusterFailed
+from clusterkit.api.session import session
+from clusterkit.hands import procfs
+from clusterkit.hands.rundir import is_live
+from clusterkit.hands.session import Session
+from clusterkit.hands.shared import WarmPlace, ask, handed_over, warm_dir
+from clusterkit.supervisor.warming import launch_to_share
+from clusterkit.words import events as ev
+from tests.support import processes_of, wait_until
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+
+PATIENCE = 100
+SESSION = """
+import os, signal, sys, threading
+from clusterkit import Cluster
+from clusterkit.api.session import session
+
+def train(go_on):
+    import tensorflow
+    if go_on:
+        signal.pause()
+
+found = []
+def run(number):
+    found.append(Cluster(train, args=[sys.argv[1] == "live"], workers=1, patience=100))
+threads = [threading.Thread(target=run, args=[number]) for number in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+if sys.argv[1] == "over":
+    [cluster.wait() for cluster in found]
+if os.fork() == 0:  # with whatever this process holds open
+    sys.stdout.close()
+    signal.pause()
+print(session().directory, *(cluster.directory for cluster in found), flush=True)
+if sys.argv[1] == "live":
+    signal.pause()
+"""
+
+
+def describe(number: int) -> tuple[int, bool]:
+    """Whether TensorFlow was there before it was imported."""
+    there = "tensorflow" in sys.modules
+    import tensorflow as tf
+
+    return int(tf.constant(number)) + 1, there
+
+
+def hang() -> None:
+    """Has to do with keras by its name alone."""
+    threading.Event().wait()
+
+
+@pytest.fixture
+def fresh(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session that has no server yet; it ends with the test, as if the process did."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
+    monkeypatch.setattr("clusterkit.api.session._sessions", {})
+    yield session()
+    end(session())
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session that the tests of this file have in common."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLUSTERKIT_HOME", str(tmp_path_factory.mktemp("users")))
+        patch.setattr("clusterkit.api.session._sessions", {})
+        found = session()
+    yield found
+    end(found)
+
+
+@pytest.fixture
+def warm(shared: Session, home: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """That session is this process's."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
+    monkeypatch.setattr("clusterkit.api.session._sessions", {os.getpid(): shared})
+    return shared
+
+
+def end(old: Session) -> None:
+    """End its servers."""
+    for server in servers(old):
+        os.kill(server["pid"], signal.SIGKILL)
+        wait_until(lambda pid=server["pid"]: procfs.is_zombie(pid), 5, "the end of a server")  # type: ignore[misc]
+    old.remove_directory()
+
+
+def servers(of: Session) -> list[dict[str, Any]]:
+    """What the live servers of a session tell."""
+    return [ask(path, {"do": "status"}) for path in of.directory.glob("*.sock")]
+
+
+def naming(text: str) -> list[int]:
+    """Processes with this text in their command lines."""
+    found = []
+    for pid in procfs.all_pids():
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+        except OSError:
+            continue
+        if text in line:
+            found.append(pid)
+    return found
+
+
+def run(program: Any, **options: Any) -> tuple[Any, list[ev.Event]]:
+    """Run a cluster to its end; what its functions returned, and its events."""
+    with Cluster(program, patience=PATIENCE, restart="never", **options) as cluster:
+        return cluster.wait().returns, list(cluster.events())
+
+
+def imports(events: list[ev.Event]) -> list[float]:
+    """The seconds that the fork servers took for their imports: those of two forks of one server are the same."""
+    assert [event for event in events if isinstance(event, ev.StartsCold)] == []
+    return [event.seconds for event in events if isinstance(event, ev.ForkServerReady)]
+
+
+def test_clusters_of_one_session_come_from_one_server(warm: Session, tmp_path: Path) -> None:
+    """A function, and a program; each run has a fork server of its own, which has imported nothing anew."""
+    program = tmp_path / "program.py"
+    program.write_text("import tensorflow as tf\nprint('the sum is', int(tf.constant(2) + 3))\n")
+    returns, first = run(describe, args=[1], workers=2)
+    assert returns == {"worker:0": (2, True), "worker:1": (2, True)}
+    before = servers(warm)
+    with Cluster(program, patience=PATIENCE) as cluster:
+        cluster.wait()
+        assert "the sum is 5" in cluster.tasks["worker:0"].logs()
+    (server,) = servers(warm)
+    assert len(before) == 1
+    assert (server["made"], server["pid"]) == (before[0]["made"] + 1, before[0]["pid"])
+    assert imports(first) == imports(list(cluster.events())) == [server["seconds"]]
+    assert warm.directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_warm_functions_failure_shows_its_own_lines(warm: Session) -> None:
+    """As a cold one's does."""
+
+    def fail() -> None:
+        import tensorflow as tf
+
+        raise LookupError(f"not here, {tf.constant(1).numpy()}")
+
+    with pytest.raises(ClusterFailed) as caught:
+        run(fail)
+    cause = caught.value.result.cause
+    assert cause is not None
+    assert (cause.exit.code, cause.tail[-1]) == (1, "LookupError: not here, 1")
+    assert [line for line in cause.tail if "File " in line and "test_warm_session.py" not in line] == []
+
+
+@pytest.mark.parametrize("which", ["nobody", "supervisor", "guardian"])
+def test_a_stop_ends_a_run_that_a_server_began(
+    warm: Session, home: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """In order; and also where one of the two hangs, of which neither is a descendant of this process."""
+    monkeypatch.setattr("clusterkit.api.supervisor.PUSH", 1.0)
+    cluster = Cluster(hang, workers=2, start="warm", patience=PATIENCE)
+    pids = handed_over(cluster.run_id, home)
+    assert sorted(pids) == ["guardian", "supervisor"]
+    if which == "nobody":
+        assert (cluster.stop().exit_code, cluster.result.ok) == (143, False)
+    else:
+        os.kill(pids[which], signal.SIGSTOP)
+        assert not cluster.stop(0.3).ok
+    assert not is_live(cluster.directory)
+    wait_until(lambda: not processes_of(home) and not naming(cluster.run_id), 5, "the end of the run")
+    assert len(servers(warm)) == 1
+
+
+def test_a_server_that_was_killed_is_replaced(warm: Session) -> None:
+    """A run that had come from it goes on."""
+    with Cluster(hang, start="warm", patience=PATIENCE) as cluster:
+        (old,) = servers(warm)
+        os.kill(old["pid"], signal.SIGKILL)
+        wait_until(lambda: procfs.is_zombie(old["pid"]), 5, "its end")
+        returns, _ = run(describe, args=[1])
+        assert returns == {"worker:0": (2, True)}
+        assert cluster.running
+    (new,) = servers(warm)
+    assert (new["made"], new["pid"] != old["pid"]) == (1, True)
+
+
+def test_what_starts_cold_starts_no_server(fresh: Session) -> None:
+    """Because it is told to, or has nothing to do with TensorFlow."""
+    returns, events = run(lambda: "tensorflow", start="cold")
+    assert returns == {"worker:0": "tensorflow"}
+    run(lambda: "tensor" + "flow".upper())
+    assert not fresh.directory.exists()
+    assert [event for event in events if isinstance(event, ev.ForkServerReady)] == []
+
+
+def test_the_users_own_server_comes_first(fresh: Session, tmp_path: Path) -> None:
+    """Also for runs with another home, as the plugin's."""
+    place = WarmPlace(warm_dir(), launch_to_share([]))
+    place.start(60)
+    try:
+        returns, _ = run(describe, args=[1], home=tmp_path / "other")
+        assert returns == {"worker:0": (2, True)}
+        assert place.ask({"do": "status"})["made"] == 1
+        assert not fresh.directory.exists()
+    finally:
+        place.ask({"do": "stop"})
+
+
+def test_without_its_server_a_run_goes_on(fresh: Session) -> None:
+    """With one sentence that says why."""
+    fresh.directory.mkdir(mode=0o755)
+    with Cluster(describe, args=[1], patience=PATIENCE) as cluster:
+        assert cluster.wait().ok
+    said = (cluster.directory / "console.log").read_text()
+    assert said.count(f"{fresh.directory} is not this user's alone, so no warm server can listen there.") == 1
+
+
+@pytest.mark.parametrize("how", ["over", "live"])
+def test_nothing_is_left_of_a_session(home: Path, tmp_path: Path, how: str) -> None:
+    """It ends when its runs are over; or is killed while two are live, that were started at once. A fork lives on."""
+    script = tmp_path / "session.py"
+    script.write_text(SESSION)
+    env = {**os.environ, "CLUSTERKIT_HOME": str(home), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, str(script), how]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    with process.stdout as told:
+        directory, *runs = told.readline().split()
+    try:
+        if how == "live":
+            (server,) = [ask(path, {"do": "status"}) for path in Path(directory).glob("*.sock")]
+            assert (server["made"], server["runs"]) == (2, 2)
+            assert all(is_live(Path(one)) for one in runs)
+            process.kill()
+        process.wait(20)
+        wait_until(lambda: not naming(directory), 5, "the end of the server")
+        wait_until(lambda: not any(is_live(Path(one)) for one in runs), 5, "the end of the runs")
+        wait_until(lambda: not any(naming(Path(one).name) for one in runs), 5, "the end of what was around them")
+        assert not Path(directory).exists()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # its fork
+    wait_until(lambda: not processes_of(home), 5, "the end of the fork")
+    results = [json.loads((Path(one) / "result.json").read_text())["reason"] for one in runs]
+    assert all(("process that started the run is gone" in reason) is (how == "live") for reason in results), results

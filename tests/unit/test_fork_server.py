@@ -1,0 +1,55 @@
+"""What a fork server looks at before it says that it can be forked."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from clusterkit import fork_server
+
+
+def test_a_process_without_threads_and_devices_can_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as it can be seen."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
+    assert fork_server.unsafe() is None
+
+
+@pytest.mark.parametrize("device", ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/card0"])
+def test_a_process_with_an_open_gpu_can_not(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    """A fork shares its context, which the driver does not allow. No GPU here: the link in /proc is made up."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
+    real = os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", lambda path: device if path == "/proc/self/fd/0" else real(path))
+    problem = fork_server.unsafe()
+    assert problem == "what is preloaded has opened a GPU, which can't be used after a fork"
+
+
+def test_a_process_with_a_thread_can_not() -> None:
+    """The thread is named."""
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait, name="a pool")
+    thread.start()
+    problem = fork_server.unsafe()
+    ended.set()
+    thread.join()
+    assert problem is not None
+    assert "has started threads" in problem
+    assert "a pool" in problem
+
+
+@pytest.mark.parametrize(("initialized", "can"), [(True, False), (False, True)])
+def test_a_process_whose_tensorflow_knows_its_devices_can_not(
+    monkeypatch: pytest.MonkeyPatch, initialized: bool, can: bool
+) -> None:
+    """TensorFlow's threads, which Python does not know, are gone in a fork."""
+    context = ModuleType("tensorflow.python.eager.context")
+    context.__dict__["_context"] = SimpleNamespace(_initialized=initialized)
+    monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", context)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    assert (fork_server.unsafe() is None) is can
