@@ -23,6 +23,7 @@ import signal  # noqa: E402
 from collections.abc import Mapping, Sequence  # noqa: E402
 from types import CodeType, ModuleType, TracebackType  # noqa: E402
 
+LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
 STACKS_SIGNAL = signal.SIGRTMIN + 9  # nobody's by convention; sent only where it is seen to be caught
 
@@ -255,13 +256,15 @@ def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
 
 
 def load(name: str) -> ModuleType:
-    """A file beside this one, by its path: it is no module of the task's."""
+    """A file beside this one, by its path: it is no module of the task's. Once loaded, it stays what it is."""
+    if name in LOADED:
+        return LOADED[name]
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, os.path.join(os.path.dirname(__file__), f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
-    module = module_from_spec(spec)
+    module = LOADED[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

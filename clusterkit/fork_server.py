@@ -10,23 +10,18 @@ import ctypes
 import errno
 import gc
 import importlib
-import io
 import json
-import mmap
 import os
 import signal
 import socket
-import struct
 import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-PR_SET_MM, PR_SET_MM_MAP = 35, 14
 CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the system call's number
 CLONE_PARENT = 0x8000
 
@@ -48,10 +43,10 @@ def serve(entry: ModuleType, descriptor: int, options: Mapping[str, Any]) -> For
     lifeline = options["lifeline"]
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
+    entry.load("fresh")  # before anything is imported, since it is needed in every fork
     began = time.monotonic()
     problem = warm_up(options["tensorflow"], options["preload"], options["path"])
-    modules = sorted({name.partition(".")[0] for name in sys.modules} - {"__main__"})
-    ready = {"problem": problem, "seconds": time.monotonic() - began, "modules": modules}
+    ready = {"problem": problem, "seconds": time.monotonic() - began, "modules": imported()}
     os.write(lifeline, json.dumps(ready).encode() + b"\n")
     if problem:
         sys.exit(problem)
@@ -95,6 +90,16 @@ def warm_up(tensorflow: bool, preload: Sequence[str], path: str | None) -> str |
     gc.collect()
     gc.freeze()
     return None
+
+
+def imported() -> dict[str, str]:
+    """The top-level modules that there are, but for `__main__`, and the directory that each comes from, if any."""
+    places = {}
+    for name, module in list(sys.modules.items()):
+        if "." not in name and name != "__main__":
+            known = getattr(module, "__dict__", {})
+            places[name] = os.path.dirname(next(iter(known.get("__path__") or ()), None) or known.get("__file__") or "")
+    return places
 
 
 def unsafe() -> str | None:
@@ -151,7 +156,12 @@ def fork_twice(
     Returns its pid; in the task, what it has to run.
     """
     told, tell = os.pipe()
-    middle = quiet_fork()
+    try:
+        middle = quiet_fork()
+    except OSError:
+        os.close(told)
+        os.close(tell)
+        raise
     if middle == 0:
         try:
             pid = quiet_fork()
@@ -212,10 +222,10 @@ def become(entry: ModuleType, request: Mapping[str, Any], gate: int, output: int
     os.fchdir(cwd)
     os.close(output)
     os.close(cwd)
-    env, words = request["env"], request["command"]
+    env, words, fresh = request["env"], request["command"], entry.load("fresh")
     is_command = request["how"] == "command"
     if not is_command:
-        show_as(words, env)
+        fresh.show_as(words, env)
     # Only now is it the supervisor's child for certain, and known to it: nothing is written to the gate before.
     if not os.read(gate, 1):
         os._exit(1)  # nobody waits for this one any more
@@ -224,77 +234,8 @@ def become(entry: ModuleType, request: Mapping[str, Any], gate: int, output: int
     if is_command:
         os.close(stacks)
         entry.execute(words, env)
-    replace_environment(env)
+    fresh.replace_environment(env)
     sys.argv[:] = request["argv"]
-    refresh_streams()
-    refresh_modules()
+    fresh.refresh_streams()
+    fresh.refresh_modules()
     return Forked(request["how"], request["argv"][0], stacks)
-
-
-def replace_environment(env: Mapping[str, str]) -> None:
-    """Set just these variables, also for what reads them in C."""
-    for name in [name for name in os.environ if name not in env]:
-        del os.environ[name]
-    for name, value in env.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
-    time.tzset()
-
-
-def refresh_streams() -> None:
-    """Have the streams look at what their descriptors are now. The objects stay: a logger may hold them."""
-    for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
-        assert stream is not None
-        binary: Any = open(descriptor, "wb", 0 if stream.write_through else -1, closefd=False)  # noqa: SIM115
-        getattr(binary, "raw", binary).name = stream.name
-        settings = stream.encoding, stream.errors, "\n", stream.line_buffering, stream.write_through
-        io.TextIOWrapper.__init__(stream, binary, *settings)
-
-
-def refresh_modules() -> None:
-    """What modules remember of the process that imported them and that each process has to have of its own."""
-    importlib.invalidate_caches()
-    if numpy_random := sys.modules.get("numpy.random"):  # Python's own generator does this by itself
-        numpy_random.seed()
-    if tempfile := sys.modules.get("tempfile"):
-        vars(tempfile)["tempdir"] = None
-    if threading := sys.modules.get("threading"):
-        threading.main_thread()._native_id = threading.get_native_id()
-    if process := sys.modules.get("multiprocessing.process"):
-        vars(process)["ORIGINAL_DIR"] = os.getcwd()
-        process.current_process().authkey = os.urandom(32)
-    if logging := sys.modules.get("logging"):  # what its records' relativeCreated counts from
-        vars(logging)["_startTime"] = time.time_ns() if sys.version_info >= (3, 13) else time.time()
-    gc.enable()
-
-
-def show_as(words: Sequence[str], env: Mapping[str, str]) -> None:
-    """Have /proc, and so `ps` and the search for strays, show this command line and environment.
-
-    The kernel reads them from the process's memory; prctl(PR_SET_MM_MAP) tells it from where (man 2 prctl). A kernel
-    built without it shows the fork server's own.
-    """
-    arguments = b"".join(os.fsencode(word) + b"\0" for word in words)
-    variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
-    # Private: of what is shared, /proc shows nothing here (FOLL_ANON in the kernel).
-    memory = mmap.mmap(-1, len(arguments) + len(variables) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.write(arguments + variables)
-    _KEPT.append(memory)
-    at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
-
-    def field(number: int) -> int:  # as proc(5) numbers them
-        return int(fields[number - 3])
-
-    libc = ctypes.CDLL(None)
-    libc.sbrk.restype = ctypes.c_void_p
-    places = (
-        field(26), field(27), field(45), field(46), field(47), libc.sbrk(0), field(28),
-        at, at + len(arguments), at + len(arguments), at + len(arguments) + len(variables),
-        0, 0, 0xFFFFFFFF,
-    )  # fmt: skip
-    layout = struct.pack("=11Q Q 2I", *places)
-    libc.prctl(PR_SET_MM, PR_SET_MM_MAP, ctypes.c_char_p(layout), ctypes.c_ulong(len(layout)), 0)
-
-
-_KEPT: list[mmap.mmap] = []  # what /proc reads has to stay where it is

@@ -33,7 +33,7 @@ class WarmServer:
 
     def __init__(self, entry: ModuleType, listener: socket.socket, options: Mapping[str, Any]) -> None:
         self.entry = entry
-        self.forks = entry.load("fork_server")
+        self.forks, _ = entry.load("fork_server"), entry.load("fresh")
         self.listener = listener
         self.options = options
         self.began = time.monotonic()
@@ -41,7 +41,7 @@ class WarmServer:
         self.ready = {
             "problem": self.problem,
             "seconds": time.monotonic() - self.began,
-            "modules": sorted({name.partition(".")[0] for name in sys.modules} - {"__main__"}),  # each fork has its own
+            "modules": self.forks.imported(),
         }
         self.seen = files_seen()
         self.used = time.monotonic()
@@ -202,7 +202,7 @@ class WarmServer:
             os.dup2(descriptor, number)
             os.close(descriptor)
         os.dup2(1, 2)
-        self.forks.show_as(sys.orig_argv, {**os.environ, **message["marks"]})
+        self.entry.load("fresh").show_as(sys.orig_argv, {**os.environ, **message["marks"]})
         os.write(lifeline, json.dumps(self.ready).encode() + b"\n")
         return self.forks.answer(self.entry, channel, lifeline)
 

@@ -97,13 +97,12 @@ class Starts:
 
     def _shadows(self, plan: TaskPlan) -> str | None:
         """Looked up each time: between two attempts a file may have come."""
-        assert self._launch is not None
         assert self._server is not None
         if plan.kind is ProgramKind.COMMAND:
             return None
-        cwd = Path(plan.cwd or ".")
+        cwd = Path(plan.cwd or ".").absolute()
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
-        found = shadowed(self._server.modules, _modules_in(directory), self._launch.preload.modules)
+        found = shadowed(self._server.modules, str(directory), _modules_in(directory))
         return f"{directory} has modules with names of imported ones: {', '.join(found)}" if found else None
 
 

@@ -44,7 +44,7 @@ class ForkServer:
     """A fork server. A thread waits until it is ready and then for its end, and posts both; `fork` is the loop's."""
 
     def __init__(self, channel: socket.socket, lifeline: int, pid: int, post: Post, tries: int = TRIES) -> None:
-        self.modules: frozenset[str] = frozenset()
+        self.modules: Mapping[str, str] = {}  # that it has imported, and the directory of each
         self.ready = self.gone = False
         self.tries = tries  # servers that are made, this one among them, until one comes up
         self._post = post
@@ -124,7 +124,7 @@ class ForkServer:
         told = _line_of(self._lifeline, UP_WITHIN)
         problem = told.get("problem") if told else None
         if told and not problem:
-            self.modules, self.ready = frozenset(told["modules"]), True
+            self.modules, self.ready = told["modules"], True
             self._post(ForkServerReady(self._pid, told["seconds"]))
             os.read(self._lifeline, 1)  # it writes no more: this is its end
         was_ready, self.gone, self.ready = self.ready, True, False

@@ -4,7 +4,8 @@ TensorFlow's channels try again a second after an address at which nobody listen
 this second is most of a start. Cold ones are seconds apart anyway, and are not held up.
 
 A worker that lives on while its ps starts again has such a channel, too. Until it has tried again, what a coordinator
-asks of it fails at once, and the coordinator with it: so the one that starts with the ps gives the workers that second.
+asks of it fails at once, and the coordinator with it: so the one that starts with the ps gives the workers that second,
+also where it starts cold.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ class HeadStart:
 
     def _hold(self) -> None:
         job = self.board.job
-        if not self.warm or job.shape is not Shape.PARAMETER_SERVER:
+        if job.shape is not Shape.PARAMETER_SERVER:
             return
         spawn = next((a for a in self.board.out if isinstance(a, Spawn) and a.task == job.leader), None)
         if spawn is None or spawn == self.sent:
             return
         self.unfound, self.found_at = spawn.attempt > 1 and self._is_unfound(), None
-        if self._has_to_wait(spawn):
+        if (self.warm or self.unfound) and self._has_to_wait(spawn):
             self.board.out.remove(spawn)
             self.held = spawn
 
     def _has_to_wait(self, spawn: Spawn) -> bool:
         leader = self.board.records[spawn.task]
-        if not self.warm or leader.attempt != spawn.attempt or leader.asked is not None:
+        if not (self.warm or self.unfound) or leader.attempt != spawn.attempt or leader.asked is not None:
             return False
         coming, timers, now = self._coming(), self.board.timers, self.board.now
         if coming and all(r.state is TaskState.RUNNING for r in coming) and not timers.is_set(Timer.HEAD_START):

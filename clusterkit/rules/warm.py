@@ -80,11 +80,10 @@ def differing(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
     return sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
 
 
-def shadowed(imported: Collection[str], names: Collection[str], preload: Collection[str]) -> list[str]:
+def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
     """Modules in a program's directory that a fresh interpreter may import where the server has imported another's.
 
-    `imported` are the server's top-level modules, `names` those in the directory, `preload` what was asked for by
-    name and so comes from there.
+    `imported` are the server's top-level modules, each with the directory that it comes from; `names` are those in
+    the program's.
     """
-    wanted = {name.partition(".")[0] for name in preload}
-    return sorted(set(names) & set(imported) - wanted)
+    return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

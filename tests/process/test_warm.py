@@ -152,6 +152,29 @@ def test_a_module_beside_the_program_that_the_server_has_from_elsewhere(up: Star
     assert reasons(run) == [f"worker:0 starts cold: {tmp_path} has modules with names of imported ones: mmap."]
 
 
+def test_what_a_preloaded_module_brings_from_the_programs_directory(up: Start, tmp_path: Path) -> None:
+    """It is the task's own, and no reason to start cold; a task with another directory has others."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "wanted.py").write_text("import brought")
+        (tmp_path / name / "brought.py").write_text(f"import os\nFROM = '{name}'\nBORN_IN = os.getpid()")
+        (tmp_path / name / "train.py").write_text(
+            "import os, wanted, brought\nprint(brought.FROM, brought.BORN_IN != os.getpid())"
+        )
+    job = (
+        f"module = 'train'\ncwd = '{tmp_path / 'a'}'\nworkers = 2\nevaluator = true\n"
+        f"preload = ['wanted']\n[task.evaluator]\ncwd = '{tmp_path / 'b'}'\n"
+    )
+    (tmp_path / "job.toml").write_text(job)
+    run = up("-f", tmp_path / "job.toml")
+    assert run.wait(30) == 0
+    assert [run.log(task) for task in ("worker:0", "worker:1")] == [b"a True\n", b"a True\n"]
+    assert run.log("evaluator:0") == b"b False\n"
+    assert reasons(run) == [
+        f"evaluator:0 starts cold: {tmp_path / 'b'} has modules with names of imported ones: brought, wanted."
+    ]
+
+
 def test_ctrl_c_while_the_server_imports_ends_at_once(up: Start, home: Path) -> None:
     """No task was started, and none counts as failed."""
     run = up(*JOB, "--preload", "preloads.slow", CHILDREN / "roles.py")

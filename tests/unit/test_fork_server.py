@@ -53,3 +53,16 @@ def test_a_process_whose_tensorflow_knows_its_devices_can_not(
     monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", context)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     assert (fork_server.unsafe() is None) is can
+
+
+def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server answers the error, and is asked again."""
+
+    def no_fork() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(fork_server, "quiet_fork", no_fork)
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208
+    with pytest.raises(BlockingIOError):
+        fork_server.fork_twice(ModuleType("entry"), SimpleNamespace(), {}, [])  # type: ignore[arg-type]
+    assert len(os.listdir("/proc/self/fd")) == len(before)  # noqa: PTH208

@@ -28,13 +28,14 @@ BELOW = {
     "entry": set(),
     "fork_server": set(),
     "warm_server": set(),
+    "fresh": set(),
     "call": set(),
     "api": {"words", "rules", "hands", "views", "api", "call"},
     "pytest_plugin": {"words", "rules", "hands", "views", "api"},
     "__init__": {"words", "api"},
     "__main__": {"cli"},
 }
-INSIDE = ("entry", "fork_server", "warm_server")
+INSIDE = ("entry", "fork_server", "warm_server", "fresh")
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}
 
 

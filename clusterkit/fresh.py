@@ -1,0 +1,88 @@
+"""What makes a fork a fresh process: its environment, its streams, what modules remember, and what /proc shows of it.
+
+For the fork server, which loads it by path: standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import io
+import mmap
+import os
+import struct
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PR_SET_MM, PR_SET_MM_MAP = 35, 14
+_KEPT: list[mmap.mmap] = []  # what /proc reads has to stay where it is
+
+
+def replace_environment(env: Mapping[str, str]) -> None:
+    """Set just these variables, also for what reads them in C."""
+    for name in [name for name in os.environ if name not in env]:
+        del os.environ[name]
+    for name, value in env.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    time.tzset()
+
+
+def refresh_streams() -> None:
+    """Have the streams look at what their descriptors are now. The objects stay: a logger may hold them."""
+    for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
+        assert stream is not None
+        binary: Any = open(descriptor, "wb", 0 if stream.write_through else -1, closefd=False)  # noqa: SIM115
+        getattr(binary, "raw", binary).name = stream.name
+        settings = stream.encoding, stream.errors, "\n", stream.line_buffering, stream.write_through
+        io.TextIOWrapper.__init__(stream, binary, *settings)
+
+
+def refresh_modules() -> None:
+    """What modules remember of the process that imported them and that each process has to have of its own."""
+    importlib.invalidate_caches()
+    if numpy_random := sys.modules.get("numpy.random"):  # Python's own generator does this by itself
+        numpy_random.seed()
+    if tempfile := sys.modules.get("tempfile"):
+        vars(tempfile)["tempdir"] = None
+    if threading := sys.modules.get("threading"):
+        threading.main_thread()._native_id = threading.get_native_id()
+    if process := sys.modules.get("multiprocessing.process"):
+        vars(process)["ORIGINAL_DIR"] = os.getcwd()
+        process.current_process().authkey = os.urandom(32)
+    if logging := sys.modules.get("logging"):  # what its records' relativeCreated counts from
+        vars(logging)["_startTime"] = time.time_ns() if sys.version_info >= (3, 13) else time.time()
+    gc.enable()
+
+
+def show_as(words: Sequence[str], env: Mapping[str, str]) -> None:
+    """Have /proc, and so `ps` and the search for strays, show this command line and environment.
+
+    The kernel reads them from the process's memory; prctl(PR_SET_MM_MAP) tells it from where (man 2 prctl). A kernel
+    built without it shows the fork server's own.
+    """
+    arguments = b"".join(os.fsencode(word) + b"\0" for word in words)
+    variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
+    # Private: of what is shared, /proc shows nothing here (FOLL_ANON in the kernel).
+    memory = mmap.mmap(-1, len(arguments) + len(variables) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.write(arguments + variables)
+    _KEPT.append(memory)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+
+    def field(number: int) -> int:  # as proc(5) numbers them
+        return int(fields[number - 3])
+
+    libc = ctypes.CDLL(None)
+    libc.sbrk.restype = ctypes.c_void_p
+    places = (
+        field(26), field(27), field(45), field(46), field(47), libc.sbrk(0), field(28),
+        at, at + len(arguments), at + len(arguments), at + len(arguments) + len(variables),
+        0, 0, 0xFFFFFFFF,
+    )  # fmt: skip
+    layout = struct.pack("=11Q Q 2I", *places)
+    libc.prctl(PR_SET_MM, PR_SET_MM_MAP, ctypes.c_char_p(layout), ctypes.c_ulong(len(layout)), 0)
