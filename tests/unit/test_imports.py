@@ -185,3 +185,9 @@ def test_a_module_comes_from_pythonpath_too(tmp_path: Path, monkeypatch: pytest.
 def test_the_workloads_start_warm(name: str) -> None:
     """And nothing else that is in their directory counts."""
     assert imports_tensorflow(texts(WORKLOADS / name, WORKLOADS))
+
+
+def test_clusterkit_itself_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it would be where it comes from a checkout."""
+    monkeypatch.setenv("PYTHONPATH", str(WORKLOADS.parent))
+    assert len(texts(WORKLOADS / "ps_train.py", WORKLOADS)) == 3  # itself, digits.py and slow.py
