@@ -48,13 +48,13 @@ def status() -> None:
 @command.command()
 def stop() -> None:
     """End the warm servers. Runs that came from them go on."""
-    from clusterkit.hands.shared import all_servers, ask
+    from clusterkit.hands.shared import all_servers
+    from clusterkit.hands.shared import stop as end
 
     found = list(all_servers())
     for path, server in found:
         if "pid" in server:
-            with told():
-                ask(path, {"do": "stop"})
+            end(path)
             click.echo(f"The warm server {path.stem} (pid {server['pid']}) was ended.")
         else:
             click.echo(f"The warm server {path.stem} was not ended: {server['problem']}.", err=True)

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import select
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,6 +160,22 @@ def handed_over(run_id: str, home: Path) -> dict[str, int]:
         if words[4:5] == [run_id] and procfs.environ(pid).get("CLUSTERKIT_HOME") == str(home):
             found.update((word, pid) for word in words[5:6] if word in ROLES)
     return found
+
+
+def stop(path: Path) -> None:
+    """End the server that listens there, if there is one, and wait until it is gone."""
+    try:
+        pidfd = os.pidfd_open(ask(path, {"do": "status"})["pid"])
+    except OSError:
+        return
+    try:
+        with suppress(OSError):  # it may end by itself just now
+            ask(path, {"do": "stop"})
+        ended = select.poll()
+        ended.register(pidfd, select.POLLIN)
+        ended.poll(ANSWER_WITHIN * 1000)
+    finally:
+        os.close(pidfd)
 
 
 def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:

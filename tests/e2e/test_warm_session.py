@@ -19,7 +19,7 @@ from clusterkit.api.session import session
 from clusterkit.hands import procfs
 from clusterkit.hands.rundir import is_live
 from clusterkit.hands.session import Session
-from clusterkit.hands.shared import WarmPlace, ask, handed_over, warm_dir
+from clusterkit.hands.shared import WarmPlace, ask, handed_over, stop, warm_dir
 from clusterkit.supervisor.warming import launch_to_share
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
@@ -217,7 +217,7 @@ def test_the_users_own_server_comes_first(fresh: Session, tmp_path: Path) -> Non
         assert place.ask({"do": "status"})["made"] == 1
         assert not fresh.directory.exists()
     finally:
-        place.ask({"do": "stop"})
+        stop(place.socket)
 
 
 def test_without_its_server_a_run_goes_on(fresh: Session) -> None:
