@@ -49,7 +49,7 @@ BENCH ?= # such as --runs 1 --only output
 bench: $(READY) ## Measure clusterkit beside its peers: a table and build/bench.json (under 45 minutes on 2 cores).
 	@$(BIN)/python -c 'import dill, honcho' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[bench]'
 	@test -x $(TORCH_BIN)/torchrun || { $(BIN)/python -m venv --clear build/torch && timeout 600 $(TORCH_BIN)/python -m pip install \
-		--quiet --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu '$(TORCH)'; } \
+		--quiet --retries 0 '$(TORCH)'; } \
 		|| echo "$(TORCH) can't be installed: torchrun is left out."
 	$(BIN)/python -m tests.benchmarks --torch $(TORCH_BIN)/python $(BENCH)
 
