@@ -95,7 +95,7 @@ def compiled(source: bytes, name: str) -> CodeType | None:
     """The code of a program; None where it is none."""
     try:
         return compile(source, name, "exec", dont_inherit=True)
-    except SyntaxError:
+    except (SyntaxError, ValueError):  # the latter for a null byte, up to Python 3.11.3
         return None
 
 
