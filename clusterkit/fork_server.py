@@ -44,13 +44,18 @@ def serve(entry: ModuleType, descriptor: int, options: Mapping[str, Any]) -> For
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
     entry.load("fresh")  # before anything is imported, since it is needed in every fork
+    ready = made_ready(options)
+    os.write(lifeline, json.dumps(ready).encode() + b"\n")
+    if ready["problem"]:
+        sys.exit(ready["problem"])
+    return answer(entry, descriptor, lifeline)
+
+
+def made_ready(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Import what the options ask for; what a fork server tells of it: `problem`, `seconds`, `modules`."""
     began = time.monotonic()
     problem = warm_up(options["tensorflow"], options["preload"], options["path"])
-    ready = {"problem": problem, "seconds": time.monotonic() - began, "modules": imported()}
-    os.write(lifeline, json.dumps(ready).encode() + b"\n")
-    if problem:
-        sys.exit(problem)
-    return answer(entry, descriptor, lifeline)
+    return {"problem": problem, "seconds": time.monotonic() - began, "modules": imported()}
 
 
 def answer(entry: ModuleType, descriptor: int, lifeline: int) -> Forked:

@@ -36,13 +36,8 @@ class WarmServer:
         self.forks, _ = entry.load("fork_server"), entry.load("fresh")
         self.listener = listener
         self.options = options
-        self.began = time.monotonic()
-        self.problem: str | None = self.forks.warm_up(options["tensorflow"], options["preload"], options["path"])
-        self.ready = {
-            "problem": self.problem,
-            "seconds": time.monotonic() - self.began,
-            "modules": self.forks.imported(),
-        }
+        self.ready: dict[str, Any] = self.forks.made_ready(options)
+        self.problem: str | None = self.ready["problem"]
         self.seen = files_seen()
         self.used = time.monotonic()
         self.runs: dict[int, int] = {}  # pidfd to pid of the guardians that were made

@@ -41,7 +41,7 @@ class LocalBackend:
         self._starts = starts
         self._children: dict[Task, tuple[int, Child]] = {}
         self._waiting: dict[Task, tuple[int, str]] = {}  # attempts that start when there is a fork server
-        self._plans = plans(job, directory, ports.endpoints)
+        self._plans = plan_tasks(job, ports.endpoints, directory.paths, sys.executable)
         self._resumes = bool(job.resume)
         self._logs = LogPump(post, viewer, directory.paths.arrivals)
         self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, ropes)
@@ -131,16 +131,12 @@ class LocalBackend:
         return child if known == attempt else None
 
     def _spawn(self, task: Task, attempt: int, plan: TaskPlan, env: Mapping[str, str], output: int) -> Child:
-        if why := self._starts.why_cold(plan, env):
-            self._post(StartsCold(task, attempt, why))
+        server, why_cold = self._starts.server_for(plan, env)
+        if why_cold:
+            self._post(StartsCold(task, attempt, why_cold))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         stacks = os.open(self._directory.paths.stacks(task, attempt), flags, 0o600)
         try:
-            return self._family.spawn(plan, env, output, stacks, self._starts.server_for(plan, env))
+            return self._family.spawn(plan, env, output, stacks, server)
         finally:
             os.close(stacks)
-
-
-def plans(job: JobSpec, directory: RunDirectory, endpoints: Mapping[Task, str]) -> dict[Task, TaskPlan]:
-    """How each task is started."""
-    return plan_tasks(job, endpoints, directory.paths, sys.executable)

@@ -53,12 +53,22 @@ def connect(run: Path, timeout: float) -> socket.socket:
     return client
 
 
-def _short(run: Path) -> Path:
-    own = f"clusterkit-{os.getuid()}"
-    fits = len(os.fsencode(tempfile.gettempdir())) + len(own) + 32 <= LONGEST
-    directory = Path(tempfile.gettempdir() if fits else "/tmp", own)
+def temporary_for(more: int) -> str:
+    """The temporary directory, or /tmp where a socket's path, `more` bytes longer, would be too long."""
+    place = tempfile.gettempdir()
+    return place if len(os.fsencode(place)) + more <= LONGEST else "/tmp"
+
+
+def make_private(directory: Path) -> bool:
+    """Make a directory unless it is there; whether it is this user's alone. Raises OSError."""
     directory.mkdir(mode=0o700, exist_ok=True)
     seen = directory.lstat()
-    if seen.st_uid != os.getuid() or seen.st_mode & 0o077 or directory.is_symlink():
+    return seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and not directory.is_symlink()
+
+
+def _short(run: Path) -> Path:
+    own = f"clusterkit-{os.getuid()}"
+    directory = Path(temporary_for(len(own) + 32), own)
+    if not make_private(directory):
         raise RunDirectoryError(f"{directory} is not this user's alone, so no control socket can be put there.")
     return directory / f"{hashlib.blake2b(os.fsencode(run), digest_size=12).hexdigest()}.sock"

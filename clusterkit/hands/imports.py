@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 # At the beginning of a line or of a statement; the names behind `from X import`, perhaps in parentheses, or `import`.
 _IMPORT = re.compile(
@@ -19,8 +20,15 @@ OURS = "clusterkit"  # known, and not looked into: it sets nothing, and imports 
 MOST = 300  # files that are looked into
 
 
-def texts(file: Path | None, root: Path) -> list[bytes]:
-    """A program's text, and those of what it imports from the directory `root` or from PYTHONPATH."""
+class Source(NamedTuple):
+    """A file of a program: its text, and the names that it imports."""
+
+    text: bytes
+    names: tuple[str, ...]
+
+
+def sources(file: Path | None, root: Path) -> list[Source]:
+    """A program's file, and those of what it imports from the directory `root` or from PYTHONPATH."""
     found = []
     roots, todo, seen = _roots(root), [file] if file is not None and os.path.isfile(file) else [], set[Path]()
     while todo and len(seen) < MOST:
@@ -32,19 +40,20 @@ def texts(file: Path | None, root: Path) -> list[bytes]:
             text = path.read_bytes()
         except OSError:
             continue
-        found.append(text)
-        for name in _names(text):
+        names = tuple(_names(text))
+        found.append(Source(text, names))
+        for name in names:
             if name.partition(".")[0] != OURS:
                 todo += _files(name, path, roots)
     return found
 
 
-def imports_tensorflow(program: Iterable[bytes]) -> bool:
-    """Whether one of the texts imports TensorFlow or Keras.
+def imports_tensorflow(program: Iterable[Source]) -> bool:
+    """Whether one of the files imports TensorFlow or Keras.
 
-    They are searched, not parsed: a file that only another Python can read is no reason to fail.
+    Their texts are searched, not parsed: a file that only another Python can read is no reason to fail.
     """
-    return any(_TENSORFLOW.fullmatch(name.partition(".")[0]) for text in program for name in _names(text))
+    return any(_TENSORFLOW.fullmatch(name.partition(".")[0]) for source in program for name in source.names)
 
 
 def module_file(name: str, root: Path) -> Path | None:

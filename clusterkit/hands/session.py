@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import select
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from clusterkit.hands.control_socket import LONGEST
+from clusterkit.hands.control_socket import make_private, temporary_for
 from clusterkit.hands.shared import WarmServerError, warm_dir
 
 FILE_NAME = 24  # bytes of the longest name in the directory, with its slash
@@ -28,18 +27,16 @@ class Session:
     @classmethod
     def new(cls) -> Session:
         """This process's. Nothing is made or opened yet."""
-        name, place = f"clusterkit-warm-{token_hex(8)}", tempfile.gettempdir()
-        fits = len(os.fsencode(place)) + 1 + len(name) + FILE_NAME <= LONGEST
-        return cls(os.getpid(), Path(place if fits else "/tmp", name), warm_dir())
+        name = f"clusterkit-warm-{token_hex(8)}"
+        return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
         """Make it, or see that it is this user's alone: command lines tell its name. Raises WarmServerError."""
         try:
-            self.directory.mkdir(mode=0o700, exist_ok=True)
-            seen = self.directory.lstat()
+            is_ours = make_private(self.directory)
         except OSError as error:
             raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
-        if seen.st_uid != os.getuid() or seen.st_mode & 0o077 or self.directory.is_symlink():
+        if not is_ours:
             raise WarmServerError(f"{self.directory} is not this user's alone, so no warm server can listen there.")
 
     def remove_directory(self) -> None:

@@ -18,7 +18,7 @@ from clusterkit.hands import procfs
 from clusterkit.hands.control_socket import LONGEST
 from clusterkit.hands.process import ENTRY
 from clusterkit.hands.rundir import state_dir
-from clusterkit.hands.warm import UP_WITHIN, Launch
+from clusterkit.hands.warm import UP_WITHIN, Launch, exchange
 from clusterkit.rules.warm import at_import
 from clusterkit.words.errors import ClusterkitError
 
@@ -43,7 +43,7 @@ class WarmPlace:
     """
 
     def __init__(self, directory: Path, launch: Launch, own: str | None = None) -> None:
-        counts = [launch.python, sorted(at_import({**launch.env, **launch.own}).items()), launch.preload.modules, ENTRY]
+        counts = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
         counts += [] if own is None else [own]
         self.key = hashlib.blake2b(json.dumps(counts).encode(), digest_size=8).hexdigest()
         self.socket = directory / f"{self.key}.sock"
@@ -123,7 +123,7 @@ class WarmPlace:
                     stdout=log,
                     stderr=log,
                     cwd="/",
-                    env={**self._launch.env, **self._launch.own},
+                    env=self._launch.whole_env,
                     start_new_session=True,
                     pass_fds=kept,
                 )
@@ -134,19 +134,10 @@ def ask(
     path: Path, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
 ) -> dict[str, Any]:
     """Ask the server that listens there. Raises OSError where there is none, or it ends without an answer."""
-    body = json.dumps(message).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
-        socket.send_fds(client, [len(body).to_bytes(4, "big")], descriptors)
-        client.sendall(body)
-        line = b""
-        while not line.endswith(b"\n"):
-            if not (more := client.recv(4096)):
-                raise ConnectionResetError(f"{path} gave no answer")
-            line += more
-    answer: dict[str, Any] = json.loads(line)
-    return answer
+        return exchange(client, message, descriptors)
 
 
 def handed_over(run_id: str, home: Path) -> dict[str, int]:

@@ -47,17 +47,13 @@ class Starts:
         waits = self._first and server is not None and not server.ready and not server.gone
         return waits and self._difference(plan, env) is None
 
-    def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> ForkServer | None:
-        """The server that can fork the attempt now."""
-        if self._server is None or not self._server.ready or self.why_cold(plan, env):
-            return None
-        return self._server
-
-    def why_cold(self, plan: TaskPlan, env: Mapping[str, str]) -> str | None:
-        """Why this attempt is not forked although there is a server; None where it is, or where there is none."""
-        if self._server is None or self._server.gone:
-            return None
-        return self._difference(plan, env) or self._shadows(plan)
+    def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
+        """The server that can fork the attempt now, and why none does although there is one."""
+        server = self._server
+        if server is None or server.gone:
+            return None, None
+        why_cold = self._difference(plan, env) or self._shadows(plan)
+        return (server if server.ready and not why_cold else None), why_cold
 
     def settle(self) -> None:
         """The server is ready, or gone: then another is begun, unless that has no prospect."""

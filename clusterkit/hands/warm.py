@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +38,11 @@ class Launch:
     preload: Preload
     log: str
     own: Mapping[str, str] = field(default_factory=dict)  # variables that the program sets itself before it imports
+
+    @property
+    def whole_env(self) -> dict[str, str]:
+        """The server's own environment, which is what the imports see."""
+        return {**self.env, **self.own}
 
 
 class ForkServer:
@@ -103,22 +108,14 @@ class ForkServer:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def _ask(self, request: bytes, descriptors: list[int]) -> dict[str, Any]:
+    def _ask(self, request: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._channel.settimeout(PATIENCE)
         try:
-            socket.send_fds(self._channel, [len(request).to_bytes(4, "big")], descriptors)
-            self._channel.sendall(request)
-            line = b""
-            while not line.endswith(b"\n"):
-                if not (more := self._channel.recv(256)):
-                    raise ConnectionError
-                line += more
+            return exchange(self._channel, request, descriptors)
         except OSError:  # among them what a timeout raises
             self.gone = True
             self._kill()
             raise NoForkServer from None
-        answer: dict[str, Any] = json.loads(line)
-        return answer
 
     def _attend(self) -> None:
         told = _line_of(self._lifeline, UP_WITHIN)
@@ -132,6 +129,20 @@ class ForkServer:
         self._kill()
         why = problem or ("it was killed" if was_ready else "it did not come up")
         self._post(ForkServerLost(why, was_ready, self.tries > 0))
+
+
+def exchange(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
+    """Ask a fork server or a warm server, as fork_server.py says. Raises OSError, also where it ends unanswered."""
+    body = json.dumps(request).encode()
+    socket.send_fds(channel, [len(body).to_bytes(4, "big")], descriptors)
+    channel.sendall(body)
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (more := channel.recv(4096)):
+            raise ConnectionResetError("there was no answer")
+        line += more
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
 def _line_of(descriptor: int, seconds: float) -> dict[str, Any] | None:
@@ -161,7 +172,7 @@ def _start(launch: Launch, channel: int, lifeline: int) -> int:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**launch.env, **launch.own},
+            env=launch.whole_env,
             start_new_session=True,
             pass_fds=(channel, lifeline),
         )
@@ -171,12 +182,11 @@ def _start(launch: Launch, channel: int, lifeline: int) -> int:
     return process.pid
 
 
-def _request(plan: TaskPlan, env: Mapping[str, str]) -> bytes:
-    request = {
+def _request(plan: TaskPlan, env: Mapping[str, str]) -> dict[str, Any]:
+    return {
         "parent": os.getpid(),
         "how": plan.kind,
         "argv": [plan.target, *plan.args],
         "command": plan.command,
         "env": dict(env),
     }
-    return json.dumps(request).encode()

@@ -17,7 +17,6 @@ from typing import Any
 
 from clusterkit.hands.guardian import FORWARDED, flush, forwarding
 from clusterkit.hands.shared import WarmPlace
-from clusterkit.hands.warm import Launch
 from clusterkit.rules.plan import RunPaths
 from clusterkit.supervisor.warming import marks
 
@@ -28,7 +27,7 @@ CODE = "import sys; sys.path.insert(0, {root!r}); from clusterkit.supervisor.han
 copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
 
 
-def hand_over(place: WarmPlace, work: Any, launch: Launch, paths: RunPaths, rope: int | None) -> int | str:
+def hand_over(place: WarmPlace, work: Any, paths: RunPaths, rope: int | None) -> int | str:
     """Have the warm server begin the run `work`, a value that can be pickled; return the run's exit code.
 
     Where it does not, a sentence that says why; nothing was started then.
@@ -39,7 +38,7 @@ def hand_over(place: WarmPlace, work: Any, launch: Launch, paths: RunPaths, rope
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _rope() as mine:
         try:
-            answer = _ask(place, _message(place, launch, paths), given.fileno(), pickle.dumps(work), mine, rope)
+            answer = _ask(place, _message(place, paths), given.fileno(), pickle.dumps(work), mine, rope)
         except OSError as error:
             answer = {"refused": f"it does not answer ({error.strerror or error})"}
         given.close()
@@ -76,7 +75,7 @@ def _ask(
             os.close(cwd)
 
 
-def _message(place: WarmPlace, launch: Launch, paths: RunPaths) -> dict[str, Any]:
+def _message(place: WarmPlace, paths: RunPaths) -> dict[str, Any]:
     root = str(Path(__file__).resolve().parents[2])
     umask = os.umask(0o077)
     os.umask(umask)

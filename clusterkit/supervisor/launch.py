@@ -72,6 +72,7 @@ class Run:
     prepared: Prepared
     run_id: str
     display: Display
+    launch: Launch | None = None  # of its fork server
 
     @property
     def paths(self) -> RunPaths:
@@ -99,11 +100,9 @@ def up(prepared: Prepared, display: Display, rope: int | None = None, session: S
     """
     run = Run(prepared, prepared.run_id or new_run_id(), display)
     launch = launch_for(prepared.job, run.paths)
-    if isinstance(launch, str):
-        run = run.warned(f"Tasks start cold: {launch}.")
-    for place in warm_places(launch, session, rope) if isinstance(launch, Launch) else ():
-        assert isinstance(launch, Launch)
-        code = place if isinstance(place, str) else hand_over(place, run, launch, run.paths, rope)
+    run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
+    for place in warm_places(run.launch, session, rope):
+        code = place if isinstance(place, str) else hand_over(place, run, run.paths, rope)
         if isinstance(code, int):
             return code
         run = run.warned(code)
@@ -127,9 +126,7 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
         ports = Ports(cluster_tasks(job))
         stack.callback(ports.release)
         directory = RunDirectory(run_id, job.checkpoint_dir)
-        launch = launch_for(job, directory.paths)
-        # First of all: it takes the longest.
-        starts = Starts(launch if isinstance(launch, Launch) else None, inbox.put, inherited)
+        starts = Starts(run.launch, inbox.put, inherited)  # first of all: it takes the longest
         stack.callback(starts.stop)
         seed = secrets.randbits(32)
         _fill(directory, prepared, ports, seed)

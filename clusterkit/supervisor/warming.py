@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.hands.imports import imports_tensorflow, module_file, texts
+from clusterkit.hands.imports import imports_tensorflow, module_file, sources
 from clusterkit.hands.session import Session
 from clusterkit.hands.shared import WarmPlace, WarmServerError, warm_dir
 from clusterkit.hands.warm import Launch
@@ -36,7 +36,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     if job.program.kind is ProgramKind.COMMAND:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
     file, root = _program(job)
-    program = texts(file, root)
+    program = sources(file, root)
     tensorflow = job.start is StartMode.WARM or imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
@@ -44,7 +44,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     own = job.setups.get(most, Setup())
     env = {**ours, "PYTHONUNBUFFERED": "1", **job.setup.env, **own.env}
     env.pop("TF_CONFIG", None)
-    variables = own_variables(line for text in program for line in text.decode(errors="replace").splitlines())
+    variables = own_variables(line for source in program for line in source.text.decode(errors="replace").splitlines())
     if variables.unclear and job.start is not StartMode.WARM:
         names = ", ".join(sorted(variables.unclear))
         return f"the program sets {names} for its imports, and its text does not tell whether or to what"
@@ -88,12 +88,12 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
-def warm_places(launch: Launch, session: Session | None, rope: int | None) -> Iterator[WarmPlace | str]:
+def warm_places(launch: Launch | None, session: Session | None, rope: int | None) -> Iterator[WarmPlace | str]:
     """Where the warm servers are that a run with this launch can come from, the user's before the session's.
 
     The latter is started where it is not there yet; a sentence where it can't be. `rope` leads to the session.
     """
-    if not launch.preload.tensorflow or launch.python != sys.executable:
+    if launch is None or not launch.preload.tensorflow or launch.python != sys.executable:
         return
     homes = [warm_dir()] if session is None else [warm_dir(), session.users]
     for home in dict.fromkeys(homes):
