@@ -159,15 +159,29 @@ class Cluster:
             self._supervisor.end(timeout)
         return self.result
 
+    def fault(self, fault: str) -> None:
+        """Break something, as `clusterkit fault` does: `run.fault("stop worker:1 for=10s @ step=100")`.
+
+        Without a trigger that is now. Raises Refused with the reason, ClusterFailed or RunEnded.
+        """
+        self._call(ev.Verb.FAULT, f"{fault!r} could be injected", fault=fault)
+
+    def heal(self) -> None:
+        """Mend all that is broken on purpose now. Raises as `fault`."""
+        self._call(ev.Verb.HEAL, "its faults could be healed")
+
     def ask(self, verb: ev.Verb, task: Task, signal: int = SIGKILL) -> None:
         """Ask the supervisor to do something to a task. Raises Refused with its reason, ClusterFailed or RunEnded."""
+        self._call(verb, f"{task} could be asked to {verb}", tasks=[str(task)], signal=int(signal))
+
+    def _call(self, verb: ev.Verb, what: str, **params: Any) -> None:
         try:
             with Client(self.directory) as client:
-                client.call(verb, tasks=[str(task)], signal=int(signal))
+                client.call(verb, **params)
         except NotLive:
             if not self._supervisor.wait(LAST):  # at its end the supervisor lets go of the run before it exits
                 raise
-            raise self._ended(f"The run was over before {task} could be asked to {verb}.") from None
+            raise self._ended(f"The run was over before {what}.") from None
 
     def __enter__(self) -> Self:
         return self

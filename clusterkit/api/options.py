@@ -41,6 +41,10 @@ class Options(TypedDict, total=False):
     progress_regex: str
     start: str  # auto, warm, cold
     preload: Sequence[str]
+    fault: str | Sequence[str]
+    seed: int
+    network: str  # host, virtual
+    pcap: Path
 
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
@@ -84,6 +88,8 @@ def _flags(name: str, value: Any) -> Iterator[str]:
         if isinstance(value, str):
             raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
         yield from (f"{flag}={_text(module)}" for module in value)
+    elif name == "fault":
+        yield from (f"{flag}={_text(fault)}" for fault in ([value] if isinstance(value, str) else value))
     else:
         yield f"{flag}={_text(value)}"  # with =, or a value that begins with a dash would be a flag
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from clusterkit.words.events import Happened
+from clusterkit.words.events import Happened, Look
+from clusterkit.words.faults import Fault
 from clusterkit.words.model import Task
 
 Post = Callable[[Happened], None]
@@ -32,11 +33,20 @@ class Backend(Protocol):
     def close_output(self, task: Task, attempt: int) -> None:
         """Wait no longer for the end of an attempt's output: Drained."""
 
-    def inspect(self) -> None:
-        """Look at every live attempt: Inspected."""
+    def inspect(self, look: Look, why: str) -> None:
+        """Look at every live attempt: Inspected, at once for a glance, else after a few seconds."""
 
     def dump_stacks(self, why: str, tasks: Sequence[Task]) -> None:
         """Have live Python tasks write their threads' stacks; without `tasks`, all of them."""
+
+    def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
+        """Break something that signals can't: FaultTook."""
+
+    def heal(self, number: int) -> None:
+        """Mend what was injected under this number."""
+
+    def hurry_steps(self) -> None:
+        """Post each reported step at once from now on, not one a second."""
 
     def shut(self) -> None:
         """End whatever is left of the run and let go of ports, threads and descriptors."""

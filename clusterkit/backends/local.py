@@ -12,16 +12,22 @@ from clusterkit.backends.base import Post
 from clusterkit.hands import procfs
 from clusterkit.hands.checkpoints import newest_checkpoint
 from clusterkit.hands.family import Ended, Family
+from clusterkit.hands.injector import Injector
 from clusterkit.hands.logs import LogPump, Viewer
-from clusterkit.hands.ports import Ports
-from clusterkit.hands.process import STACKS_SIGNAL, Child, signal_group
+from clusterkit.hands.looks import Looks, Subject
+from clusterkit.hands.network import VirtualNetwork
+from clusterkit.hands.ports import listening
+from clusterkit.hands.process import Child
 from clusterkit.hands.rundir import RunDirectory
+from clusterkit.hands.stacks import ask, dump_for
 from clusterkit.hands.starts import Starts
 from clusterkit.hands.sweep import WillNotDie
 from clusterkit.hands.sweeper import Sweeper
 from clusterkit.hands.watcher import Watcher
 from clusterkit.rules.plan import TaskPlan, attempt_environment, plan_tasks
-from clusterkit.words.events import Inspected, Spawned, SpawnFailed, StartsCold, StorageFailed, Vitals
+from clusterkit.rules.tfconfig import Endpoints
+from clusterkit.words.events import Inspected, Look, Spawned, SpawnFailed, StartsCold, StorageFailed, Vitals
+from clusterkit.words.faults import Fault
 from clusterkit.words.model import JobSpec, Task
 
 
@@ -29,11 +35,12 @@ class LocalBackend:
     """Spawns from the thread that calls it, which has to live as long as the run."""
 
     def __init__(
-        self, job: JobSpec, directory: RunDirectory, ports: Ports, starts: Starts, post: Post, viewer: Viewer,
-        ropes: Mapping[int, str],
+        self, job: JobSpec, directory: RunDirectory, endpoints: Endpoints, starts: Starts, post: Post, viewer: Viewer,
+        ropes: Mapping[int, str], seed: int = 0, network: VirtualNetwork | None = None,
     ) -> None:  # fmt: skip
         self._directory = directory
-        self._ports = ports
+        self._endpoints = endpoints
+        self._network = network
         self._post = post
         self._family = Family(directory.run_id)
         self._sweeper = Sweeper(self._family, post)
@@ -41,8 +48,10 @@ class LocalBackend:
         self._starts = starts
         self._children: dict[Task, tuple[int, Child]] = {}
         self._waiting: dict[Task, tuple[int, str]] = {}  # attempts that start when there is a fork server
-        self._plans = plan_tasks(job, ports.endpoints, directory.paths, sys.executable)
+        self._plans = plan_tasks(job, endpoints, directory.paths, sys.executable)
         self._resumes = bool(job.resume)
+        self._injector = Injector(self._present, network, directory.paths.checkpoints, seed, post)
+        self._looks = Looks(directory.path, post)
         self._logs = LogPump(post, viewer, directory.paths.arrivals)
         self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, ropes)
 
@@ -67,41 +76,50 @@ class LocalBackend:
 
     def signal(self, task: Task, attempt: int, number: int) -> None:
         if child := self._child(task, attempt):
-            signal_group(child, number)
+            self._injector.signal(task, child, number)
 
     def sweep(self, task: Task, attempt: int) -> None:
         if child := self._child(task, attempt):
             del self._children[task]
+            self._injector.forget(task)
             self._sweeper.sweep(Ended(task, attempt, child))
 
     def close_output(self, task: Task, attempt: int) -> None:
         self._logs.close(task, attempt)
 
-    def inspect(self) -> None:
-        listening = procfs.listening_ports()
-        numbers = self._ports.numbers
-        vitals = {}
-        for task, (_, child) in self._children.items():
-            seen = procfs.stat(child.pid)
-            vitals[task] = Vitals(numbers.get(task) in listening, seen[0] if seen else "X")
-        self._post(Inspected(vitals))
+    def inspect(self, look: Look, why: str) -> None:
+        vitals = self._vitals()
+        if look is Look.GLANCE:
+            self._post(Inspected(vitals))
+            return
+        ends, children = self._endpoints, self._children
+        self._looks.begin(look, why, [Subject(t, *children[t], vitals[t], ends.get(t)) for t in sorted(vitals)])
 
     def dump_stacks(self, why: str, tasks: Sequence[Task]) -> None:
         for task, (attempt, child) in self._children.items():
-            if (not tasks or task in tasks) and procfs.catches(child.pid, STACKS_SIGNAL):
-                with suppress(OSError), Path(self._directory.paths.stacks(task, attempt)).open("a") as file:
-                    file.write(f"--- {task}, attempt {attempt}: {why}\n")
-                with suppress(ProcessLookupError):
-                    os.kill(child.pid, STACKS_SIGNAL)
+            if not tasks or task in tasks:
+                ask(dump_for(self._directory.path, str(task), attempt, why), child.pid)
+
+    def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
+        self._injector.inject(number, fault, tasks, others)
+
+    def heal(self, number: int) -> None:
+        self._injector.heal(number)
+
+    def hurry_steps(self) -> None:
+        self._watcher.hurry()
 
     def shut(self) -> None:
+        self._injector.stop()  # while no process is reaped that it may have to let go on
         self._starts.stop()
+        if self._network is not None:
+            self._network.stop()  # in peace, so that it writes what it has captured
         with suppress(WillNotDie):
             self._family.end_all()
         self._sweeper.stop()
         self._watcher.stop()
+        self._looks.stop()
         self._logs.stop()
-        self._ports.release()
         for dump in Path(self._directory.path, "stacks").iterdir():
             if dump.stat().st_size == 0:
                 dump.unlink()
@@ -126,6 +144,15 @@ class LocalBackend:
         self._post(Spawned(task, attempt, child.pid, checkpoint))
         self._watcher.wait_for(task, attempt, child)
 
+    def _vitals(self) -> dict[Task, Vitals]:
+        pids = {task: child.pid for task, (_, child) in self._children.items()}
+        listen = listening(self._endpoints, pids)
+        states = {task: procfs.stat(pid) for task, pid in pids.items()}
+        return {task: Vitals(task in listen, seen[0] if seen else "X") for task, seen in states.items()}
+
+    def _present(self, task: Task) -> Child | None:
+        return self._children.get(task, (0, None))[1]
+
     def _child(self, task: Task, attempt: int) -> Child | None:
         known, child = self._children.get(task, (0, None))
         return child if known == attempt else None
@@ -136,7 +163,8 @@ class LocalBackend:
             self._post(StartsCold(task, attempt, why_cold))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         stacks = os.open(self._directory.paths.stacks(task, attempt), flags, 0o600)
+        namespaces = () if self._network is None else self._network.namespaces(task)
         try:
-            return self._family.spawn(plan, env, output, stacks, server)
+            return self._family.spawn(plan, env, output, stacks, server, namespaces)
         finally:
             os.close(stacks)

@@ -12,6 +12,7 @@ from clusterkit.cli.lazy import LazyGroup
 
 COMMANDS = {
     "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
+    "chaos": ("clusterkit.cli.chaos", "Run a job many times, broken in many ways, and check that it recovers."),
     "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it is over."),
     "down": ("clusterkit.cli.waiting:down", "End a live run."),
     "wait": ("clusterkit.cli.waiting:wait", "Wait until a run is over; exit with its exit code."),
@@ -25,6 +26,7 @@ COMMANDS = {
     "pause": ("clusterkit.cli.acting:pause", "Stop tasks with SIGSTOP."),
     "unpause": ("clusterkit.cli.acting:unpause", "Let paused tasks go on."),
     "restart": ("clusterkit.cli.acting:restart", "End tasks and start them again."),
+    "fault": ("clusterkit.cli.fault", "Break something on purpose."),
     "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
     "rm": ("clusterkit.cli.removing:rm", "Remove runs that are over."),
     "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from clusterkit.rules import durations
-from clusterkit.words.model import RestartPolicy, RestartScope, StartMode, Task, TaskType
+from clusterkit.words.model import Network, RestartPolicy, RestartScope, StartMode, Task, TaskType
 
 Command = Callable[..., Any]
 
@@ -86,6 +86,14 @@ _JOB_OPTIONS = [
     click.option("--run-id", metavar="ID", help="A name for the run. [from the time]"),
     click.option("--checkpoint-dir", metavar="DIR", help="Where the job checkpoints. [in the run directory]"),
     click.option("--resume", metavar="RUN", help="Continue from the checkpoints of an earlier run."),
+    click.option("--fault", multiple=True, metavar="FAULT", help="Break something: 'kill worker:1 @ step=100'."),
+    click.option("--seed", type=click.IntRange(0, 2**64 - 1), metavar="N", help="Of what is random; replays a run."),
+    click.option(
+        "--network",
+        type=click.Choice([network.value for network in Network]),
+        help="host: loopback; virtual: an address for each task, and a network that can be broken. [host]",
+    ),
+    click.option("--pcap", metavar="FILE", help="Write what crosses the virtual network."),
     click.option("--progress-regex", metavar="RE", help="Finds the step in the log, for programs that report none."),
 ]  # fmt: skip
 

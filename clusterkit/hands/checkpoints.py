@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import glob
+import os
+import random
 import shutil
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from clusterkit.words.errors import RunDirectoryError
 
+FLIPPED = 64  # bytes, in the middle half of a file
 _ENDINGS = (".index", ".keras", ".weights.h5", ".h5", ".ckpt")
+_TRIES = 3  # a checkpoint may be removed between finding and opening it, as newer ones are written
 
 
 def newest_checkpoint(directory: PurePosixPath) -> str | None:
@@ -23,6 +29,52 @@ def newest_checkpoint(directory: PurePosixPath) -> str | None:
             continue
         best = max(best, found) if best else found
     return best[1] if best else None
+
+
+def corrupt(directory: PurePosixPath, how: str, seed: str) -> str | None:
+    """Damage the biggest file of the newest checkpoint in place: flip 64 of its bytes, or truncate it to half.
+
+    Returns what was done, for people; None where there is no checkpoint with anything in it. Raises OSError.
+    """
+    for _ in range(_TRIES):
+        newest = newest_checkpoint(directory)
+        if newest is None:
+            return None
+        with suppress(FileNotFoundError):
+            file = _biggest_file(Path(newest))
+            times = file.stat()
+            if times.st_size == 0:
+                return None
+            done = _truncate(file, times.st_size) if how == "truncate" else _flip(file, times.st_size, seed)
+            # It stays as old as it was, so that the same checkpoint is taken for the newest.
+            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+            return f"{done} {file.relative_to(directory)}"
+    return None
+
+
+def _biggest_file(checkpoint: Path) -> Path:
+    """Of what holds a checkpoint's values; TensorFlow's are in files beside its index."""
+    files: list[Path] = []
+    if checkpoint.name.endswith(".index"):
+        files = sorted(checkpoint.parent.glob(f"{glob.escape(checkpoint.stem)}.data-*-of-*"))
+    elif checkpoint.is_dir():
+        files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+    return max(files or [checkpoint], key=lambda path: path.stat().st_size)
+
+
+def _truncate(file: Path, size: int) -> str:
+    os.truncate(file, size // 2)
+    return f"cut to {size // 2} of its {size} bytes:"
+
+
+def _flip(file: Path, size: int, seed: str) -> str:
+    middle = range(size // 4, max(size // 4 + 1, size - size // 4))
+    places = random.Random(seed).sample(middle, min(FLIPPED, len(middle)))
+    with file.open("r+b", buffering=0) as opened:
+        for place in places:
+            value = os.pread(opened.fileno(), 1, place)
+            os.pwrite(opened.fileno(), bytes([value[0] ^ 0xFF]), place)
+    return f"flipped {len(places)} byte{'s' if len(places) > 1 else ''} in"
 
 
 def continue_from(old: Path, new: Path) -> None:

@@ -243,7 +243,8 @@ def _requested(number: int, call: Call) -> Requested:
         raise RpcError(protocol.INVALID_PARAMS, str(error), call.id) from None
     if not 1 <= signal <= 64:
         raise RpcError(protocol.INVALID_PARAMS, f"{signal} is not a signal.", call.id)
-    return Requested(number, Verb(call.method), tasks, signal, call.params.get("force") is True)
+    fault = str(call.params.get("fault", ""))
+    return Requested(number, Verb(call.method), tasks, signal, call.params.get("force") is True, fault)
 
 
 def _peer_uid(connection: socket.socket) -> int:

@@ -13,10 +13,11 @@ from clusterkit.words.model import Task
 
 
 class StepReader:
-    """A viewer of the logs that posts the newest step it finds, at most once a second for each task."""
+    """A viewer of the logs that posts the newest step it finds, at most once a second for each task unless told otherwise."""
 
-    def __init__(self, regex: str, post: Callable[[Progressed], None]) -> None:
+    def __init__(self, regex: str, post: Callable[[Progressed], None], every: float = EVERY) -> None:
         self._regex = re.compile(regex)
+        self._every = every  # seconds between two steps of a task that are posted, at least
         self._post = post
         self._splitters: dict[tuple[Task, int], LineSplitter] = {}
         self._last: dict[tuple[Task, int], tuple[int, float]] = {}
@@ -30,7 +31,7 @@ class StepReader:
         for line, _ in lines:
             if (match := self._regex.search(line)) and match.group(1).isdecimal():
                 self._pending[key] = int(match.group(1))
-        due = not chunk or key not in self._last or time.monotonic() - self._last[key][1] >= EVERY
+        due = not chunk or key not in self._last or time.monotonic() - self._last[key][1] >= self._every
         if due and (step := self._pending.pop(key, None)) is not None:
             self._last[key] = (step, time.monotonic())
             self._post(Progressed(task, attempt, step))

@@ -13,20 +13,39 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterkit.hands.process import Child, exit_of
-from clusterkit.words.events import Checkpointed, Exited, GuardianLost, Happened, Progressed, Ready, Resumed
+from clusterkit.words.events import (
+    Checkpointed,
+    Exited,
+    GuardianLost,
+    Happened,
+    PhaseChanged,
+    Progressed,
+    Ready,
+    Resumed,
+)
 from clusterkit.words.model import Task
 
 REST = 0.03125  # seconds for which a pipe is left alone after a read, at first: reports are taken in bunches
 LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that all pipes are read at one moment
 FULL = 1 << 13  # bytes that show that reports come fast, and would fill the pipe if it were left alone for long
+Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged
 EVERY = 1.0  # seconds between the steps that are passed on; what else a task reports is passed on at once
 LONGEST = 1 << 16  # bytes of a line; what is longer is no report
 CHUNK = 1 << 16
+HURRIED = 0.0078125  # seconds for which a pipe rests when a fault waits for a step; a power of 2 as well
 NO_ROPES: Mapping[int, str] = MappingProxyType({})
 Post = Callable[[Happened], None]
+
+
+class Pace(NamedTuple):
+    """For how many seconds pipes rest, at first and in the end, and between two steps that are passed on."""
+
+    rest: float
+    longest: float
+    every: float
 
 
 @dataclass(slots=True)
@@ -72,6 +91,8 @@ class Watcher:
         self._epoll.register(self._bell, select.EPOLLIN)
         for rope in ropes:
             self._epoll.register(rope, select.EPOLLIN)
+        self._pace = Pace(REST, LONGEST_REST, EVERY)
+        self._hurry = False
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         self._thread.start()
@@ -80,6 +101,11 @@ class Watcher:
         """Post Exited when the attempt's first process has ended."""
         self._known[child.pidfd] = Waiting(task, attempt, child)
         self._epoll.register(child.pidfd, select.EPOLLIN)
+
+    def hurry(self) -> None:
+        """From now on look at the pipes without long rests, and pass on the newest step that each look finds."""
+        self._hurry = True
+        os.write(self._ring, b"!")
 
     def stop(self) -> None:
         """End the thread and close what it read."""
@@ -109,6 +135,9 @@ class Watcher:
         return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
 
     def _take(self, fd: int, now: float) -> None:
+        if fd == self._bell:
+            self._answer_bell()
+            return
         if fd in self._ropes:
             self._epoll.unregister(fd)
             self._post(GuardianLost(self._ropes[fd]))
@@ -119,8 +148,15 @@ class Watcher:
         elif isinstance(known, Channel):
             self._look(known, now)
 
+    def _answer_bell(self) -> None:
+        os.read(self._bell, CHUNK)
+        if self._hurry:
+            self._pace = Pace(HURRIED, HURRIED, 0.0)
+            self._resting = dict.fromkeys(self._resting, 0.0)
+
     def _look_at_rested(self, now: float) -> None:
-        moment = now // REST * REST  # for which they were told to rest, so that what is passed on keeps its beat
+        rest = self._pace.rest
+        moment = now // rest * rest  # for which they were told to rest, so that what is passed on keeps its beat
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
             self._take(fd, moment)
@@ -130,7 +166,7 @@ class Watcher:
         if not size and channel.pending is None:
             self._epoll.modify(channel.fd, select.EPOLLIN | select.EPOLLONESHOT)
             return
-        channel.rest = REST if size >= FULL else min(2 * channel.rest, LONGEST_REST)
+        channel.rest = self._pace.rest if size >= FULL else min(2 * channel.rest, self._pace.longest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
     def _ended(self, fd: int, waiting: Waiting) -> None:
@@ -140,7 +176,7 @@ class Watcher:
         now = time.monotonic()
         self._read(channel, now)  # what it reported before it ended comes before its end
         self._pass_on(channel, now)
-        channel.rest = REST
+        channel.rest = self._pace.rest
         self._post(Exited(waiting.task, waiting.attempt, exit_of(waiting.child)))
 
     def _read(self, channel: Channel, now: float) -> int:
@@ -157,7 +193,7 @@ class Watcher:
             for line, following in zip(lines, [*lines[1:], b""], strict=True):
                 if not _is_overtaken(channel, line, following):
                     self._message(channel, line, now)
-        if channel.pending and now - channel.passed_at >= EVERY:
+        if channel.pending and now - channel.passed_at >= self._pace.every:
             self._pass_on(channel, now)
         return len(data)
 
@@ -185,7 +221,7 @@ def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
     return ordinary is not None and line.startswith(ordinary) and following.startswith(ordinary)
 
 
-def parse_report(task: Task, line: bytes) -> Progressed | Checkpointed | Resumed | Ready | None:
+def parse_report(task: Task, line: bytes) -> Report | None:
     """Read one line of the progress channel; None for what is no report, since a task may write anything."""
     try:
         message: dict[str, Any] = json.loads(line)
@@ -200,6 +236,8 @@ def parse_report(task: Task, line: bytes) -> Progressed | Checkpointed | Resumed
         if kind == "resumed":
             path = message.get("path")
             return Resumed(task, attempt, int(message["step"]), None if path is None else str(path))
+        if kind == "phase":
+            return PhaseChanged(task, attempt, str(message["phase"]), message["begun"] is True)
         return Ready(task, attempt) if kind == "ready" else None
     except (ValueError, KeyError, TypeError):
         return None

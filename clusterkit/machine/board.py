@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn, Withdraw
@@ -34,6 +34,8 @@ class TaskRecord:
     tail: tuple[str, ...] = ()
     exception: str | None = None
     ready: bool = False
+    ready_at: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)  # what it does now that makes no steps, and since when
     paused: bool = False
     first_step: int | None = None
     last_step: int | None = None
@@ -67,6 +69,8 @@ class Board:
         self.began = 0.0
         self.records = {task: TaskRecord(task) for task in job.tasks}
         self.unsettled: set[Task] = set()  # tasks of which something has to be waited for
+        self.late: set[Task] = set()  # tasks whose start is held back on purpose
+        self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
         self.out: list[Action] = []
         self.attempts: list[AttemptRecord] = []

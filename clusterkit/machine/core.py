@@ -7,7 +7,10 @@ from typing import Any
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
+from clusterkit.machine.injections import Injections
+from clusterkit.machine.latecomers import Latecomers
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.requests import Requests
 from clusterkit.machine.timers import Timer
@@ -32,7 +35,9 @@ class Machine:
         self.ending = Ending(self.board)
         self.recoveries = Recoveries(self.board, self.ending)
         self.watch = Watch(self.board, self.ending)
-        self.requests = Requests(self.board, self.ending, self.recoveries)
+        self.latecomers = Latecomers(self.board)
+        self.faults = Faults(self.board, self.ending, Injections(self.board, self.latecomers))
+        self.requests = Requests(self.board, self.ending, self.recoveries, self.faults)
         self.head_start = HeadStart(self.board)
         self._interrupts = 0
         self._verbs: dict[type, Callable[[Any], None]] = {
@@ -46,13 +51,15 @@ class Machine:
             ev.Exited: self._exited,
             ev.Swept: self._swept,
             ev.Drained: self._drained,
-            ev.Progressed: self._reported(self.watch.progressed),
-            ev.Checkpointed: self._reported(self.watch.checkpointed),
+            ev.Progressed: self._reported(self._progressed),
+            ev.Checkpointed: self._reported(self._checkpointed),
             ev.Resumed: self._reported(self.watch.resumed),
-            ev.Ready: self._reported(lambda record, _: self.watch.ready(record)),
-            ev.Inspected: lambda event: self.watch.inspected(event.vitals),
+            ev.Ready: self._reported(lambda record, _: self.watch.said_ready(record)),
+            ev.PhaseChanged: self._reported(self.watch.phase_changed),
+            ev.Inspected: self.watch.inspected,
             ev.Interrupted: self._interrupted,
             ev.Requested: self.requests.take,
+            ev.FaultTook: self._fault_took,
             ev.GuardianLost: self._guardian_lost,
             ev.StorageFailed: lambda event: self.ending.fail(event.error),
         }
@@ -62,13 +69,15 @@ class Machine:
         self.board.now, self.board.out = now, []
         self._verbs[type(event)](event)
         self.recoveries.settle()
+        self.faults.settle()
+        self.latecomers.settle()
         self.head_start.settle()
         self.ending.settle(self.recoveries.restarts)
         return self.board.out
 
     def deadline(self) -> float | None:
         """When to send Ticked if nothing happens before."""
-        times = (self.board.timers.next(), self.recoveries.next())
+        times = (self.board.timers.next(), self.recoveries.next(), self.faults.next())
         return min((at for at in times if at is not None), default=None)
 
     def _began(self, event: ev.Began) -> None:
@@ -76,6 +85,7 @@ class Machine:
         self.board.began = self.board.now
         if limit := self.board.job.limits.job:
             self.board.timers.set(Timer.JOB, self.board.now + limit)
+        self.faults.begin()
         for record in list(self.board.records.values()):
             self.board.spawn(record, "resume" if self.board.job.resume else "")
 
@@ -89,7 +99,9 @@ class Machine:
             elif timer is Timer.HEAD_START:
                 self.head_start.let_go()
             elif timer is Timer.STALL:
-                self.watch.stall_due()
+                self.watch.stalls.due()
+            elif timer is Timer.READINESS:
+                self.faults.look()
             elif timer is Timer.EVALUATOR:
                 for record in self.board.alive():
                     self.ending.evaluator_is_done(record)
@@ -101,6 +113,8 @@ class Machine:
             self.board.end(record, record.asked or Asked.TEARDOWN, 0.0)
         elif timer is Timer.DRAIN and not record.drained:
             self.board.out.append(CloseOutput(record.task, record.attempt))
+        elif timer is Timer.LATE_START:
+            self.latecomers.let_go(record.task)
         elif timer is Timer.STARTUP and record.alive and not record.ready:
             self.watch.startup_due()
 
@@ -188,6 +202,19 @@ class Machine:
                 take(record, event)
 
         return verb
+
+    def _progressed(self, record: TaskRecord, event: ev.Progressed) -> None:
+        self.watch.progressed(record, event)
+        if record.task.trains:
+            self.faults.progressed(event.step)
+
+    def _checkpointed(self, record: TaskRecord, event: ev.Checkpointed) -> None:
+        self.watch.checkpointed(record, event)
+        self.faults.checkpointed()
+
+    def _fault_took(self, event: ev.FaultTook) -> None:
+        if not event.done:
+            self.faults.injections.failed(event.number)
 
     def _interrupted(self, event: ev.Interrupted) -> None:
         self._interrupts += event.signal == SIGINT

@@ -80,4 +80,5 @@ class HeadStart:
         return [record for record in self.board.records.values() if self.board.job.is_server(record.task)]
 
     def _coming(self) -> list[TaskRecord]:
-        return [r for r in self._servers() if r.state in (TaskState.STARTING, TaskState.RUNNING) and not r.ready]
+        states, late = (TaskState.STARTING, TaskState.RUNNING), self.board.late
+        return [r for r in self._servers() if r.state in states and not r.ready and r.task not in late]

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.faults import Faults
 from clusterkit.machine.recovery import Recoveries
+from clusterkit.rules.aim import live_problems_of
+from clusterkit.rules.faults import parse_fault
 from clusterkit.words.actions import Answer, DumpStacks
+from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Requested, Verb
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
@@ -23,6 +27,7 @@ class Requests:
     board: Board
     ending: Ending
     recoveries: Recoveries
+    faults: Faults
 
     def take(self, event: Requested) -> None:
         """Do what is asked for, or refuse it whole."""
@@ -42,6 +47,10 @@ class Requests:
                 self._kill(event, records)
             case Verb.STACKS:
                 self._stacks(event, records)
+            case Verb.FAULT:
+                self._fault(event)
+            case Verb.HEAL:
+                self._answer(event, self.faults.injections.heal_all("somebody asked for it"))
 
     def _down(self, event: Requested) -> None:
         self.ending.stop(RunState.STOPPED, 128 + SIGTERM, "`clusterkit down` asked for it")
@@ -79,6 +88,20 @@ class Requests:
         tasks = tuple(record.task for record in able)
         self.board.out.append(DumpStacks(f"request {event.request}", tasks))
         self._answer(event, tasks)
+
+    def _fault(self, event: Requested) -> None:
+        try:
+            fault = parse_fault(event.fault)
+            problems = list(live_problems_of(fault, self.board.job))
+        except BadJob as error:
+            problems = list(error.problems)
+        if not problems and self.ending.begun:
+            problems = ["The run is being ended, so nothing is broken any more."]
+        if problems:
+            self._refuse(event, "\n".join(problems))
+            return
+        self.faults.arm(fault)
+        self._answer(event, ())
 
     def _refused(self, event: Requested, able: list[TaskRecord], what: str) -> bool:
         if able:

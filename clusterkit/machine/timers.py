@@ -19,6 +19,8 @@ class Timer(enum.Enum):
     FINISH = "the time of the others after the leader's success"
     HEAD_START = "the coordinator's start after its servers'"
     EVALUATOR = "the evaluator's time after the leader's success"
+    READINESS = "the next look whether tasks are ready"
+    LATE_START = "the start of a task that is held back"
 
 
 Key = tuple[Timer, Task | None]

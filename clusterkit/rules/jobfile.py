@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from clusterkit.rules.durations import seconds
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import RestartPolicy, RestartScope, StartMode, TaskType
+from clusterkit.words.model import Network, RestartPolicy, RestartScope, StartMode, TaskType
 
 
 def _scalar_text(value: object) -> object:
@@ -78,6 +78,10 @@ class JobFile(_Table):
     progress_regex: StrictStr | None = None
     start: StartMode | None = None
     preload: list[StrictStr] | None = None
+    fault: list[StrictStr] | None = None
+    seed: Count | None = None
+    network: Network | None = None
+    pcap: StrictStr | None = None
 
 
 def read_job_file(text: str, name: str) -> dict[str, Any]:
@@ -100,7 +104,7 @@ def read_job_file(text: str, name: str) -> dict[str, Any]:
 
 
 def _from_the_file(options: dict[str, Any], here: PurePosixPath) -> dict[str, Any]:
-    for key in ("program", "cwd", "checkpoint_dir"):
+    for key in ("program", "cwd", "checkpoint_dir", "pcap"):
         if key in options:
             options[key] = str(here / options[key])
     for table in options.get("task", {}).values():

@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from clusterkit.rules.aim import problems_of
+from clusterkit.rules.faults import parse_all
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import (
     JobSpec,
     Limits,
+    Network,
     Program,
     ProgramKind,
     RestartPolicy,
@@ -48,7 +51,8 @@ _RULES = {
 
 def build_job(options: Options, kind: ProgramKind) -> JobSpec:
     """Make the job that the options describe. Raises BadJob with every problem found."""
-    problems = [*_program_problems(options), *_count_problems(options), *_other_problems(options)]
+    faults, wrong = parse_all(options.get("fault", ()))
+    problems = [*_program_problems(options), *_count_problems(options), *_other_problems(options), *wrong]
     if problems:
         raise BadJob(problems)
     program = Program(kind, options.get("module") or options["program"], tuple(options.get("args", ())))
@@ -57,7 +61,7 @@ def build_job(options: Options, kind: ProgramKind) -> JobSpec:
         rules["policy"] = RestartPolicy(rules["policy"])
     if "scope" in rules:
         rules["scope"] = RestartScope(rules["scope"])
-    return JobSpec(
+    job = JobSpec(
         program=program,
         counts=counts_of(options),
         setup=Setup(dict(options.get("env") or {}), options.get("cwd"), None, options.get("python")),
@@ -69,7 +73,14 @@ def build_job(options: Options, kind: ProgramKind) -> JobSpec:
         progress_regex=options.get("progress_regex"),
         start=StartMode(options.get("start", StartMode.AUTO)),
         preload=tuple(options.get("preload", ())),
+        network=Network(options.get("network", Network.HOST)),
+        pcap=options.get("pcap"),
+        faults=tuple(map(str, faults)),
+        seed=options.get("seed"),
     )
+    if problems := [problem for fault in faults for problem in problems_of(fault, job)]:
+        raise BadJob(problems)
+    return job
 
 
 def counts_of(options: Options) -> dict[TaskType, int]:
@@ -132,6 +143,10 @@ def _other_problems(options: Options) -> list[str]:
     if options.get("restart_budget", 0) < 0:
         problems.append(f"--restart-budget is {options['restart_budget']}. It has to be 0 or more.")
     problems += _preload_problems(options)
+    if options.get("pcap") is not None and options.get("network") != Network.VIRTUAL:
+        problems.append("--pcap writes what crosses the virtual network. Add --network virtual.")
+    if options.get("seed", 0) >= 2**64:
+        problems.append(f"--seed is {options['seed']}. It has to be less than 2**64.")
     if (regex := options.get("progress_regex")) is not None:
         try:
             groups = re.compile(regex).groups

@@ -14,6 +14,9 @@ from clusterkit.words.actions import (
     CloseOutput,
     DumpStacks,
     Finish,
+    Heal,
+    HurrySteps,
+    Inject,
     Inspect,
     Record,
     Signal,
@@ -71,7 +74,13 @@ def _act(action: Action, backend: Backend, observe: Observer, now: float) -> Non
             backend.sweep(task, attempt)
         case CloseOutput(task, attempt):
             backend.close_output(task, attempt)
-        case Inspect():
-            backend.inspect()
+        case Inspect(look, why):
+            backend.inspect(look, why)
         case DumpStacks(why, tasks):
             backend.dump_stacks(why, tasks)
+        case Inject(number, fault, tasks, others):
+            backend.inject(number, fault, tasks, others)
+        case Heal(number):
+            backend.heal(number)
+        case HurrySteps():
+            backend.hurry_steps()

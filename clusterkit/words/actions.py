@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterkit.words.events import Decided
+from clusterkit.words.events import Decided, Look
+from clusterkit.words.faults import Fault
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
@@ -58,7 +59,10 @@ class CloseOutput:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Look at every live task from outside; answered by Inspected."""
+    """Look at every live task from outside; answered by Inspected. `why` heads the report of more than a glance."""
+
+    look: Look = Look.GLANCE
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,28 @@ class DumpStacks:
 
     why: str
     tasks: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Break something that signals can't; answered by FaultTook with the same `number`."""
+
+    number: int
+    fault: Fault
+    tasks: tuple[Task, ...]
+    others: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """Mend what Inject with this number has broken."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class HurrySteps:
+    """Tell of each reported step at once, since a fault waits for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,5 +119,6 @@ class Finish:
 
 
 Action = (
-    Spawn | SpawnWaiting | Withdraw | Signal | Sweep | CloseOutput | Inspect | DumpStacks | Answer | Record | Finish
+    Spawn | SpawnWaiting | Withdraw | Signal | Sweep | CloseOutput | Inspect | DumpStacks | Inject | Heal | HurrySteps
+    | Answer | Record | Finish
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Events: what happened (the machine takes these) and what was decided (the machine records these)."""
+"""Events: what happened, which the machine takes in, and what it decided, which it records."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from clusterkit.words.decided import *  # noqa: F403 - whoever reads events reads both
+from clusterkit.words.decided import Decided
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Exit, Failure, RunResult
-from clusterkit.words.states import TaskState
+from clusterkit.words.outcome import Exit
 
 # What happened: from the hands, the backend and the user, through the one inbox.
 
@@ -142,18 +143,44 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseChanged:
+    """The program began something long that makes no steps, such as an evaluation, or has ended it."""
+
+    task: Task
+    attempt: int
+    phase: str
+    begun: bool
+
+
+class Look(enum.StrEnum):
+    """How closely live tasks are looked at: at once, or for a while and for a report on why nothing goes on."""
+
+    GLANCE = "glance"
+    STALL = "stall"
+    STARTUP = "startup"
+
+
+@dataclass(frozen=True, slots=True)
 class Vitals:
-    """What can be seen of a live task from outside. `state` is the letter of /proc/PID/stat."""
+    """What can be seen of a live task from outside. `state` is the letter of /proc/PID/stat.
+
+    After more than a glance, `doing` is where its main thread is, as in "waits in Server.join", empty where it does
+    not tell; `own` where that is the program's own code, so that it waits for no other task.
+    """
 
     listening: bool
     state: str
+    doing: str = ""
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """The answer to Inspect: every live task and its vitals."""
+    """The answer to Inspect: every live task and its vitals; after more than a glance, where the report is."""
 
     vitals: Mapping[Task, Vitals]
+    look: Look = Look.GLANCE
+    report: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +198,8 @@ class Verb(enum.StrEnum):
     UNPAUSE = "unpause"
     RESTART = "restart"
     STACKS = "stacks"
+    FAULT = "fault"
+    HEAL = "heal"
     DOWN = "down"
 
 
@@ -178,7 +207,8 @@ class Verb(enum.StrEnum):
 class Requested:
     """Somebody asks for something on the control socket; answered by the action Answer with the same `request`.
 
-    `tasks` is empty for all; `signal` is for KILL; `force` takes the grace period out of DOWN.
+    `tasks` is empty for all; `signal` is for KILL; `force` takes the grace period out of DOWN; `fault` is for FAULT,
+    as the grammar writes it.
     """
 
     request: int
@@ -186,6 +216,16 @@ class Requested:
     tasks: tuple[Task, ...] = ()
     signal: int = 9
     force: bool = False
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultTook:
+    """What came of a fault where the machine can't know: what exactly was done, or why nothing could be."""
+
+    number: int
+    detail: str
+    done: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,81 +242,10 @@ class StorageFailed:
     error: str
 
 
-# What was decided: the machine's own account, for the journal and the views.
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A task moved to another state."""
-
-    task: Task
-    attempt: int
-    state: TaskState
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """An attempt ended badly and has to be dealt with."""
-
-    failure: Failure
-
-
-@dataclass(frozen=True, slots=True)
-class RestartPlanned:
-    """These tasks start again `delay` seconds from now. `charged` restarts of `budget` are used.
-
-    Without a cause, because somebody asked for it.
-    """
-
-    tasks: tuple[Task, ...]
-    cause: Failure | None
-    collateral: tuple[Failure, ...]
-    delay: float
-    charged: int
-    budget: int
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """A task was stopped, or goes on again, because somebody asked for it."""
-
-    task: Task
-    attempt: int
-    paused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Succeeded:
-    """The leader's exit code was 0: the job is over, well."""
-
-    task: Task
-
-
-@dataclass(frozen=True, slots=True)
-class Stopping:
-    """The run is being ended."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    """Something the user should know; the run goes on."""
-
-    text: str
-    task: Task | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The run is over."""
-
-    result: RunResult
-
-
 Happened = (
     Began | Ticked | Spawned | SpawnFailed | Exited | Swept | Drained | Progressed | Checkpointed | Resumed | Ready
-    | ForkServerReady | ForkServerLost | StartsCold | Inspected | Interrupted | Requested | GuardianLost | StorageFailed
+    | PhaseChanged
+    | ForkServerReady | ForkServerLost | StartsCold | Inspected | Interrupted | Requested | FaultTook | GuardianLost
+    | StorageFailed
 )  # fmt: skip
-Decided = Changed | Failed | RestartPlanned | Paused | Succeeded | Stopping | Warned | Finished
 Event = Happened | Decided

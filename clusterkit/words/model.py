@@ -110,6 +110,13 @@ class StartMode(enum.StrEnum):
     COLD = "cold"
 
 
+class Network(enum.StrEnum):
+    """What the tasks reach each other over."""
+
+    HOST = "host"  # this machine's loopback
+    VIRTUAL = "virtual"  # each task has a network namespace and an address of its own
+
+
 @dataclass(frozen=True, slots=True)
 class RestartRules:
     """Restart policy, budget and backoff. Times in seconds."""
@@ -152,6 +159,10 @@ class JobSpec:
     progress_regex: str | None = None
     start: StartMode = StartMode.AUTO
     preload: tuple[str, ...] = ()
+    network: Network = Network.HOST
+    pcap: str | None = None  # where the packets of the virtual network are written to
+    faults: tuple[str, ...] = ()  # as the grammar writes them
+    seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Clusterkit
+from tests.process.cast import Cast
 
 
 @pytest.fixture
@@ -17,3 +18,11 @@ def ck(home: Path) -> Iterator[Clusterkit]:
     called = Clusterkit(home)
     yield called
     called.end()
+
+
+@pytest.fixture
+def cast(tmp_path: Path) -> Iterator[Cast]:
+    """An injector and its tasks, ended after the test."""
+    made = Cast(tmp_path)
+    yield made
+    made.end()

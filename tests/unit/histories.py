@@ -15,6 +15,9 @@ from clusterkit.words.actions import (
     CloseOutput,
     DumpStacks,
     Finish,
+    Heal,
+    HurrySteps,
+    Inject,
     Inspect,
     Record,
     Signal,
@@ -73,6 +76,7 @@ class History:
     unswept: set[str] = field(default_factory=set)  # a test tells how their sweep ends
     unspawnable: dict[str, str] = field(default_factory=dict)  # and the error
     vitals: dict[str, ev.Vitals] = field(default_factory=dict)  # of those that Inspect finds not as usual
+    futile: dict[int, str] = field(default_factory=dict)  # faults that can't be injected, by number, and why
     warming: bool = False  # a fork server is on its way: what is spawned waits for it
     waiting: dict[Task, int] = field(default_factory=dict)  # and the attempts that do
     checkpoint: str | None = None  # what is in the checkpoint directory
@@ -213,11 +217,15 @@ class History:
                     self._drained(who, attempt)
             case CloseOutput(who, attempt):
                 self._drained(who, attempt)
-            case Inspect():
+            case Inspect(look):
                 usual = ev.Vitals(self.listening, state="S")
-                self.send(ev.Inspected({task(name): self.vitals.get(name, usual) for name in sorted(self.live)}))
+                seen = {task(name): self.vitals.get(name, usual) for name in sorted(self.live)}
+                self.send(ev.Inspected(seen, look, None if look is ev.Look.GLANCE else f"{look}-1.txt"))
+            case Inject(number):
+                self.send(ev.FaultTook(number, self.futile.get(number, "done"), number not in self.futile))
             case _:
-                assert isinstance(action, Withdraw | Signal | Record | DumpStacks | Answer | Finish)
+                silent = Withdraw | Signal | Record | DumpStacks | Heal | HurrySteps | Answer | Finish
+                assert isinstance(action, silent)
 
     def _spawn(self, who: Task, attempt: int) -> None:
         name = str(who)

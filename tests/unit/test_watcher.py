@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +13,7 @@ import pytest
 
 from clusterkit.hands import watcher
 from clusterkit.hands.watcher import Watcher, parse_report
-from clusterkit.words.events import Checkpointed, Happened, Progressed, Ready, Resumed
+from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
 from clusterkit.words.model import Task
 from tests.support import wait_until
 from tests.unit.histories import task
@@ -79,11 +80,28 @@ def test_what_was_reported_before_comes_before(pipe: Pipe) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "event"),
+    [
+        ('{"kind":"phase","attempt":2,"phase":"evaluation","begun":true}', PhaseChanged(WORKER, 2, "evaluation", True)),
+        (
+            '{"kind":"phase","attempt":2,"phase":"checkpoint","begun":false}',
+            PhaseChanged(WORKER, 2, "checkpoint", False),
+        ),
+        ('{"kind":"phase","attempt":2,"phase":"checkpoint"}', None),
+        ('{"kind":"phase","attempt":2,"begun":true}', None),
+    ],
+)
+def test_what_makes_no_steps_is_reported_with_its_begin_and_its_end(line: str, event: PhaseChanged | None) -> None:
+    """A message that lacks something is no report."""
+    assert parse_report(WORKER, line.encode()) == event
+
+
 def test_steps_that_others_overtake_are_not_even_read(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight tasks that report a hundred times a second cost the supervisor a few lines a second."""
     parsed: list[bytes] = []
 
-    def counting(task: Task, line: bytes) -> Progressed | Checkpointed | Resumed | Ready | None:
+    def counting(task: Task, line: bytes) -> watcher.Report | None:
         parsed.append(line)
         return parse_report(task, line)
 
@@ -111,6 +129,40 @@ def test_the_watcher_sleeps_when_nothing_is_reported_any_more(pipe: Pipe) -> Non
     wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
     before = wakeups(thread)
     threading.Event().wait(1.0)
+    assert wakeups(thread) - before <= 1
+
+
+def test_in_a_hurry_each_look_passes_its_newest_step_on(pipe: Pipe) -> None:
+    """A fault waits for a step, and must not come a second after it."""
+    pipe.report(step(0))
+    assert pipe.next() == Progressed(WORKER, 1, 0)
+    pipe.watcher.hurry()
+    began = time.monotonic()
+    for n in range(1, 101):
+        pipe.report(step(n))
+        assert pipe.next() == Progressed(WORKER, 1, n)
+    assert time.monotonic() - began < 10  # in the usual pace they would come one a second
+
+
+def test_a_hurry_ends_the_rest_that_has_begun(pipe: Pipe) -> None:
+    """And what was kept back for the end of its second is passed on now."""
+    pipe.report(step(1), step(2), step(3))
+    assert pipe.next() == Progressed(WORKER, 1, 1)
+    began = time.monotonic()
+    pipe.watcher.hurry()
+    assert pipe.next() == Progressed(WORKER, 1, 3)
+    assert time.monotonic() - began < 0.8
+
+
+def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(pipe: Pipe) -> None:
+    """Two looks for a report, and then it waits."""
+    pipe.watcher.hurry()
+    pipe.report(step(1), step(2))
+    assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
+    thread = next(t for t in threading.enumerate() if t.name == "watcher")
+    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
+    before = wakeups(thread)
+    threading.Event().wait(0.5)
     assert wakeups(thread) - before <= 1
 
 

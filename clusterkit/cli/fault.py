@@ -1,0 +1,85 @@
+"""`clusterkit fault`: break something in a live run, or mend it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import RunId, echo_json, json_option, run_option
+from clusterkit.words.errors import ClusterkitError
+
+
+class BadFault(ClusterkitError):
+    """What can't be injected; nothing was."""
+
+    exit_code = 2
+
+
+class RunOrFault(RunId):
+    """What the first word is, completion takes for a run; it may be a fault as well."""
+
+    name = "fault"
+
+
+@click.command("fault")
+@run_option
+@click.argument("words", nargs=-1, type=RunOrFault(), metavar="[RUN] FAULT...")
+@click.option("--heal", is_flag=True, help="Mend all that is broken on purpose now.")
+@json_option
+def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) -> None:
+    """Break something: a FAULT is 'ACTION TARGET [for=10s] [@ TRIGGER]', such as 'kill worker:1 @ step=100'.
+
+    \b
+    Actions  on tasks: kill, term, stop, slow [share=20%], hang-start, memory [limit=1GB]
+             on the virtual network: partition, delay [by=100ms jitter=10ms],
+             loss [share=10%], rate [limit=100KB], reset;
+             of tasks from the rest, or 'worker:0,ps:0 | worker:1'
+             on checkpoints: corrupt-checkpoint [how=flip|truncate], disk-full
+    Targets  worker:1, worker (one at random), worker:*, any, all, random(2)
+    Triggers 20s, step=100, ready, checkpoint, restart (restart=2: the second), every=10s,
+             every=50steps, every=checkpoint; and p=0.5 for a probability. Without one: now.
+    """
+    with told():
+        run, faults = _split(run, words)
+        if not faults and not heal:
+            raise BadFault("There is no fault to inject. Write one, such as 'kill worker:1', or --heal.")
+        path, answers = _ask(run, faults, heal)
+    if as_json:
+        echo_json(answers)
+        return
+    if heal:
+        click.echo(f"Healed: {', '.join(answers[0]['tasks']) or 'nothing was broken'}.")
+    for fault in faults:
+        click.echo(f"{path.name}: {fault}")
+
+
+def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[str]]:
+    """The run, where the first word names one, and the faults. Raises BadFault with the problems of all of them."""
+    from clusterkit.rules.faults import parse_all
+    from clusterkit.words.faults import FaultAction
+
+    first = words[0].split()[:1] if words else []
+    if run is None and first == list(words[:1]) and first[0] not in set(FaultAction):
+        run, words = words[0], words[1:]
+    faults, problems = parse_all(words)
+    if problems:
+        raise BadFault("\n".join(problems))
+    return run, list(map(str, faults))
+
+
+def _ask(run: str | None, faults: list[str], heal: bool) -> tuple[Path, list[dict[str, Any]]]:
+    from clusterkit.hands.client import Client
+    from clusterkit.hands.runs import choose, job_of
+    from clusterkit.rules.aim import live_problems_of
+    from clusterkit.rules.faults import parse_fault
+
+    path = choose(run, finished=False)
+    file = job_of(path)
+    if file and (problems := [p for fault in faults for p in live_problems_of(parse_fault(fault), file.job)]):
+        raise BadFault("\n".join(problems))  # the run says the same, but of one fault at a time
+    with Client(path) as client:
+        answers = [client.call("heal")] if heal else []
+        return path, answers + [client.call("fault", fault=fault) for fault in faults]

@@ -1,0 +1,147 @@
+"""Faults: those that are asked for, each until its moment comes; everything random in them follows from the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from clusterkit.machine.board import Board
+from clusterkit.machine.ending import Ending
+from clusterkit.machine.injections import Injections
+from clusterkit.machine.timers import Timer
+from clusterkit.rules.aim import aim
+from clusterkit.rules.faults import parse_fault
+from clusterkit.rules.restart import jitter
+from clusterkit.words.actions import HurrySteps, Inspect, Record
+from clusterkit.words.events import RestartPlanned
+from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger
+
+LOOK_AGAIN = 1.0  # seconds between two looks at tasks that do not say that they are ready, while a fault waits for it
+AT_THE_START = Trigger(Moment.TIME, 0)
+WHEN_READY = Trigger(Moment.READY)
+_EARLY = ON_NETWORK | ON_STORAGE | {FaultAction.HANG_START}  # they make sense before a task is ready
+
+
+@dataclass(slots=True)
+class Armed:
+    """A fault that waits. `at` is the next time, step, or count of what it waits for."""
+
+    index: int
+    fault: Fault
+    trigger: Trigger
+    at: float
+    fired: int = 0
+    over: bool = False
+
+
+@dataclass(slots=True)
+class Faults:
+    """Counts what faults wait for. Times in seconds of the machine's clock."""
+
+    board: Board
+    ending: Ending
+    injections: Injections
+    armed: list[Armed] = field(default_factory=list)
+    step: int | None = None  # the newest one that a training task has reported
+    counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
+
+    def begin(self) -> None:
+        """The run begins, with the faults that its job asks for."""
+        for text in self.board.job.faults:
+            fault = parse_fault(text)
+            self.arm(fault, AT_THE_START if fault.action in _EARLY else WHEN_READY)
+
+    def arm(self, fault: Fault, otherwise: Trigger = AT_THE_START) -> None:
+        """Wait for the fault's moment; `otherwise` is when it comes where the fault names none."""
+        trigger = fault.trigger or otherwise
+        at = trigger.at
+        match trigger.moment:
+            case Moment.TIME:
+                at += self.board.now
+            case Moment.STEP:
+                self.board.out.append(HurrySteps())
+                if trigger.every and self.step is not None:
+                    at = self._beyond(self.step, trigger.at)
+            case Moment.CHECKPOINT | Moment.RESTART:
+                at += self.counts[trigger.moment]
+        self.armed.append(Armed(len(self.armed), fault, trigger, at))
+
+    def progressed(self, step: int) -> None:
+        """A training task has reported a step, so the job is ready."""
+        self.step, self.counts[Moment.READY] = step, 1
+
+    def checkpointed(self) -> None:
+        """A checkpoint is complete."""
+        self.counts[Moment.CHECKPOINT] += 1
+
+    def look(self) -> None:
+        """See whether tasks that report nothing have opened their ports; one alone has none, and just has to run."""
+        if len(self.board.job.cluster) > 1:
+            self.board.out.append(Inspect())
+        elif self.board.alive():
+            self.counts[Moment.READY] = 1
+
+    def settle(self) -> None:
+        """Inject what is due."""
+        planned = [a for a in self.board.out if isinstance(a, Record) and isinstance(a.event, RestartPlanned)]
+        self.counts[Moment.RESTART] += len(planned)
+        self._settle_readiness()
+        if self.ending.begun:
+            self._disarm()
+        for armed in self.armed:
+            while not armed.over and self._is_due(armed):
+                self._fire(armed)
+        self.injections.settle()
+
+    def next(self) -> float | None:
+        """The earliest moment at which a fault is due, or healed."""
+        times = [armed.at for armed in self.armed if not armed.over and armed.trigger.moment is Moment.TIME]
+        healed = self.injections.next()
+        return min(times if healed is None else [*times, healed], default=None)
+
+    def _settle_readiness(self) -> None:
+        timers, waits = self.board.timers, [a for a in self.armed if a.trigger.moment is Moment.READY and not a.over]
+        if not waits or self.counts[Moment.READY]:
+            timers.clear(Timer.READINESS)
+            return
+        records = [self.board.records[task] for task in self.board.job.cluster]
+        if all(record.ready for record in records):
+            self.counts[Moment.READY] = 1
+        elif not timers.is_set(Timer.READINESS):
+            timers.set(Timer.READINESS, self.board.now + LOOK_AGAIN)
+
+    def _is_due(self, armed: Armed) -> bool:
+        match armed.trigger.moment:
+            case Moment.TIME:
+                return self.board.now >= armed.at
+            case Moment.STEP:
+                return self.step is not None and self.step >= armed.at
+            case moment:
+                return self.counts[moment] >= armed.at
+
+    def _fire(self, armed: Armed) -> None:
+        draw, trigger = self._draws(armed), armed.trigger
+        armed.fired += 1
+        armed.over = not trigger.every
+        if trigger.moment is Moment.STEP and self.step is not None:
+            armed.at = self._beyond(self.step, trigger.at)
+        else:
+            armed.at += trigger.at
+        if draw(0) < trigger.probability:
+            near, far = aim(armed.fault, self.board.job.tasks, lambda n: draw(n + 1))
+            self.injections.inject(armed.fault, near, far, self.step)
+
+    def _draws(self, armed: Armed) -> Callable[[int], float]:
+        key = f"fault/{armed.index}/{armed.fired}"
+        return lambda n: jitter(self.board.seed, key, n)
+
+    def _disarm(self) -> None:
+        for armed in self.armed:
+            if not armed.fired:
+                self.board.warn(f"The fault '{armed.fault}' was not injected: the run ended before its moment came.")
+            armed.fired, armed.over = max(1, armed.fired), True
+        self.injections.heal_all("the run ends")
+
+    @staticmethod
+    def _beyond(step: int, distance: float) -> float:
+        return (step // distance + 1) * distance

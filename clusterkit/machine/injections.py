@@ -1,0 +1,130 @@
+"""Injections: faults that have come about, each until it is healed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from clusterkit.machine.board import SIGKILL, SIGTERM, Board, TaskRecord
+from clusterkit.machine.latecomers import Latecomers
+from clusterkit.words.actions import Heal, Inject
+from clusterkit.words.events import FaultHealed, FaultInjected
+from clusterkit.words.faults import AT_ONCE, Fault, FaultAction
+from clusterkit.words.model import Task
+from clusterkit.words.states import TaskState
+
+# They need a process to act on, and last no longer than it.
+_ON_PROCESS = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.MEMORY})
+
+
+@dataclass(slots=True)
+class Injection:
+    """One fault in its tasks. It goes into the next attempt of those in `missing`, which have no process now."""
+
+    number: int
+    fault: Fault
+    tasks: tuple[Task, ...]
+    until: float | None
+    missing: set[Task] = field(default_factory=set)
+    attempts: dict[Task, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Injections:
+    """Acts by signals and late starts itself, by Inject for all else."""
+
+    board: Board
+    latecomers: Latecomers
+    open: dict[int, Injection] = field(default_factory=dict)
+    count: int = 0
+
+    def inject(self, fault: Fault, near: tuple[Task, ...], far: tuple[Task, ...], step: int | None) -> None:
+        """Break something. `step` is the newest, for the record."""
+        self.count += 1
+        until = None if fault.seconds is None else self.board.now + fault.seconds
+        one = Injection(self.count, fault, near, until)
+        self.board.record(FaultInjected(self.count, str(fault), fault.action, near, far, fault.seconds, step))
+        if fault.action in _ON_PROCESS:
+            one.missing = set(near)
+            self._act_where_possible(one)
+        elif fault.action is FaultAction.HANG_START:
+            one.until = None  # its time counts from when the task would start
+            self.latecomers.expect(near, fault.seconds or 0.0)
+        else:
+            self.board.out.append(Inject(one.number, fault, near, far))
+        if one.missing or fault.action not in AT_ONCE:
+            self.open[one.number] = one
+            self._note_slowed()
+
+    def failed(self, number: int) -> None:
+        """It could not be injected after all; there is nothing to heal, unless others of its tasks were hit."""
+        one = self.open.get(number)
+        if one is not None and (len(one.tasks) <= 1 or one.fault.action is not FaultAction.MEMORY):
+            del self.open[number]
+
+    def settle(self) -> None:
+        """Go on with what waits for a process, and heal what is over."""
+        for one in list(self.open.values()):
+            self._act_where_possible(one)
+            if one.until is not None and self.board.now >= one.until:
+                self._close(one, "its time is over")
+            elif one.fault.action is FaultAction.HANG_START:
+                if not any(map(self.latecomers.is_late, one.tasks)):
+                    self._close(one, "it starts")
+            elif one.attempts and not one.missing and not any(map(self._lives, one.attempts.items())):
+                self._close(one, "its process has ended")
+            elif one.fault.action in AT_ONCE and not one.missing:
+                del self.open[one.number]
+
+    def next(self) -> float | None:
+        """The earliest moment at which a fault is to be healed."""
+        return min((one.until for one in self.open.values() if one.until is not None), default=None)
+
+    def heal_all(self, why: str) -> tuple[Task, ...]:
+        """Mend everything; return the tasks that were concerned."""
+        healed = {task for one in self.open.values() for task in one.tasks}
+        for one in list(self.open.values()):
+            self._close(one, why)
+        return tuple(sorted(healed))
+
+    def _act_where_possible(self, one: Injection) -> None:
+        for task in sorted(one.missing):
+            record = self.board.records[task]
+            if record.state is TaskState.RUNNING and record.pid is not None:
+                one.missing.discard(task)
+                self._act(one, record)
+
+    def _act(self, one: Injection, record: TaskRecord) -> None:
+        if one.fault.action is FaultAction.KILL:
+            self.board.signal(record, SIGKILL)
+            return
+        if one.fault.action is FaultAction.TERM:
+            self.board.signal(record, SIGTERM)
+            return
+        one.attempts[record.task] = record.attempt
+        if one.fault.action is FaultAction.STOP:
+            self.board.pause(record, True)
+        else:
+            self.board.out.append(Inject(one.number, one.fault, (record.task,)))
+
+    def _lives(self, item: tuple[Task, int]) -> bool:
+        task, attempt = item
+        record = self.board.records[task]
+        return record.attempt == attempt and record.alive
+
+    def _note_slowed(self) -> None:
+        slowed = [one.tasks for one in self.open.values() if one.fault.action is FaultAction.SLOW]
+        self.board.slowed = {task for tasks in slowed for task in tasks}
+
+    def _close(self, one: Injection, why: str) -> None:
+        del self.open[one.number]
+        self._note_slowed()
+        fault = one.fault
+        if fault.action is FaultAction.STOP:
+            for item in filter(self._lives, one.attempts.items()):
+                self.board.pause(self.board.records[item[0]], False)
+        elif fault.action is FaultAction.HANG_START:
+            self.latecomers.hurry(one.tasks)
+        elif fault.action not in AT_ONCE:
+            self.board.out.append(Heal(one.number))
+        if fault.action not in AT_ONCE:
+            self.board.record(FaultHealed(one.number, str(fault), fault.action, one.tasks, why))

@@ -1,0 +1,163 @@
+"""Faults: what is broken on purpose, where, and when. Written `ACTION TARGET [for=10s] [@ TRIGGER]`."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from clusterkit.words.model import TaskType
+
+
+def plain(value: float) -> str:
+    """A number without an exponent's surprise: `100`, `0.05`, `1234567`."""
+    return f"{value:.12g}"
+
+
+class FaultAction(enum.StrEnum):
+    """What can be done to tasks, the network between them, and the checkpoints; Jepsen's words where it has them."""
+
+    KILL = "kill"  # SIGKILL
+    TERM = "term"  # SIGTERM
+    STOP = "stop"  # SIGSTOP, then SIGCONT
+    SLOW = "slow"  # a share of the CPU
+    HANG_START = "hang-start"  # the next attempt begins late
+    MEMORY = "memory"  # the task can't get more memory than a limit
+    PARTITION = "partition"  # packets between tasks are lost, all of them
+    DELAY = "delay"
+    LOSS = "loss"
+    RATE = "rate"
+    RESET = "reset"  # connections
+    CORRUPT = "corrupt-checkpoint"
+    DISK_FULL = "disk-full"  # the checkpoint directory has no room left
+
+
+ON_NETWORK = frozenset(
+    {FaultAction.PARTITION, FaultAction.DELAY, FaultAction.LOSS, FaultAction.RATE, FaultAction.RESET}
+)
+ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # they have no target
+AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # nothing to heal
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Some of the tasks of a type, or of all: one by its index, `count` of them at random, or each where it is None.
+
+    `worker:1`, `worker`, `worker:*`; `any`, `random(2)`, `all`.
+    """
+
+    type: TaskType | None = None
+    index: int | None = None
+    count: int | None = 1
+
+    def __str__(self) -> str:
+        if self.type is None:
+            return "all" if self.count is None else "any" if self.count == 1 else f"random({self.count})"
+        if self.index is not None:
+            return f"{self.type}:{self.index}"
+        return str(self.type) if self.count == 1 else f"{self.type}:*"
+
+
+class Moment(enum.StrEnum):
+    """What a trigger waits for."""
+
+    TIME = "time"
+    STEP = "step"
+    CHECKPOINT = "checkpoint"
+    RESTART = "restart"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a fault happens: at a number of seconds, at a step, or at the nth checkpoint, restart, or readiness.
+
+    With `every`, again and again at that distance; each time with `probability`. Seconds count from when the fault is
+    known to the run: its beginning, or the request.
+    """
+
+    moment: Moment
+    at: float = 1
+    every: bool = False
+    probability: float = 1.0
+
+    def __str__(self) -> str:
+        number = f"{plain(self.at)}s" if self.moment is Moment.TIME else plain(self.at)
+        match self.moment, self.every:
+            case Moment.TIME, False:
+                text = number
+            case Moment.TIME, True:
+                text = f"every={number}"
+            case Moment.STEP, False:
+                text = f"step={number}"
+            case Moment.STEP, True:
+                text = f"every={number}steps"
+            case moment, every:
+                text = f"every={moment}" if every else moment.value if self.at == 1 else f"{moment}={number}"
+        return text if self.probability == 1 else f"{text} p={plain(self.probability)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One line of the grammar.
+
+    `seconds` is how long (None: until it is healed), `amount` what the action needs: the share of CPU or of packets
+    (0 to 1), the delay in seconds, bytes a second, or bytes. `others` is the far side of a partition, delay, loss,
+    rate or reset; none means all other tasks. `how` is for corrupt-checkpoint: flip or truncate.
+    """
+
+    action: FaultAction
+    targets: tuple[Target, ...] = ()
+    others: tuple[Target, ...] = ()
+    seconds: float | None = None
+    amount: float | None = None
+    jitter: float = 0.0
+    how: str | None = None
+    trigger: Trigger | None = None
+
+    def __str__(self) -> str:
+        words = [self.action.value, ",".join(map(str, self.targets))]
+        if self.others:
+            words += ["|", ",".join(map(str, self.others))]
+        if self.amount is not None:
+            words.append(f"{AMOUNTS[self.action].name}={AMOUNTS[self.action].text(self.amount)}")
+        if self.jitter:
+            words.append(f"jitter={plain(self.jitter)}s")
+        if self.how is not None:
+            words.append(f"how={self.how}")
+        if self.seconds is not None:
+            words.append(f"for={plain(self.seconds)}s")
+        if self.trigger is not None:
+            words.append(f"@ {self.trigger}")
+        return " ".join(word for word in words if word)
+
+
+class Unit(enum.Enum):
+    """What an amount is counted in."""
+
+    SHARE = enum.auto()
+    SECONDS = enum.auto()
+    BYTES = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """The amount that an action takes: its name in the grammar, its unit, and what it is where none is given."""
+
+    name: str
+    unit: Unit
+    usual: float | None
+
+    def text(self, value: float) -> str:
+        """As it is written in the grammar."""
+        if self.unit is Unit.SHARE:
+            return f"{plain(100 * value)}%"
+        return f"{plain(value)}s" if self.unit is Unit.SECONDS else f"{value:.0f}B"
+
+
+AMOUNTS = {
+    FaultAction.SLOW: Amount("share", Unit.SHARE, 0.2),
+    FaultAction.LOSS: Amount("share", Unit.SHARE, 0.1),
+    FaultAction.DELAY: Amount("by", Unit.SECONDS, 0.1),
+    FaultAction.RATE: Amount("limit", Unit.BYTES, 1e5),  # a second
+    FaultAction.MEMORY: Amount("limit", Unit.BYTES, None),  # what it has now
+}
