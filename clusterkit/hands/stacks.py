@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from clusterkit.hands import procfs
+from clusterkit.hands.process import STACKS_SIGNAL
 
 LOOK_EVERY = 0.02  # seconds between two looks at a file
 QUIET = 0.15  # seconds without a new byte after which a dump is complete
@@ -36,14 +42,33 @@ class Dump:
 
 def dump_of(run: Path, task: str, attempt: int, request: int) -> Dump:
     """Where the answer to a request is written."""
-    header = f"--- {task}, attempt {attempt}: request {request}\n".encode()
+    return dump_for(run, task, attempt, f"request {request}")
+
+
+def dump_for(run: Path, task: str, attempt: int, why: str) -> Dump:
+    """Where the stacks are written that are asked for by `ask` with the same `why`."""
+    header = f"--- {task}, attempt {attempt}: {why}\n".encode()
     return Dump(run / "stacks" / f"{task}.attempt-{attempt}.txt", header)
 
 
-def collect(dumps: list[Dump], timeout: float) -> None:
-    """Wait until every dump is complete, for `timeout` seconds at most: a stopped process writes nothing."""
+def ask(dump: Dump, pid: int) -> None:
+    """Have a live task write its stacks, where it is a Python program; what is not would die of the signal."""
+    if not procfs.catches(pid, STACKS_SIGNAL):
+        return
+    with suppress(OSError):
+        with dump.path.open("ab") as file:
+            file.write(dump.header)
+        os.kill(pid, STACKS_SIGNAL)
+
+
+def collect(dumps: Sequence[Dump], timeout: float, ended: threading.Event | None = None) -> None:
+    """Wait until every dump is complete, for `timeout` seconds at most, or until `ended`.
+
+    A stopped process writes nothing.
+    """
     until = time.monotonic() + timeout
-    pause = threading.Event()
-    waiting = dumps
+    pause = ended or threading.Event()
+    waiting = list(dumps)
     while (waiting := [dump for dump in waiting if not dump.look()]) and time.monotonic() < until:
-        pause.wait(LOOK_EVERY)
+        if pause.wait(LOOK_EVERY):
+            return

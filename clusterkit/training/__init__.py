@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from clusterkit.training.checkpointer import Checkpointer as Checkpointer
     from clusterkit.training.checkpointer import CheckpointMismatch as CheckpointMismatch
     from clusterkit.training.keras_callback import ReportProgress as ReportProgress
+    from clusterkit.training.progress import phase as phase
     from clusterkit.training.progress import report as report
     from clusterkit.training.roles import attempt as attempt
     from clusterkit.training.roles import checkpoint_dir as checkpoint_dir
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "checkpointer": ("Checkpointer", "CheckpointMismatch"),
     "keras_callback": ("ReportProgress",),
-    "progress": ("report",),
+    "progress": ("phase", "report"),
     "roles": (
         "attempt",
         "checkpoint_dir",

@@ -16,6 +16,7 @@ from clusterkit.training import agreement, progress, roles
 from clusterkit.training.checkpoint_store import CheckpointStore, Found, verify
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
+PHASE = "checkpoint"  # what the supervisor is told, so that a long one is not taken for a stall
 _restores = itertools.count(1)  # numbers the questions "which one?", the same in all workers
 
 
@@ -71,14 +72,10 @@ class Checkpointer:
         """
         step = _checked(step)
         _require_a_saving_task()
-        staged = self._store.stage()
-        try:
-            self._checkpoint.write(str(staged / PREFIX))
-            if not roles.is_chief():
-                return None
-            path = self._store.publish(staged, step)
-        finally:
-            self._store.discard(staged)
+        with progress.phase(PHASE):
+            path = self._write(step)
+        if path is None:
+            return None
         progress.channel().send("checkpoint", step=step, path=path)
         self._store.prune(step, self._keep, self._damaged)
         self._damaged.clear()
@@ -96,13 +93,23 @@ class Checkpointer:
         Raises:
             CheckpointMismatch: the checkpoint is intact and does not fit: the program has changed since.
         """
-        found = self._agreed_choice()
-        if found is not None:
-            self._read(found)
+        with progress.phase(PHASE):
+            found = self._agreed_choice()
+            if found is not None:
+                self._read(found)
         step = found.step if found else 0
         if not roles.is_evaluator():  # it looks at checkpoints, and resumes nothing
             progress.channel().send("resumed", step=step, path=found.path if found else None)
         return step
+
+    def _write(self, step: int) -> str | None:
+        """Write with the other tasks; the path where this task publishes it."""
+        staged = self._store.stage()
+        try:
+            self._checkpoint.write(str(staged / PREFIX))
+            return self._store.publish(staged, step) if roles.is_chief() else None
+        finally:
+            self._store.discard(staged)
 
     def _agreed_choice(self) -> Found | None:
         if not roles.in_cluster() or roles.has_ps():

@@ -9,9 +9,13 @@ import tensorflow as tf
 
 from clusterkit.training import progress, roles
 
+EVALUATION = "evaluation"
+
 
 class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tensorflow ships no types
     """Reports the optimizer's step, the loss and the metrics after batches and at the end of each epoch.
+
+    Evaluations are reported too, so that they do not count as a stall.
 
     The step is the optimizer's own count, so it goes on where a restored model left off.
 
@@ -35,6 +39,12 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._report(logs)
+
+    def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        progress.begin_phase(EVALUATION)
+
+    def on_test_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        progress.end_phase(EVALUATION)
 
     def _implements_train_batch_hooks(self) -> bool:
         # tf_keras asks this, and under ParameterServerStrategy refuses a callback that says yes.

@@ -7,7 +7,8 @@ import math
 import operator
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from clusterkit.training import roles
@@ -101,6 +102,32 @@ def report(step: int, **metrics: Number) -> None:
         target.progress_with(step, metrics)
     else:
         target.progress(step)
+
+
+def begin_phase(name: str) -> None:
+    """Tell the supervisor that something long begins that makes no steps, where `phase` can't be put around it."""
+    channel().send("phase", phase=name, begun=True)
+
+
+def end_phase(name: str) -> None:
+    """Tell the supervisor that it is over."""
+    channel().send("phase", phase=name, begun=False)
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Around something long that makes no steps, so that it does not count as a stall; no-op outside clusterkit.
+
+    `Checkpointer` and `ReportProgress` do it for checkpoints and evaluations. After ten minutes it counts all the same.
+
+    Args:
+        name: what it is, such as ``evaluation``.
+    """
+    begin_phase(name)
+    try:
+        yield
+    finally:
+        end_phase(name)
 
 
 def _open() -> Channel:

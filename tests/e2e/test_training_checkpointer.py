@@ -35,6 +35,16 @@ def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[d
     os.close(fd)
 
 
+def but_phases(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is told besides what makes no steps."""
+    return [message for message in messages if message["kind"] != "phase"]
+
+
+def phases(messages: list[dict[str, Any]]) -> list[tuple[str, bool]]:
+    """What is told of what makes no steps."""
+    return [(message["phase"], message["begun"]) for message in messages if message["kind"] == "phase"]
+
+
 def variable(value: float = 0.0, size: int = 3) -> Any:
     return tf.Variable([value] * size)
 
@@ -51,7 +61,8 @@ def test_save_and_restore(tmp_path: Path, messages: list[dict[str, Any]]) -> Non
     assert restored.numpy().tolist() == [30.0] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt-20", "ckpt-30"]
     path = str(tmp_path / "ckpt-30")
-    assert messages[-2:] == [
+    assert phases(messages) == 4 * [("checkpoint", True), ("checkpoint", False)]
+    assert but_phases(messages)[-2:] == [
         {"kind": "checkpoint", "attempt": 1, "step": 30, "path": path},
         {"kind": "resumed", "attempt": 1, "step": 30, "path": path},
     ]
@@ -62,7 +73,7 @@ def test_nothing_to_restore(tmp_path: Path, messages: list[dict[str, Any]]) -> N
     weights = variable(7.0)
     assert training.Checkpointer(tmp_path / "none", weights=weights).restore() == 0
     assert weights.numpy().tolist() == [7.0] * 3
-    assert messages == [{"kind": "resumed", "attempt": 1, "step": 0, "path": None}]
+    assert but_phases(messages) == [{"kind": "resumed", "attempt": 1, "step": 0, "path": None}]
 
 
 def test_damaged_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +138,7 @@ def test_other_workers_keep_nothing(
     be(monkeypatch, "worker:1", worker=2)
     assert training.Checkpointer(tmp_path, weights=variable()).save(10) is None
     assert list(tmp_path.iterdir()) == []
-    assert messages == []
+    assert but_phases(messages) == []
 
 
 @pytest.mark.parametrize("task", ["worker:0", "ps:0", "evaluator:0"])
@@ -146,7 +157,7 @@ def test_evaluator_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
     weights = variable()
     assert training.Checkpointer(tmp_path, weights=weights).restore() == 10
     assert weights.numpy().tolist() == [1.0] * 3
-    assert messages == []
+    assert but_phases(messages) == []
 
 
 @pytest.mark.parametrize(("arguments", "why"), [({"keep": 0}, "at least 1"), ({}, "nothing to save")])
@@ -191,6 +202,15 @@ def test_report_progress_callback(messages: list[dict[str, Any]]) -> None:
     model.fit(data, target, batch_size=4, epochs=2, verbose=0, callbacks=[training.ReportProgress(every=5)])
     assert [message["step"] for message in messages] == [5, 10, 10, 15, 20, 20]
     assert all(message["metrics"] == {"loss": 0.0} for message in messages)
+
+
+def test_report_progress_callback_tells_of_evaluations(messages: list[dict[str, Any]]) -> None:
+    """A long validation is no stall."""
+    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    data = (tf.zeros((8, 4)), tf.zeros((8, 1)))
+    model.fit(*data, verbose=0, validation_data=data, epochs=2, callbacks=[training.ReportProgress()])
+    assert phases(messages) == 2 * [("evaluation", True), ("evaluation", False)]
 
 
 def test_every_name_is_there() -> None:

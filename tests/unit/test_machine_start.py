@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.actions import DumpStacks, Inspect, Spawn
+from clusterkit.words.actions import Inspect, Spawn
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.model import JobSpec, Limits
 from clusterkit.words.outcome import Exit, RunState
@@ -33,19 +33,22 @@ def test_tasks_of_a_resumed_run_are_told_so() -> None:
 
 
 def test_a_run_whose_tasks_open_no_port_fails_after_the_startup_deadline() -> None:
-    """At 120 s the tasks are looked at; who is late is named, after every task's stacks were written."""
+    """At 120 s the tasks are looked at; who is late is named, with what each of them does, and where more is told."""
     run = History(job(workers=2, ps=1), listening=False).begin()
     run.after(60)
     run.send(ev.Ready(task("chief:0"), 1))
     run.vitals["worker:0"] = ev.Vitals(listening=True, state="S")
+    run.vitals["worker:1"] = ev.Vitals(False, "S", "sleeps at x.py:1", own=True)
+    run.vitals["ps:0"] = ev.Vitals(False, "T")
     run.after(59)
     assert run.asked(Inspect) == []
     run.after(2)
     assert run.result.state is RunState.FAILED
     assert run.result.exit_code == 1
     assert run.result.reason.startswith("worker:1, ps:0 opened no port and reported no progress within 120 s")
-    (dump,) = run.asked(DumpStacks)
-    assert dump.why == "not connected after 120 s: worker:1, ps:0"
+    assert Inspect(ev.Look.STARTUP, "not connected after 120 s: worker:1, ps:0") in run.asked(Inspect)
+    assert ": worker:1 sleeps at x.py:1; ps:0 is stopped (T)." in run.result.reason
+    assert "startup-1.txt" in run.result.reason
     assert {number for _, _, number in run.signals()} == {SIGTERM}
 
 

@@ -79,10 +79,10 @@ class Walk:
                 assert process.attempt == attempt
                 if not process.drained:
                     self.pending.append(lambda: self.drained(task))
-            case Inspect():
+            case Inspect(look):
                 live = [task for task, process in self.processes.items() if self.lives(process)]
                 seen = {task: ev.Vitals(self.random.random() < 0.97, self.random.choice("SSSRTD")) for task in live}
-                self.pending.append(lambda: ev.Inspected(seen))
+                self.pending.append(lambda: ev.Inspected(seen, look))
             case Finish(result):
                 assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
                 assert (result.exit_code == 0) == (result.state.value == "succeeded")

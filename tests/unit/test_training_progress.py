@@ -204,3 +204,28 @@ def test_descriptor_is_not_inherited_by_programs(fifo: Fifo) -> None:
     assert opened is not None
     assert opened._fd is not None
     assert not os.get_inheritable(opened._fd)
+
+
+def test_a_phase_is_told_at_both_ends(fifo: Fifo) -> None:
+    """Also where it ends with an exception."""
+
+    def evaluate() -> None:
+        with progress.phase("evaluation"):
+            progress.report(3)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        evaluate()
+    assert fifo.messages() == [
+        {"kind": "phase", "attempt": 2, "phase": "evaluation", "begun": True},
+        {"kind": "progress", "attempt": 2, "step": 3},
+        {"kind": "phase", "attempt": 2, "phase": "evaluation", "begun": False},
+    ]
+
+
+def test_a_phase_outside_clusterkit_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs the same."""
+    monkeypatch.delenv("CLUSTERKIT_PROGRESS", raising=False)
+    monkeypatch.setattr(progress, "_channel", None)
+    with progress.phase("evaluation"):
+        pass

@@ -1,0 +1,26 @@
+"""A multi-worker job that says of each step, which is one all-reduce of so many numbers, when it was done."""
+
+import json
+import sys
+import time
+
+import tensorflow as tf
+
+from clusterkit import training
+
+size = int(sys.argv[1])
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+
+@tf.function(autograph=False)
+def step():
+    return strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.ones(size)))
+
+
+done = 0
+while True:
+    step()
+    done += 1
+    training.report(done)
+    print(json.dumps({"at": time.monotonic(), "step": done, "by": []}), flush=True)
+    time.sleep(0.02)

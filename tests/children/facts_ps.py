@@ -1,0 +1,44 @@
+"""A parameter-server job that says of each round of steps when it was done, and by which of the workers."""
+
+import json
+import time
+
+import tensorflow as tf
+
+from clusterkit import training
+
+PER_ROUND = 8
+
+training.serve()
+strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+with strategy.scope():
+    total = tf.Variable(0.0)
+
+
+def worker_index():
+    mine = tf.distribute.coordinator.experimental_get_current_worker_index()
+    return tf.data.Dataset.from_tensors(tf.cast(mine, tf.int64)).repeat()
+
+
+@tf.function(autograph=False)
+def per_worker():
+    return strategy.distribute_datasets_from_function(lambda _: worker_index())
+
+
+@tf.function(autograph=False)
+def step(iterator):
+    total.assign_add(1.0)
+    return next(iterator)
+
+
+indices = iter(coordinator.create_per_worker_dataset(per_worker))
+done = 0
+while True:
+    pending = [coordinator.schedule(step, (indices,)) for _ in range(PER_ROUND)]
+    coordinator.join()
+    done += PER_ROUND
+    training.report(done)
+    by = sorted({int(value.fetch()) for value in pending})
+    print(json.dumps({"at": time.monotonic(), "step": done, "by": by}), flush=True)
+    time.sleep(0.02)
