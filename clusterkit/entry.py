@@ -2,11 +2,11 @@
 
 Run by path, with the task's own interpreter, which may know nothing of clusterkit: standard library only.
 
-    python entry.py PARENT STACKS_FD script|module|command TARGET [ARGS...]
+    python entry.py PARENT STACKS_FD[,NAMESPACE_FD...] script|module|command TARGET [ARGS...]
     python entry.py PARENT SOCKET_FD serve|share OPTIONS
 
-The second is the start of a fork server, a run's own or one that many runs share; each of its forks goes on from here
-as if it had been started in the first way.
+The namespaces are joined in their order, before anything else. The second is the start of a fork server, a run's own
+or one that many runs share; each of its forks goes on from here as if it had been started in the first way.
 """
 
 from __future__ import annotations
@@ -231,7 +231,10 @@ def show(error: BaseException, traceback: TracebackType | None) -> None:
 
 def main() -> None:
     """See the module's docstring."""
-    parent, stacks, how, target = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    parent, how, target = int(sys.argv[1]), sys.argv[3], sys.argv[4]
+    stacks, *namespaces = map(int, sys.argv[2].split(","))
+    if namespaces:
+        load("join").join_or_end(namespaces)
     if how != "share":
         die_with_parent(parent)
     if how == "command":

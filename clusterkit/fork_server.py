@@ -60,6 +60,7 @@ def made_ready(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def answer(entry: ModuleType, descriptor: int, lifeline: int) -> Forked:
     """Answer requests until there are no more. Returns in each fork only."""
+    entry.load("join")  # once, and not in every fork that needs it
     with socket.socket(fileno=descriptor) as channel:
         while (request := receive(channel)) is not None:
             if forked := fork(entry, channel, *request):
@@ -219,7 +220,9 @@ def become_or_end(entry: ModuleType, request: Mapping[str, Any], descriptors: li
         os._exit(1)
 
 
-def become(entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int) -> Forked:
+def become(
+    entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
+) -> Forked:
     """Make of this fork what a fresh interpreter is when it begins with the task's program."""
     os.setsid()
     os.dup2(output, 1)
@@ -235,6 +238,8 @@ def become(entry: ModuleType, request: Mapping[str, Any], gate: int, output: int
     if not os.read(gate, 1):
         os._exit(1)  # nobody waits for this one any more
     os.close(gate)
+    if namespaces:
+        entry.load("join").join_or_end(namespaces)
     entry.die_with_parent(request["parent"])
     if is_command:
         os.close(stacks)

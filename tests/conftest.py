@@ -12,6 +12,7 @@ from typing import TypeVar
 import pytest
 
 from clusterkit.hands import procfs
+from clusterkit.hands.ports import port_here
 from tests.support import Command, Up, processes_of, wait_until
 
 C = TypeVar("C", bound=Command)
@@ -67,7 +68,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     endpoints = [
         end for job in home.glob("runs/*/job.json") for end in json.loads(job.read_text())["endpoints"].values()
     ]
-    ports = {int(end.rpartition(":")[2]) for end in endpoints}
+    ports = {port_here(end) for end in endpoints}
     # A dying process has lost its environment, by which it is found, before it closes its sockets.
     wait_until(lambda: not ports & procfs.listening_ports(), 2, "ports are still listened on")
 

@@ -139,7 +139,9 @@ def main() -> None:
     train(make_step(strategy, model, optimizer), batches, optimizer, checkpointer.save, args, first)
     right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
     print(f"weights digest {digest(model)}")
-    print(f"held-out accuracy {tf.reduce_mean(tf.cast(right, tf.float32)):.3f} after {args.steps} steps")
+    accuracy = tf.reduce_mean(tf.cast(right, tf.float32))
+    training.report(args.steps, accuracy=accuracy)
+    print(f"held-out accuracy {accuracy:.3f} after {args.steps} steps")
 
 
 if __name__ == "__main__":

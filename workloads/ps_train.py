@@ -140,9 +140,12 @@ def main() -> None:
     first_step = checkpointer.restore()
     print(f"training from step {first_step} to {args.steps} on {training.num_workers()} workers")
     step = make_step(strategy, network, args.learning_rate)
-    train(Stepper(strategy, lambda: batches(learning, args, first_step), step), checkpointer, args, first_step)
+    if first_step < args.steps:  # a coordinator that is still at its first connections when Python ends aborts
+        train(Stepper(strategy, lambda: batches(learning, args, first_step), step), checkpointer, args, first_step)
     right = tf.argmax(network(held_out.images), axis=1) == held_out.labels
-    print(f"held-out accuracy {tf.reduce_mean(tf.cast(right, tf.float32)):.3f} after {args.steps} steps")
+    accuracy = tf.reduce_mean(tf.cast(right, tf.float32))
+    training.report(args.steps, accuracy=accuracy)
+    print(f"held-out accuracy {accuracy:.3f} after {args.steps} steps")
 
 
 if __name__ == "__main__":

@@ -9,16 +9,23 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from clusterkit.hands.recovery import report_of
 from clusterkit.words import wire
 from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
 
 
 @dataclass(frozen=True, slots=True)
 class Result(RunResult):
-    """The end of a run. `returns` maps `worker:0` to what the function returned in that task."""
+    """The end of a run. `returns` maps `worker:0` to what the function returned in that task.
+
+    `recoveries` are its failures and restarts in the order of time, `faults` what was broken on purpose.
+    """
 
     directory: Path
     returns: Mapping[str, Any]
+    recoveries: tuple[Recovery, ...] = ()
+    faults: tuple[InjectedFault, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -29,13 +36,15 @@ class Result(RunResult):
     def of(cls, run: RunResult, directory: Path, returns: Mapping[str, Any]) -> Self:
         """The result of a run in its directory."""
         known = {field.name: getattr(run, field.name) for field in fields(run)}
-        return cls(**known, directory=directory, returns=returns)
+        told = report_of(directory)
+        return cls(**known, directory=directory, returns=returns, recoveries=told.recoveries, faults=told.faults)
 
     def report(self) -> str:
         """The report that `up` prints at the end: the cause first, with the end of its log."""
         from clusterkit.views.report import report  # only a run that is told of needs it
 
-        return report(self, self.directory, color=False).rstrip("\n")
+        recovered = RecoveryReport(self.recoveries, self.faults)
+        return report(self, self.directory, color=False, recovered=recovered).rstrip("\n")
 
 
 def read_result(directory: Path, exit_code: int) -> RunResult:
@@ -45,7 +54,8 @@ def read_result(directory: Path, exit_code: int) -> RunResult:
         "state": RunState.FAILED.value, "exit_code": exit_code, "reason": unknown, "cause": None, "collateral": [],
         "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0,
     }  # fmt: skip
-    with suppress(OSError, ValueError):
-        known |= json.loads((directory / "result.json").read_bytes())
+    with suppress(OSError, ValueError, AttributeError):
+        told = json.loads((directory / "result.json").read_bytes())
+        known |= {name: value for name, value in told.items() if name in known}
     result: RunResult = wire.decode(RunResult, known)
     return result

@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 
 from clusterkit.cli.looking import Look
-from clusterkit.hands import procfs
 from clusterkit.hands.detach import detach, exit_code
+from clusterkit.hands.ports import listening
 from clusterkit.hands.rundir import is_live, new_run_id, runs_dir
-from clusterkit.supervisor.launch import Display, cluster_tasks, up
+from clusterkit.supervisor.ground import cluster_tasks
+from clusterkit.supervisor.launch import Display, up
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.model import Shape, Task
@@ -89,14 +90,14 @@ class Beginning:
     def _all_ready(self, look: Look) -> bool:
         look.refresh()
         assert look.file is not None
-        ports = procfs.listening_ports()
+        pids = {task: status.pid for task, status in look.status.tasks.items() if status.alive and status.pid}
+        listens = listening(look.file.endpoints, pids)
         single = look.file.job.shape is Shape.SINGLE
         tasks = cluster_tasks(look.file.job)
         for task in tasks:
             status = look.status.tasks[task]
-            listens = int((status.endpoint or ":0").rpartition(":")[2]) in ports
             running = status.state is TaskState.RUNNING
-            if running and (status.ready or listens or single) and task not in self._told:
+            if running and (status.ready or task in listens or single) and task not in self._told:
                 self._told.add(task)
                 click.echo(f" ✔ {task} is {'running' if single else 'ready'}", err=True)
             elif not running:

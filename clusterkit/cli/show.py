@@ -14,15 +14,17 @@ from clusterkit.cli.params import echo_json, json_option, run_argument
 if TYPE_CHECKING:
     from clusterkit.cli.looking import Look
     from clusterkit.words.outcome import RunResult
+    from clusterkit.words.recovery import RecoveryReport
 
 
 @click.command("show")
 @run_argument
 @json_option
 def command(run: str | None, as_json: bool) -> None:
-    """Show how a run ended: result, cause, tasks and timeline. Of a live run, how it goes so far."""
+    """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, how it goes so far."""
     from clusterkit.cli.looking import Look
     from clusterkit.hands.history import History
+    from clusterkit.hands.recovery import report_of
     from clusterkit.hands.runs import choose, result_of
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire
@@ -30,6 +32,7 @@ def command(run: str | None, as_json: bool) -> None:
     with told():
         look = Look(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
+    recovered = report_of(look.run)
     lines = list(timeline(History(look.run).new()))
     if as_json:
         echo_json(
@@ -39,21 +42,25 @@ def command(run: str | None, as_json: bool) -> None:
                 "job": wire.encode(look.file.job) if look.file else None,
                 "result": None if result is None else wire.encode(result),
                 "tasks": look.rows(None),
+                **wire.encode(recovered),
                 "timeline": [{"seconds": round(seconds, 3), "text": text} for seconds, text in lines],
             }
         )
         return
-    click.echo(_head(look, result), nl=False)
+    click.echo(_head(look, result, recovered), nl=False)
     if lines:
         click.echo("\nTimeline\n" + timeline_text(lines), nl=False)
 
 
-def _head(look: Look, result: RunResult | None) -> str:
-    """The report of a run that is over; else its tasks."""
+def _head(look: Look, result: RunResult | None, recovered: RecoveryReport) -> str:
+    """The report of a run that is over; else its tasks, and what it has recovered from so far."""
     from clusterkit.views.listing import tasks_table
+    from clusterkit.views.recoveries import recovery_lines
     from clusterkit.views.report import report
 
     if result is not None:
-        return report(result, look.run, sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        return report(result, look.run, color, recovered=recovered)
     how = "is live" if look.live else "ended, and nobody was left to say how"
-    return f"The run {look.run.name} {how}. Everything of it is in {look.run}\n{tasks_table(look.rows(None))}"
+    table = "".join(f"{line}\n" for line in recovery_lines(recovered))
+    return f"The run {look.run.name} {how}. Everything of it is in {look.run}\n{tasks_table(look.rows(None))}{table}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from clusterkit.hands.arrivals import Arrivals, Piece
 from clusterkit.hands.history import History, Stamped
+from clusterkit.hands.recovery import report_of
 from clusterkit.hands.runs import job_of, result_of
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
@@ -47,7 +48,7 @@ class Watched:
         if result is None:
             self.console.say("The run's supervisor was killed.", bad=True)
         else:
-            self.console.block(report(result, self.run, self._show.color))
+            self.console.block(report(result, self.run, self._show.color, recovered=report_of(self.run)))
         self.console.close()
         return 1 if result is None else result.exit_code
 

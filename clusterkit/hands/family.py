@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterkit.hands import procfs
@@ -36,13 +36,14 @@ class Family:
         self._lock = threading.Lock()
 
     def spawn(
-        self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, server: ForkServer | None
-    ) -> Child:
+        self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, server: ForkServer | None,
+        namespaces: Sequence[int] = (),
+    ) -> Child:  # fmt: skip
         """Start an attempt: as a fork of the server where there is one that answers. Raises OSError."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{output}"), procfs.oom_kills()
         with self._lock:
-            pid = None if server is None else _fork(server, plan, env, output, stacks)
-            process = spawn(plan, env, output, stacks) if pid is None else None
+            pid = None if server is None else _fork(server, plan, env, output, stacks, namespaces)
+            process = spawn(plan, env, output, stacks, namespaces) if pid is None else None
             pid = process.pid if process is not None else pid
             assert pid is not None
             child = Child(pid, os.pidfd_open(pid), pipe, oom_kills, process)
@@ -109,8 +110,10 @@ def _own_signs(ended: Ended) -> set[int | str]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}
 
 
-def _fork(server: ForkServer, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> int | None:
+def _fork(
+    server: ForkServer, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, namespaces: Sequence[int]
+) -> int | None:
     try:
-        return server.fork(plan, env, output, stacks)
+        return server.fork(plan, env, output, stacks, namespaces)
     except NoForkServer:
         return None

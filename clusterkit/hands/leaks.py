@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.hands import procfs
+from clusterkit.hands.ports import port_here
 from clusterkit.hands.rundir import is_live
 from clusterkit.hands.sweep import end_again_and_again
 
@@ -77,7 +78,8 @@ def _ports(home: Path) -> Iterator[str]:
 
 
 def _endpoints(run: Path) -> dict[int, str]:
-    return {int(endpoint.rpartition(":")[2]): task for task, endpoint in _job(run).get("endpoints", {}).items()}
+    ports = {task: port_here(endpoint) for task, endpoint in _job(run).get("endpoints", {}).items()}
+    return {port: task for task, port in ports.items() if port is not None}
 
 
 def _job(run: Path) -> dict[str, Any]:

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from clusterkit.hands.network import why_not
 from clusterkit.hands.process import runs
-from clusterkit.words.model import ProgramKind
+from clusterkit.rules.aim import needs_disk
+from clusterkit.rules.faults import parse_fault
+from clusterkit.words.model import JobSpec, Network, ProgramKind
 
 Options = Mapping[str, Any]
 
@@ -51,6 +54,18 @@ def setup_problems(options: Options) -> list[str]:
         elif not os.access(directory, os.W_OK | os.X_OK):
             problems[f"The checkpoint directory {directory} can't be written: permission denied."] = None
     return list(problems)
+
+
+def network_problems(job: JobSpec) -> list[str]:
+    """Why this machine can't have the network, or the full disk, that the job asks for."""
+    problems = []
+    if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
+        problems.append(f"--network virtual can't be had here: {why}.")
+    if needs_disk([parse_fault(text) for text in job.faults]) and (why := why_not(network=False, disk=True)):
+        problems.append(f"The fault disk-full can't be had here: {why}.")
+    if job.pcap is not None and not os.access(Path(job.pcap).absolute().parent, os.W_OK | os.X_OK):
+        problems.append(f"--pcap {job.pcap} can't be written: its directory does not exist, or can't be written.")
+    return problems
 
 
 def _module_problems(module: str, options: Options) -> list[str]:

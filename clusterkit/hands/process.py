@@ -37,27 +37,31 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-def spawn(plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> subprocess.Popen[bytes]:
+def spawn(
+    plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, namespaces: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
     """Start an attempt with its output going to the descriptor `output`. Raises OSError.
+
+    It joins the `namespaces`, descriptors, in their order before its program begins.
 
     Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
     """
     return subprocess.Popen(
-        _argv(plan, stacks),
+        _argv(plan, (stacks, *namespaces)),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
         cwd=plan.cwd,
         env=env,
         start_new_session=True,
-        pass_fds=(stacks,),
+        pass_fds=(stacks, *namespaces),
     )
 
 
-def _argv(plan: TaskPlan, stacks: int) -> Sequence[str]:
+def _argv(plan: TaskPlan, descriptors: Sequence[int]) -> Sequence[str]:
     # A command goes through the entry too: only code inside the new process can ask for the parent-death signal,
     # and it holds across exec. Why not preexec_fn: it runs Python between fork and exec of a threaded process.
-    return [plan.python, ENTRY, str(os.getpid()), str(stacks), plan.kind, plan.target, *plan.args]
+    return [plan.python, ENTRY, str(os.getpid()), ",".join(map(str, descriptors)), plan.kind, plan.target, *plan.args]
 
 
 def signal_group(child: Child, number: int) -> None:

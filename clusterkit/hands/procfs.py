@@ -84,9 +84,9 @@ def catches(pid: int, signal: int) -> bool:
     return bool(int(mask, 16) >> (signal - 1) & 1)
 
 
-def listening_ports() -> frozenset[int]:
-    """TCP ports on which something listens in this network namespace."""
-    return frozenset(_listeners().values())
+def listening_ports(pid: int | None = None) -> frozenset[int]:
+    """TCP ports on which something listens in the network namespace of a process; of this one where none is named."""
+    return frozenset(_listeners("self" if pid is None else pid).values())
 
 
 def listening_ports_of(pid: int) -> frozenset[int]:
@@ -95,12 +95,12 @@ def listening_ports_of(pid: int) -> frozenset[int]:
     return frozenset(port for inode, port in _listeners().items() if f"socket:[{inode}]" in own)
 
 
-def _listeners() -> dict[int, int]:
+def _listeners(pid: int | str = "self") -> dict[int, int]:
     """Inode to port."""
     found: dict[int, int] = {}
     for table in ("tcp", "tcp6"):
         try:
-            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+            lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
         except OSError:
             continue
         fields = [line.split() for line in lines]

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +94,11 @@ def result_of(run: Path) -> RunResult | None:
     """How the run ended; None where it goes on, or nobody was left to write it."""
     try:
         message = json.loads((run / "result.json").read_text())
-        result: RunResult = wire.decode(RunResult, {**_BARE, **message})
+        known = {field.name for field in fields(RunResult)}  # it says more than the result, and a newer one may too
+        told = {name: value for name, value in {**_BARE, **message}.items() if name in known}
+        result: RunResult = wire.decode(RunResult, told)
         return result
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -76,14 +76,16 @@ class ForkServer:
             os.close(held)
         return cls(channel, lifeline, pid, post, tries)
 
-    def fork(self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> int:
+    def fork(
+        self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, namespaces: Sequence[int] = ()
+    ) -> int:
         """Fork a task; return its pid, a child of this process by then. Raises NoForkServer, or OSError as Popen."""
         if not self.ready or self.gone:
             raise NoForkServer
         cwd = os.open(plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         gate, opened = os.pipe2(os.O_CLOEXEC)
         try:
-            answer = self._ask(_request(plan, env), [gate, output, stacks, cwd])
+            answer = self._ask(_request(plan, env), [gate, output, stacks, cwd, *namespaces])
             if (number := answer.get("errno")) is not None:
                 raise OSError(number, os.strerror(number), plan.python)
             # Until this is written the task waits; where it never is, because the server died, the task ends itself.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from clusterkit.rules.tfconfig import Endpoints, cluster_json, tf_config
-from clusterkit.words.model import JobSpec, ProgramKind, Setup, Task
+from clusterkit.words.model import JobSpec, Network, ProgramKind, Setup, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,9 @@ def _plan(job: JobSpec, task: Task, cluster: str, paths: RunPaths, python: str) 
         "PYTHONUNBUFFERED": "1",
         **job.setup.env,
         **own.env,
-        # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way.
-        "TF_GRPC_REUSE_PORT": "true",
+        # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way. On the
+        # virtual network no port is held: nobody else has the address.
+        **({"TF_GRPC_REUSE_PORT": "true"} if job.network is Network.HOST else {}),
         **({} if config is None else {"TF_CONFIG": config}),
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_TASK": str(task),

@@ -18,15 +18,19 @@ from clusterkit.hands import signals
 from clusterkit.hands.checkpoints import continue_from
 from clusterkit.hands.control import ControlServer
 from clusterkit.hands.guardian import guard
-from clusterkit.hands.ports import Ports
 from clusterkit.hands.reap import reap_strays
 from clusterkit.hands.rundir import RunDirectory, new_run_id, run_paths
 from clusterkit.hands.session import Session
 from clusterkit.hands.starts import Inherited, Starts
 from clusterkit.hands.steps import StepReader
 from clusterkit.hands.warm import Launch
+from clusterkit.hands.watcher import EVERY
 from clusterkit.machine import Machine
+from clusterkit.rules.faults import waits_for_steps
 from clusterkit.rules.plan import RunPaths
+from clusterkit.rules.recoveries import RecoveryFold
+from clusterkit.rules.tfconfig import Endpoints
+from clusterkit.supervisor.ground import Ground, claim_endpoints, network_for
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.loop import Inbox, run
 from clusterkit.supervisor.lost import supervisor_lost
@@ -39,8 +43,9 @@ from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.events import Began, Event, StorageFailed
-from clusterkit.words.model import JobSpec, Task, TaskType
+from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import RunResult
+from clusterkit.words.recovery import RecoveryReport
 
 GUARDIAN = "clusterkit's guardian process"
 OWNER = "the Python process that started the run"
@@ -52,17 +57,6 @@ class Display:
 
     show: Show = field(default_factory=Show)
     level: Level = Level.INFO
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What a run stands on when its tasks start."""
-
-    job: JobSpec
-    seed: int
-    directory: RunDirectory
-    ports: Ports
-    starts: Starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,38 +107,40 @@ def up(prepared: Prepared, display: Display, rope: int | None = None, session: S
     )
 
 
-def cluster_tasks(job: JobSpec) -> list[Task]:
-    """The tasks that need a port."""
-    return [task for task in job.tasks if task.type is not TaskType.EVALUATOR]
-
-
 def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) -> int:
     prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
     signals.listen(inbox.put)
     with ExitStack() as stack:
-        ports = Ports(cluster_tasks(job))
-        stack.callback(ports.release)
+        endpoints = claim_endpoints(job, stack)
         directory = RunDirectory(run_id, job.checkpoint_dir)
         starts = Starts(run.launch, inbox.put, inherited)  # first of all: it takes the longest
         stack.callback(starts.stop)
-        seed = secrets.randbits(32)
-        _fill(directory, prepared, ports, seed)
+        seed = secrets.randbits(32) if job.seed is None else job.seed
+        network = network_for(job, directory, seed)
+        if network is not None:
+            stack.callback(network.stop)
+        _fill(directory, prepared, endpoints, seed)
         console = Console(sys.stdout.fileno(), job.tasks, display.show)
         stack.callback(console.close)
         for warning in [*_reap(), *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
             console.say(_greeting(job, run_id, directory))
-        result = _run(Ground(job, seed, directory, ports, starts), inbox, console, display, ropes)
+            if job.faults:
+                console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
+        ground = Ground(job, seed, directory, endpoints, starts, network)
+        result, recovered = _run(ground, inbox, console, display, {**ropes, **ground.ropes})
         signals.end_with(result.exit_code)
-        console.block(report(result, directory.path, display.show.color))
+        console.block(report(result, directory.path, display.show.color, recovered=recovered))
     return result.exit_code
 
 
-def _run(ground: Ground, inbox: Inbox, console: Console, display: Display, ropes: Mapping[int, str]) -> RunResult:
+def _run(
+    ground: Ground, inbox: Inbox, console: Console, display: Display, ropes: Mapping[int, str]
+) -> tuple[RunResult, RecoveryReport]:
     job, directory = ground.job, ground.directory
-    full = [False]
+    full, recoveries = [False], RecoveryFold(job)
 
     def storage_failed(error: str) -> None:
         if not full[0]:
@@ -152,7 +148,8 @@ def _run(ground: Ground, inbox: Inbox, console: Console, display: Display, ropes
             inbox.put(StorageFailed(f"{error}. The run directory is {directory.path}"))
 
     journal = Journal(directory.path / "journal.jsonl", time.time, storage_failed)
-    steps = StepReader(job.progress_regex, inbox.put) if job.progress_regex else None
+    every = 0.0 if waits_for_steps(job) else EVERY
+    steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
 
     def view(task: Task, attempt: int, chunk: bytes) -> None:
         console.output(task, attempt, chunk)
@@ -164,33 +161,35 @@ def _run(ground: Ground, inbox: Inbox, console: Console, display: Display, ropes
 
     def observe(event: Event, now: float) -> None:
         journal.write(event, now)
+        recoveries.take(now, event)
         control.wake()
         told = sentence(event)
         if told is not None and told[0] >= display.level:
             console.say(told[1], bad=is_bad(event))
 
-    backend = LocalBackend(job, directory, ground.ports, ground.starts, inbox.put, view, ropes)
+    backend = LocalBackend(
+        job, directory, ground.endpoints, ground.starts, inbox.put, view, ropes, ground.seed, ground.network
+    )
     try:
-        began = Began(warm=ground.starts.coming)
-        result = run(Machine(job, ground.seed), backend, inbox, observe, control.answer, began)
+        result = run(Machine(job, ground.seed), backend, inbox, observe, control.answer, Began(ground.starts.coming))
     finally:
         backend.shut()
         control.stop()
         journal.close()
     try:
-        directory.write_json("result.json", wire.encode(result))
+        directory.write_json("result.json", {**wire.encode(result), **wire.encode(recoveries.report())})
     except OSError as error:
         console.say(f"result.json could not be written: {error.strerror}.", bad=True)
-    return result
+    return result, recoveries.report()
 
 
-def _fill(directory: RunDirectory, prepared: Prepared, ports: Ports, seed: int) -> None:
+def _fill(directory: RunDirectory, prepared: Prepared, endpoints: Endpoints, seed: int) -> None:
     """Put into the run's directory what has to be there before a task starts; where that fails, it goes again."""
     try:
         directory.lock()
         for task in prepared.job.tasks:
             directory.add_task(task)
-        _write_job(directory, prepared.job, ports, seed)
+        _write_job(directory, prepared.job, endpoints, seed)
         if prepared.resume is not None:
             continue_from(_checkpoints_of(prepared.resume), Path(directory.paths.checkpoints))
     except ClusterkitError:
@@ -198,7 +197,7 @@ def _fill(directory: RunDirectory, prepared: Prepared, ports: Ports, seed: int) 
         raise
 
 
-def _write_job(directory: RunDirectory, job: JobSpec, ports: Ports, seed: int) -> None:
+def _write_job(directory: RunDirectory, job: JobSpec, endpoints: Endpoints, seed: int) -> None:
     try:
         directory.write_json(
             "job.json",
@@ -209,7 +208,7 @@ def _write_job(directory: RunDirectory, job: JobSpec, ports: Ports, seed: int) -
                 "pid": os.getpid(),
                 "cwd": str(Path.cwd()),
                 "seed": seed,
-                "endpoints": wire.encode(ports.endpoints),
+                "endpoints": wire.encode(dict(endpoints)),
                 "checkpoints": str(directory.paths.checkpoints),
                 "job": wire.encode(job),
             },

@@ -54,6 +54,7 @@ def prepare(options: Mapping[str, Any], job_file: str | None = None, only: Colle
         raise BadJob([*error.problems, *problems]) from None
     shown = {name for task in job.tasks for name in (str(task), str(task.type))}
     problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
+    problems += preflight.network_problems(job)
     if problems:
         raise BadJob(problems)
     job = _anchored(job)

@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import Any
 
-from clusterkit.hands.ports import Ports
 from clusterkit.hands.rundir import new_run_id, runs_dir
 from clusterkit.rules.plan import RunPaths, attempt_env, plan_tasks
-from clusterkit.supervisor.launch import cluster_tasks
+from clusterkit.supervisor.ground import addresses, claim_endpoints
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words import wire
+from clusterkit.words.model import Network
+
+NETWORKS = {
+    Network.HOST: (
+        "The ports are examples of free ones: `up` chooses and holds its own.",
+        "TensorFlow's servers listen on every address of this machine (0.0.0.0) and ask nobody who they are;",
+        "with --network virtual they listen inside the run alone.",
+    ),
+    Network.VIRTUAL: ("The addresses are those of a network that is the run's alone.",),
+}
 
 
 def resolve(prepared: Prepared) -> dict[str, Any]:
@@ -23,14 +33,14 @@ def resolve(prepared: Prepared) -> dict[str, Any]:
     root = PurePosixPath(runs_dir(), run_id)
     checkpoints = PurePosixPath(job.checkpoint_dir) if job.checkpoint_dir else root / "checkpoints"
     paths = RunPaths(root, run_id, checkpoints)
-    ports = Ports(cluster_tasks(job))
-    endpoints = ports.endpoints
-    ports.release()
-    tasks = {}
+    with ExitStack() as stack:
+        endpoints = claim_endpoints(job, stack)
+    at, tasks = addresses(job), {}
     for task, plan in plan_tasks(job, endpoints, paths, sys.executable).items():
         env = {**plan.env, **attempt_env(1, "resume" if job.resume else "")}
         tasks[str(task)] = {
             "endpoint": endpoints.get(task),
+            "address": at.get(task),
             "command": list(plan.command),
             "cwd": plan.cwd,
             "TF_CONFIG": json.loads(env["TF_CONFIG"]) if "TF_CONFIG" in env else None,
@@ -44,12 +54,14 @@ def as_text(resolved: dict[str, Any], as_json: bool) -> str:
     if as_json:
         return json.dumps(resolved, indent=2) + "\n"
     lines = [f"# {resolved['job']['shape']}; the leader is {resolved['job']['leader']}"]
-    lines.append("# The ports are examples of free ones: `up` chooses and holds its own.")
+    lines += [f"# {line}" for line in NETWORKS[resolved["job"]["network"]]]
     lines += [
         f"{key} = {json.dumps(value)}" for key, value in resolved["job"].items() if key not in ("shape", "leader")
     ]
     for task, plan in resolved["tasks"].items():
         lines += ["", f"[{task}]", f"command = {shlex.join(plan['command'])}"]
+        if plan["address"]:
+            lines.append(f"address = {plan['address']}")
         if plan["cwd"]:
             lines.append(f"cwd = {plan['cwd']}")
         lines += [f"{name}={value}" for name, value in sorted(plan["env"].items())]

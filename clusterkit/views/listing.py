@@ -69,6 +69,7 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
         "endpoint": status.endpoint,
         "ready": live and status.ready,
         "paused": live and status.paused,
+        "faults": [action.value for action in status.faults.values()] if live else [],
         "uptime": round(now - (status.started or now), 3) if up else None,
         "cpu": round(usage.cpu, 1) if usage else None,
         "memory": usage.memory if usage else None,
@@ -90,11 +91,16 @@ def tasks_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return table(titles, [_task_cells(row) for row in rows])
 
 
+def _state_cell(row: Mapping[str, Any]) -> str:
+    """The state, with the faults that are open: `running (slow)`."""
+    return " ".join([row["state"], *(f"({name})" for name in row["faults"])])
+
+
 def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        row["task"], row["state"], str(row["attempt"]), number(row["pid"]), row["endpoint"] or "-", age(row["uptime"]),
-        number(row["cpu"], unit="%"), size(row["memory"]), number(row["step"]), number(row["steps_per_second"], 1),
-        row["last_exit"]["text"] if row["last_exit"] else "-",
+        row["task"], _state_cell(row), str(row["attempt"]), number(row["pid"]), row["endpoint"] or "-",
+        age(row["uptime"]), number(row["cpu"], unit="%"), size(row["memory"]), number(row["step"]),
+        number(row["steps_per_second"], 1), row["last_exit"]["text"] if row["last_exit"] else "-",
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 
 from clusterkit.words import events as ev
 from clusterkit.words.outcome import Failure
@@ -41,6 +42,9 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
             origin = f" from {path}" if path else ""
             return Level.INFO, f"{task} resumed at step {step}{origin}."
+        case ev.PhaseChanged(task, _, phase, begun):
+            how = "makes no steps now" if begun else "goes on after what made no steps"
+            return Level.DEBUG, f"{task} {how}: {phase}."
         case ev.Checkpointed(task, _, step, path):
             return Level.DEBUG, f"{task} wrote the checkpoint of step {step}: {path}"
         case ev.Failed(failure):
@@ -51,6 +55,8 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
             return Level.INFO, f"Asked to {_ASKED[verb]} {', '.join(map(str, tasks)) or 'every task'}."
         case ev.Paused(task, _, paused):
             return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'goes on (SIGCONT)'}."
+        case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
+            return _of_fault(event)
         case ev.Succeeded(task):
             return Level.INFO, f"{task} exited with code 0: the job is done. Ending the other tasks."
         case ev.Stopping(reason):
@@ -68,11 +74,38 @@ def failed(failure: Failure) -> str:
 
 def is_bad(event: ev.Event) -> bool:
     """Whether the sentence is about something that went wrong."""
-    return isinstance(event, ev.Failed | ev.Warned)
+    return isinstance(event, ev.Failed | ev.Warned) or (isinstance(event, ev.FaultTook) and not event.done)
+
+
+def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[Level, str] | None:
+    match event:
+        case ev.FaultInjected(number, fault):
+            return Level.INFO, f"Fault {number}: {fault}{_hit(event)}{_at_step(event)}."
+        case ev.FaultTook(number, detail, done):
+            if not done:
+                return Level.WARNING, f"Fault {number} could not be injected: {detail}."
+            return (Level.INFO, f"Fault {number}: {detail}.") if detail else None
+        case ev.FaultHealed(number, fault, _, _, why):
+            return Level.INFO, f"Fault {number} is healed, since {why}: {fault}."
+
+
+def _hit(event: ev.FaultInjected) -> str:
+    """The tasks that were drawn or counted out, where the fault does not name them itself."""
+    names = [str(task) for task in event.tasks]
+    return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {' and '.join(_listed(names))}"
+
+
+def _at_step(event: ev.FaultInjected) -> str:
+    return "" if event.step is None else f", at step {event.step}"
+
+
+def _listed(names: list[str]) -> list[str]:
+    """To be joined by "and": all but the last one, and the last one."""
+    return ", ".join(names).rsplit(", ", 1)
 
 
 def _planned(event: ev.RestartPlanned) -> str:
-    names = " and ".join(", ".join(map(str, event.tasks)).rsplit(", ", 1))
+    names = " and ".join(_listed([str(task) for task in event.tasks]))
     verb = "start" if len(event.tasks) > 1 else "starts"
     if event.cause is None:
         return f"{names} {verb} again, as asked (not charged to the restart budget)."

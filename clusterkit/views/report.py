@@ -1,4 +1,4 @@
-"""The end of a run, readable at a glance: what came of it, the cause first, then a line for each task."""
+"""The end of a run, readable at a glance: what came of it, the cause first, each task, and each recovery."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from clusterkit.rules.durations import shown
 from clusterkit.rules.lines import printable
 from clusterkit.rules.noise import NoiseFilter
 from clusterkit.views.narrate import failed
+from clusterkit.views.recoveries import recovery_lines
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import AttemptRecord, Failure, RunResult, RunState
+from clusterkit.words.recovery import RecoveryReport
 
 CAUSE_LINES = 20
 _TITLES = ("task", "attempts", "steps", "resumed at", "how the last attempt ended")
@@ -22,8 +24,10 @@ _Style = tuple[int, ...]  # what a terminal calls graphic rendition
 _Line = list[tuple[str, _Style]]
 
 
-def report(result: RunResult, run: Path, color: bool, width: int | None = None) -> str:
-    """The final report. `run` is the run's directory, `width` in columns."""
+def report(
+    result: RunResult, run: Path, color: bool, width: int | None = None, recovered: RecoveryReport | None = None
+) -> str:
+    """The final report. `run` is the run's directory, `width` in columns, `recovered` what it recovered from."""
     columns = width or max(80, shutil.get_terminal_size((100, 0)).columns)
     lines = [_headline(result, run.name, columns)]
     if result.cause is not None:
@@ -31,6 +35,8 @@ def report(result: RunResult, run: Path, color: bool, width: int | None = None) 
     elif result.exit_code != 0:
         lines.append([(f"  Reason: {result.reason}.", ())])
     lines += _tasks(result.attempts)
+    if recovered is not None:
+        lines += _titled(recovery_lines(recovered))
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run}", ())])
     return "".join("".join(_styled(text, style if color else ()) for text, style in line) + "\n" for line in lines)
 
@@ -67,7 +73,12 @@ def _tasks(attempts: Sequence[AttemptRecord]) -> list[_Line]:
         of_task[attempt.task].append(attempt)
     rows = [_TITLES, *(_row(task, of_task[task]) for task in sorted(of_task))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [[("  " + _columns(row, widths), (_DIM,) if row is _TITLES else ())] for row in rows]
+    return _titled(["  " + _columns(row, widths) for row in rows])
+
+
+def _titled(rows: Sequence[str]) -> list[_Line]:
+    """The rows of a table, the first of which has its titles."""
+    return [[(row, () if number else (_DIM,))] for number, row in enumerate(rows)]
 
 
 def _columns(row: Sequence[str], widths: Sequence[int]) -> str:

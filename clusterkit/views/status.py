@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from clusterkit.words import events as ev
+from clusterkit.words.faults import AT_ONCE, FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, RunResult
 from clusterkit.words.states import ALIVE, TaskState
@@ -42,6 +43,7 @@ class TaskStatus:
     resumed_step: int | None = None
     last_exit: Exit | None = None
     reports: deque[tuple[float, int]] = field(default_factory=deque)
+    faults: dict[int, FaultAction] = field(default_factory=dict)  # those that are open, by their numbers
 
     @property
     def alive(self) -> bool:
@@ -118,6 +120,8 @@ class RunStatus:
             case ev.Checkpointed(_, _, step, path):
                 self.checkpoint = (step, path)
                 self._of_task(at, event)
+            case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
+                self._of_fault(event)
             case ev.Failed(failure):
                 if status := self.tasks.get(failure.task):
                     status.last_exit = failure.exit
@@ -152,6 +156,15 @@ class RunStatus:
         status.last_exit = replace(exit_, asked=asked)
         status.pid = None
         status.paused = False
+
+    def _of_fault(self, event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> None:
+        if isinstance(event, ev.FaultInjected):
+            for task in event.tasks if event.action not in AT_ONCE else ():
+                if status := self.tasks.get(task):
+                    status.faults[event.number] = event.action
+        elif isinstance(event, ev.FaultHealed) or not event.done:
+            for status in self.tasks.values():
+                status.faults.pop(event.number, None)
 
     def _end(self, ending: Asked, reason: str) -> None:
         self.phase, self._ending, self.reason = Phase.STOPPING, ending, self.reason or reason

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from clusterkit.hands.network import why_not
 from tests.support import CHILDREN, Command
 
 pytestmark = pytest.mark.timeout(60)
@@ -55,6 +56,27 @@ def test_json_has_what_up_would_give_the_tasks(clusterkit: Start, home: Path) ->
     assert tasks["worker:1"]["endpoint"] == cluster["worker"][1]
     assert found["job"]["shape"] == "parameter server"
     assert not (home / "runs").exists()
+
+
+@pytest.mark.skipif(why_not(network=True, disk=False) is not None, reason="no virtual network here")
+def test_addresses_of_a_virtual_network_are_shown(clusterkit: Start) -> None:
+    """They are the ones that `up` has; the evaluator has one too, at which nobody looks for it."""
+    found = resolved(clusterkit, "--workers", "1", "--ps", "1", "--evaluator", "--network", "virtual", ROLES)
+    assert found["job"]["network"] == "virtual"
+    assert {task: (plan["address"], plan["endpoint"]) for task, plan in found["tasks"].items()} == {
+        "chief:0": ("10.77.0.1", "10.77.0.1:2222"),
+        "worker:0": ("10.77.0.2", "10.77.0.2:2222"),
+        "ps:0": ("10.77.0.3", "10.77.0.3:2222"),
+        "evaluator:0": ("10.77.0.4", None),
+    }
+    assert found["tasks"]["ps:0"]["TF_CONFIG"]["cluster"]["worker"] == ["10.77.0.2:2222"]
+
+
+def test_what_the_hosts_network_exposes_is_said(clusterkit: Start) -> None:
+    """Where it is chosen, by default, and there alone: `up` would say it each time."""
+    command = clusterkit("config", "--workers", "2", ROLES)
+    assert command.wait(20) == 0
+    assert "listen on every address of this machine (0.0.0.0)" in command.output
 
 
 def test_a_single_task_has_no_tf_config(clusterkit: Start) -> None:

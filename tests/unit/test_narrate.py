@@ -8,6 +8,7 @@ import pytest
 
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.words import events as ev
+from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import Asked, Exit, Failure
 from clusterkit.words.states import TaskState
 from tests.unit.histories import task
@@ -26,6 +27,12 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.Resumed(CHIEF, 2, 50, "/c/50"), Level.INFO, "chief:0 resumed at step 50 from /c/50."),
         (ev.Resumed(CHIEF, 2, 0, None), Level.INFO, "chief:0 resumed at step 0."),
         (ev.Checkpointed(CHIEF, 1, 50, "/c/50"), Level.DEBUG, "chief:0 wrote the checkpoint of step 50: /c/50"),
+        (ev.PhaseChanged(CHIEF, 1, "checkpoint", True), Level.DEBUG, "chief:0 makes no steps now: checkpoint."),
+        (
+            ev.PhaseChanged(CHIEF, 1, "checkpoint", False),
+            Level.DEBUG,
+            "chief:0 goes on after what made no steps: checkpoint.",
+        ),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),
         (
             ev.RestartPlanned((CHIEF, PS), KILLED, (), 1.04, 1, 3),
@@ -42,6 +49,25 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             Level.WARNING,
             "worker:1 starts again in 1.0 s (not charged to the restart budget).",
         ),
+        (
+            ev.FaultInjected(1, "kill worker:1 @ step=100", FaultAction.KILL, (WORKER,), step=103),
+            Level.INFO,
+            "Fault 1: kill worker:1 @ step=100, at step 103.",
+        ),
+        (
+            ev.FaultInjected(2, "stop random(2) for=3s", FaultAction.STOP, (CHIEF, WORKER), seconds=3.0),
+            Level.INFO,
+            "Fault 2: stop random(2) for=3s, into chief:0 and worker:1.",
+        ),
+        (ev.FaultInjected(3, "disk-full", FaultAction.DISK_FULL, ()), Level.INFO, "Fault 3: disk-full."),
+        (ev.FaultTook(3, "/c takes nothing more"), Level.INFO, "Fault 3: /c takes nothing more."),
+        (ev.FaultTook(3, "no overlay", done=False), Level.WARNING, "Fault 3 could not be injected: no overlay."),
+        (
+            ev.FaultHealed(2, "stop random(2) for=3s", FaultAction.STOP, (CHIEF, WORKER), "its time is over"),
+            Level.INFO,
+            "Fault 2 is healed, since its time is over: stop random(2) for=3s.",
+        ),
+        (ev.PhaseChanged(WORKER, 1, "evaluation", True), Level.DEBUG, "worker:1 makes no steps now: evaluation."),
         (ev.Succeeded(CHIEF), Level.INFO, "chief:0 exited with code 0: the job is done. Ending the other tasks."),
         (ev.Stopping("clusterkit got SIGINT"), Level.WARNING, "Stopping every task: clusterkit got SIGINT."),
         (ev.Warned("Look out.", WORKER), Level.WARNING, "Look out."),
@@ -53,7 +79,8 @@ def test_what_the_user_is_told_of_an_event(event: ev.Event, level: Level, text: 
 
 
 @pytest.mark.parametrize(
-    "event", [ev.Resumed(CHIEF, 1, 0, None), ev.Progressed(WORKER, 1, 3), ev.Ticked(), ev.Ready(PS, 1)]
+    "event",
+    [ev.Resumed(CHIEF, 1, 0, None), ev.Progressed(WORKER, 1, 3), ev.Ticked(), ev.Ready(PS, 1), ev.FaultTook(1, "")],
 )
 def test_what_goes_without_saying(event: ev.Event) -> None:
     """A first start at step 0 and every step after it."""
@@ -80,7 +107,9 @@ def test_how_an_attempt_ended(exit_: Exit, text: str) -> None:
 
 
 def test_what_went_wrong_is_marked() -> None:
-    """Failures and warnings, and nothing else, are bad news."""
+    """Failures, warnings and faults that could not be injected, and nothing else, are bad news."""
+    assert is_bad(ev.FaultTook(1, "no", done=False))
+    assert not is_bad(ev.FaultTook(1, "done"))
     assert is_bad(ev.Failed(KILLED))
     assert is_bad(ev.Warned("x"))
     others = [kind for kind in (*get_args(ev.Happened), *get_args(ev.Decided)) if kind not in (ev.Failed, ev.Warned)]

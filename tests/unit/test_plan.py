@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from clusterkit.rules.plan import RunPaths, TaskPlan, attempt_env, plan_task
-from clusterkit.words.model import JobSpec, Program, ProgramKind, Setup, TaskType
+from clusterkit.words.model import JobSpec, Network, Program, ProgramKind, Setup, TaskType
 from tests.unit.histories import job, task
 
 PATHS = RunPaths(PurePosixPath("/state/runs/r-1"), "r-1", PurePosixPath("/data/ckpt"))
@@ -46,6 +46,12 @@ def test_a_task_is_told_all_about_itself() -> None:
         "CLUSTERKIT_PROGRESS": "/state/runs/r-1/tasks/worker:1/progress",
     }
     assert '"index": 1' in env["TF_CONFIG"]
+
+
+def test_where_no_port_is_held_none_is_to_be_shared() -> None:
+    """On the virtual network a second server on a task's port has to fail, as it does on a host of its own."""
+    env = plan(replace(job(workers=2), network=Network.VIRTUAL), "worker:1").env
+    assert "TF_GRPC_REUSE_PORT" not in env
 
 
 def test_a_task_without_tf_config_does_not_inherit_one() -> None:

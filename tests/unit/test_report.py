@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
+from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
+from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport, Return
 from tests.unit.histories import task
 
 RUN = Path("/state/runs/r-1")
@@ -122,3 +125,127 @@ def test_colors_only_where_they_are_wanted() -> None:
     """A report in a file has no escape sequences."""
     assert "\x1b[" in report(FAILURE, RUN, color=True, width=100)
     assert "\x1b" not in report(FAILURE, RUN, color=False, width=100)
+
+
+def injected(number: int, text: str, at: float, healed: float | None = None) -> InjectedFault:
+    """A fault of worker:1 that was injected."""
+    action = FaultAction(text.split()[0])
+    return InjectedFault(number, text, action, (WORKER,), (), None, 100, at, healed=healed)
+
+
+KILLED = Recovery(
+    at=12.34,
+    asked=False,
+    cause=Death(WORKER, 1, 12.35, Exit(signal=9), fault=1),
+    collateral=(),
+    faults=(1,),
+    detected=12.36,
+    planned=12.36,
+    returns=(Return(WORKER, 2, 12.4, 12.74),),
+    training=False,
+    went_on=False,
+    first_step=13.24,
+    last_step=None,
+    resumed_step=None,
+    checkpoint=None,
+    lost=0,
+    ended=12.74,
+)
+PS = replace(
+    KILLED,
+    at=40.1,
+    cause=Death(task("ps:0"), 1, 40.1, Exit(signal=9)),
+    faults=(),
+    detected=40.1,
+    returns=(Return(task("chief:0"), 2, 41.0, 42.5), Return(task("ps:0"), 2, 41.0, 42.0)),
+    training=True,
+    first_step=43.3,
+    last_step=245,
+    resumed_step=200,
+    checkpoint="/c/ckpt-200",
+    lost=45,
+    ended=43.3,
+)
+RECOVERED = RecoveryReport(
+    (KILLED, PS),
+    (
+        replace(injected(1, "kill worker:1 @ step=100", 12.34), died=(WORKER,)),
+        replace(injected(2, "stop worker:1 for=10s", 60.0, 70.0), went_on=True),
+    ),
+)
+
+
+def test_the_recoveries_are_a_table() -> None:
+    """What, and from its beginning: seen, back, training again; what was lost, and where it went on from."""
+    assert recovery_lines(RECOVERED) == [
+        "  recoveries  what                      detected  restarted      up  new step  lost  from",
+        "   at 12.3 s  kill worker:1 @ step=100    +0.0 s  worker:1   +0.4 s    +0.9 s     0",
+        "   at 40.1 s  ps:0 was killed by          +0.0 s  chief:0    +2.4 s    +3.2 s    45  ckpt-200",
+        "              SIGKILL                             ps:0",
+        "   at 60.0 s  stop worker:1 for=10s            —  nothing             went on     0  healed +10.0 s",
+    ]
+
+
+def test_a_run_in_which_nothing_went_wrong_has_no_table() -> None:
+    """No titles without rows either."""
+    assert recovery_lines(RecoveryReport()) == []
+    assert report(SUCCESS, RUN, color=False, recovered=RecoveryReport()) == report(SUCCESS, RUN, color=False)
+
+
+def test_the_table_is_in_the_report() -> None:
+    """After the tasks, its titles as dim as theirs."""
+    text = report(SUCCESS, RUN, color=True, width=100, recovered=RECOVERED).splitlines()
+    titles = next(number for number, line in enumerate(text) if "recoveries" in line)
+    assert text[titles].startswith("\x1b[2m  recoveries")
+    assert [line.split()[0] for line in text[titles - 2 : titles]] == ["chief:0", "worker:0"]
+    assert len(text) == titles + len(recovery_lines(RECOVERED)) + 1
+
+
+@pytest.mark.parametrize(
+    ("recovery", "cells"),
+    [
+        (replace(KILLED, went_on=True, first_step=None), ["worker:1", "+0.4 s", "went on", "0"]),
+        (replace(PS, returns=(), planned=None, first_step=None, lost=None), ["nothing", "—", "—", "—"]),
+        (replace(PS, cause=None, asked=True, detected=None), ["restarted as asked", "      —"]),
+        (replace(PS, checkpoint=None, resumed_step=0), ["step 0"]),
+        (
+            replace(PS, checkpoint=None, resumed_step=None, at=4000.0, first_step=5000.0),
+            ["at 1 h 6 min", "+16 min 40 s"],
+        ),
+    ],
+)
+def test_the_cells_of_a_recovery(recovery: Recovery, cells: list[str]) -> None:
+    """What is not known is a dash; what has no resumption has none."""
+    faults = RECOVERED.faults[:1] if recovery.faults else ()
+    row = recovery_lines(RecoveryReport((recovery,), faults))[1]
+    for cell in cells:
+        assert f"  {cell}" in row
+
+
+def test_a_second_recovery_from_one_fault_begins_with_its_death() -> None:
+    """The fault is named, and its heal told once."""
+    fault = injected(1, "partition worker:1 for=9s", 10.0, 19.0)
+    deaths = [Death(WORKER, number, 12.0 * number, Exit(code=1), fault=1) for number in (1, 2)]
+    both = [replace(PS, at=at, cause=death, faults=(1,)) for at, death in zip((10.0, 24.0), deaths, strict=True)]
+    text = "\n".join(recovery_lines(RecoveryReport(tuple(both), (fault,))))
+    assert text.count("healed") == 1
+    assert "at 24.0 s  worker:1 exited with" in text
+    assert text.count("still of") == 1
+
+
+def test_a_fault_that_was_not_done_says_why() -> None:
+    """And nothing else, since nothing came of it."""
+    fault = replace(injected(1, "memory worker:1", 3.0), done=False, detail="no such limit here")
+    rows = recovery_lines(RecoveryReport((), (fault,)))
+    assert rows[1].split("  ")[-1] == "not done: no"
+    assert [row.strip() for row in rows[2:]] == ["such limit", "here"]
+
+
+def test_the_table_fits_into_100_columns() -> None:
+    """Also with long causes and many tasks; a run of some minutes."""
+    many = tuple(Return(task(f"worker:{index}"), 2, 260.0, 270.0) for index in range(8))
+    exit_ = Exit(signal=9, out_of_memory=True)
+    wide = replace(PS, at=251.2, cause=Death(WORKER, 1, 251.2, exit_), returns=many, first_step=280.0, lost=1234)
+    rows = recovery_lines(RecoveryReport((wide, KILLED), (injected(1, "slow worker:1 share=20% for=2s", 1.0, 3.0),)))
+    assert max(map(len, rows)) <= 100
+    assert any("  worker:0-7  " in row for row in rows)

@@ -7,6 +7,7 @@ import pytest
 from clusterkit.views.listing import Usage, run_state, task_row, tasks_table
 from clusterkit.views.status import Phase, RunStatus, TaskStatus, fold
 from clusterkit.words import events as ev
+from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
 from clusterkit.words.states import TaskState
@@ -161,3 +162,18 @@ def test_the_table_has_a_line_for_each_task() -> None:
         *"---",
     ]
     assert titles.index("MEMORY") == line.index("300 MiB")
+
+
+def test_faults_that_are_open_are_shown_with_the_state() -> None:
+    """Until they are healed, or turn out not to have been done; a kill is over at once."""
+    injected = [
+        ev.FaultInjected(1, "slow worker:1", FaultAction.SLOW, (WORKER,)),
+        ev.FaultInjected(2, "memory worker:1", FaultAction.MEMORY, (WORKER,)),
+        ev.FaultInjected(3, "kill worker:1", FaultAction.KILL, (WORKER,)),
+    ]
+    status = status_of(*starts(WORKER, 1, 77), *((2.0, event) for event in injected))
+    assert task_row(status.tasks[WORKER], 3.0, True, None)["faults"] == ["slow", "memory"]
+    assert "running (slow) (memory)   1" in tasks_table([task_row(status.tasks[WORKER], 3.0, True, None)])
+    status.take(4.0, ev.FaultTook(2, "it has more", done=False))
+    status.take(5.0, ev.FaultHealed(1, "slow worker:1", FaultAction.SLOW, (WORKER,), "its time is over"))
+    assert task_row(status.tasks[WORKER], 6.0, True, None)["faults"] == []

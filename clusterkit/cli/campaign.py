@@ -1,0 +1,146 @@
+"""A campaign as the command line shows it, to its end or to the signal that stops it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from clusterkit.api.campaign import Campaign, Terms
+from clusterkit.api.trial import Asked, Ended
+from clusterkit.views.campaign import baseline_line, document, failure, run_line, summary
+from clusterkit.words.campaign import Outcome
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """A signal asks for the end of the campaign."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def run_campaign(asked: Asked, terms: Terms, json_file: str | None) -> int:
+    """Run it, tell how it goes, and return the exit code."""
+    say = Say(terms.runs, to_stderr=json_file == "-")
+    outcomes: list[Outcome] = []
+    campaign: Campaign | None = None
+    code = 0
+    try:
+        with _signals():
+            say.line(_greeting(terms))
+            begun = Campaign.begin(asked, terms)
+            if isinstance(begun, Ended):
+                say.line(_no_baseline(begun))
+                return 1
+            campaign = begun
+            say.line(baseline_line(campaign.baseline, terms.measure.of(campaign.baseline)))
+            with closing(campaign.run()) as ended:
+                for outcome in ended:
+                    outcomes.append(outcome)
+                    say.run(outcome, campaign)
+    except Stopped as stopped:
+        code = 128 + stopped.number
+    say.done()
+    if campaign is not None:
+        outcomes.sort(key=lambda outcome: outcome.trial.number)
+        say.line("\n" + summary(outcomes, terms.runs, terms.seed))
+        if json_file is not None:
+            _write(json_file, _document(campaign, outcomes))
+    return code or int(any(outcome.violations for outcome in outcomes))
+
+
+def _greeting(terms: Terms) -> str:
+    side = "one after the other" if terms.parallel == 1 else f"{terms.parallel} side by side"
+    runs = f"{terms.runs} run{'s' * (terms.runs != 1)}"
+    return f"campaign {terms.name}: {runs}, {side}, seed {terms.seed}. Actions: {', '.join(terms.actions)}."
+
+
+def _no_baseline(ended: Ended) -> str:
+    why = ended.problems or [ended.result.reason if ended.result else "it left no result"]
+    return f"✘ The job does not succeed without any fault: {'; '.join(why)}. Its directory: {ended.directory}"
+
+
+def _document(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
+    terms = campaign.terms
+    head = {"campaign": terms.name, "seed": terms.seed, "asked_for": terms.runs, "actions": list(terms.actions)}
+    return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, **head)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """The first signal ends the campaign in order; until that is done, others change nothing."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for one in STOPPING:
+            signal.signal(one, signal.SIG_IGN)
+        raise Stopped(number)
+
+    before = {number: signal.signal(number, stop) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write(file: str, value: dict[str, Any]) -> None:
+    text = json.dumps(value, indent=2) + "\n"
+    if file == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(file).write_text(text)
+    except OSError as error:
+        click.echo(f"clusterkit: {file} can't be written: {error.strerror}.", err=True)
+
+
+class Say:
+    """Tells how it goes: on a terminal by a bar and the failing runs, elsewhere by a line for each run."""
+
+    def __init__(self, runs: int, to_stderr: bool) -> None:
+        self._runs, self._err = runs, to_stderr
+        self._bar = (sys.stderr if to_stderr else sys.stdout).isatty()
+        self._over = self._failed = 0
+
+    def line(self, text: str) -> None:
+        """A line of its own, above the bar."""
+        self._clear()
+        click.echo(text, err=self._err)
+        self._draw()
+
+    def run(self, outcome: Outcome, campaign: Campaign) -> None:
+        """A run is over."""
+        self._over += 1
+        self._failed += bool(outcome.violations)
+        if outcome.violations:
+            shrunk = campaign.shrunk.get(outcome.trial.number)
+            self.line(failure(outcome, shrunk, campaign.replay))
+        elif not self._bar:
+            self.line(run_line(outcome, self._runs))
+        self._draw()
+
+    def done(self) -> None:
+        """No bar any more."""
+        self._clear()
+        self._bar = False
+
+    def _clear(self) -> None:
+        if self._bar:
+            click.echo("\r\x1b[K", nl=False, err=self._err)
+
+    def _draw(self) -> None:
+        if self._bar:
+            full = 40 * self._over // self._runs
+            failed = f", {self._failed} failed" if self._failed else ""
+            bar = f"\r\x1b[K[{'#' * full}{'-' * (40 - full)}] {self._over} of {self._runs}{failed}"
+            click.echo(bar, nl=False, err=self._err)

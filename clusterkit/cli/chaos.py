@@ -1,0 +1,157 @@
+"""`clusterkit chaos`: campaigns of faults."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.options import given, job_options
+from clusterkit.words.faults import FaultAction
+
+if TYPE_CHECKING:
+    from clusterkit.api.trial import Asked
+    from clusterkit.words.model import JobSpec
+
+LONGEST_NAME = 40  # letters
+DISPLAY = ("only", "all_output", "log_level", "quiet", "color")
+
+
+class Actions(click.ParamType[tuple[FaultAction, ...]]):
+    """`kill,stop`."""
+
+    name = "actions"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[FaultAction, ...]:
+        names = [name.strip() for name in str(value).split(",") if name.strip()]
+        for name in names:
+            if name not in set(FaultAction):
+                self.fail(f"there is no action {name!r}. There are {', '.join(FaultAction)}.", param, ctx)
+        if not names:
+            self.fail("no action is named.", param, ctx)
+        return tuple(dict.fromkeys(map(FaultAction, names)))
+
+
+@click.command("chaos", context_settings={"allow_interspersed_args": False})
+@click.option("--runs", type=click.IntRange(min=1), default=30, show_default=True, metavar="N", help="How many runs.")
+@click.option("--actions", type=Actions(), metavar="A,B", help="What is done. [all that the job can have]")
+@click.option(
+    "--rate",
+    type=click.FloatRange(1, 50),
+    default=2.0,
+    show_default=True,
+    metavar="N",
+    help="Faults in a run, on average.",
+)
+@click.option(
+    "--parallel",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Runs side by side. [half as many as cores; with TensorFlow a quarter]",
+)
+@click.option("--metric", metavar="NAME", help="What is compared with a run without faults. [accuracy, else loss]")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    metavar="X",
+    help="By how much it may differ. [0.05; of a loss, half of it]",
+)
+@click.option(
+    "--shrink",
+    "shrunk",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How many failing runs are shrunk to the smallest schedule that still fails.",
+)
+@click.option("-x", "--fail-fast", is_flag=True, help="End at the first run that fails.")
+@click.option("--keep", is_flag=True, help="Keep the directories of runs that passed, too.")
+@click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON; - is standard output.")
+@job_options
+def command(
+    runs: int, actions: tuple[FaultAction, ...] | None, rate: float, parallel: int | None, metric: str | None,
+    tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, json_file: str | None, job_file: str | None,
+    **values: Any,
+) -> None:  # fmt: skip
+    """Run PROGRAM many times, break something else each time, and check that it recovers.
+
+    Takes every option of `up`. The first run is without faults; each other one has to come to the same: the job
+    succeeds at the same step with nearly the same metric, loses no step beyond the last checkpoint, leaves nothing
+    behind, and names what was broken as the cause. A run that does not is shrunk to the smallest faults that do it.
+    """
+    from clusterkit.api.campaign import Terms
+    from clusterkit.cli.campaign import run_campaign
+    from clusterkit.rules.invariants import Measure
+
+    with told():
+        asked = _asked(values, job_file)
+        name = _name(asked)
+        seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
+        terms = Terms(
+            name, runs, seed, _actions(asked.job, actions), rate, parallel or _side_by_side(asked.job), shrunk,
+            Measure(metric, tolerance), keep, fail_fast,
+        )  # fmt: skip
+        sys.exit(run_campaign(asked, terms, json_file))
+
+
+def _asked(values: dict[str, Any], job_file: str | None) -> Asked:
+    """The job, checked as `up` checks it. Raises BadJob."""
+    from clusterkit.api.trial import Asked
+    from clusterkit.supervisor.prepare import prepare
+
+    options = given({name: value for name, value in values.items() if name not in DISPLAY})
+    prepared = prepare(options, job_file)
+    for warning in prepared.warnings:
+        click.echo(f"clusterkit: {warning}", err=True)
+    program, args = options.pop("program", None), options.pop("args", ())
+    return Asked(prepared.job, program, tuple(args), {**options, **({"file": job_file} if job_file else {})})
+
+
+def _name(asked: Asked) -> str:
+    """The campaign's, with which the ids of its runs begin. Raises BadJob."""
+    from clusterkit.hands.rundir import new_run_id
+    from clusterkit.words.errors import BadJob
+
+    name = str(asked.options.get("run_id") or f"chaos-{new_run_id()}")
+    if len(name) > LONGEST_NAME:
+        raise BadJob([f"--run-id has {len(name)} letters; the runs of a campaign need some more. Use {LONGEST_NAME}."])
+    return name
+
+
+def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[FaultAction, ...]:
+    """What is done to the job. Raises BadJob where something is asked for that can't be done."""
+    from clusterkit.hands.network import why_not
+    from clusterkit.rules.campaign import possible
+    from clusterkit.words.errors import BadJob
+
+    asks_disk = wanted is None or FaultAction.DISK_FULL in wanted
+    no_disk = why_not(network=False, disk=True) if asks_disk else None
+    can = possible(job, disk=no_disk is None)
+    if wanted is None:
+        return can
+    problems = []
+    for action in wanted:
+        if action not in can:
+            why = no_disk if action is FaultAction.DISK_FULL else "it needs --network virtual and more than one task"
+            problems.append(f"--actions {action} can't be had here: {why}.")
+    if problems:
+        raise BadJob(problems)
+    return wanted
+
+
+def _side_by_side(job: JobSpec) -> int:
+    """Half of the cores for programs that cost little; those with TensorFlow keep two cores busy each."""
+    from clusterkit.hands.imports import imports_tensorflow, module_file, sources
+    from clusterkit.words.model import ProgramKind
+
+    root = Path(job.setup.cwd or ".").absolute()
+    is_module = job.program.kind is ProgramKind.MODULE
+    file = module_file(job.program.target, root) if is_module else root / job.program.target
+    dear = imports_tensorflow(sources(file, root if is_module or file is None else file.parent))
+    return max(1, len(os.sched_getaffinity(0)) // (4 if dear else 2))

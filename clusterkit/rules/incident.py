@@ -1,0 +1,189 @@
+"""Incidents: what has to be remembered of one recovery, or of one injected fault, until it is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from clusterkit.words.events import FaultInjected
+from clusterkit.words.faults import AT_ONCE
+from clusterkit.words.model import Task
+from clusterkit.words.recovery import Death, InjectedFault, Recovery, Return
+
+
+@dataclass(slots=True)
+class Course:
+    """How training fared while something was wrong."""
+
+    went_on: bool = False
+    first_step: float | None = None
+    _before: int | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the question is answered."""
+        return self.went_on or self.first_step is not None
+
+    def progressed(self, now: float, step: int, wrong: bool) -> None:
+        """A step was reported, while it was still `wrong` or after. One alone may have been done before."""
+        if self.settled:
+            return
+        if not wrong:
+            self.first_step = now
+        elif self._before is None:
+            self._before = step
+        elif step > self._before:
+            self.went_on = True
+
+
+@dataclass(slots=True)
+class Incident:
+    """One recovery. `trainers` are those of its tasks that train. The first death is the cause until it is decided."""
+
+    deaths: list[Death]
+    detected: float | None
+    asked: bool = False
+    planned: float | None = None
+    returns: dict[Task, Return] = field(default_factory=dict)
+    trainers: frozenset[Task] = frozenset()
+    course: Course = field(default_factory=Course)
+    last_step: int | None = None
+    resumed: tuple[int, str | None] | None = None
+    first_report: int | None = None
+    _resumed_by: tuple[int, Task] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether no event can tell more of it."""
+        return self.course.settled and (self.up is not None or self.planned is None)
+
+    @property
+    def began(self) -> float:
+        """The first death, or the request."""
+        return min([death.at for death in self.deaths], default=self.planned or 0.0)
+
+    @property
+    def faults(self) -> tuple[int, ...]:
+        """The injected faults that account for its deaths."""
+        return tuple(sorted({death.fault for death in self.deaths if death.fault is not None}))
+
+    @property
+    def up(self) -> float | None:
+        """When the last of its tasks was up again."""
+        times = [one.up for one in self.returns.values() if one.up is not None]
+        return max(times) if times and len(times) == len(self.returns) else None
+
+    def concerns(self, task: Task, attempt: int) -> bool:
+        """Whether the task starts again here, and the attempt is that one or a later one."""
+        return task in self.returns and attempt >= self.returns[task].attempt
+
+    def spawned(self, task: Task, attempt: int, now: float, reached: int | None) -> None:
+        """A process exists; the attempt before had reached that step."""
+        if task not in self.returns or self.returns[task].attempt != attempt:
+            return
+        self.returns[task] = replace(self.returns[task], spawned=now)
+        if task in self.trainers and reached is not None:
+            self.last_step = max(reached, self.last_step or 0)
+
+    def heard_of(self, task: Task, now: float) -> None:
+        """The task is up."""
+        if self.returns[task].up is None:
+            self.returns[task] = replace(self.returns[task], up=now)
+
+    def resumes(self, task: Task, attempt: int, step: int, path: str | None) -> None:
+        """The program told from where it goes on: the newest attempt's word counts, in a gang the leader's."""
+        if task not in self.trainers or self.course.settled:
+            return
+        if self._resumed_by is None or (-attempt, task) < (-self._resumed_by[0], self._resumed_by[1]):
+            self._resumed_by, self.resumed = (attempt, task), (step, path)
+
+    def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
+        """A task that trains reported a step."""
+        if not self.trainers:
+            self.course.progressed(now, step, self.up is None)
+        elif task in self.trainers and self.concerns(task, attempt) and not self.course.settled:
+            self._new_step(now, step)
+
+    def _new_step(self, now: float, step: int) -> None:
+        if self.resumed is None or step > self.resumed[0]:
+            self.first_report, self.course.first_step = step, now
+
+    def recovery(self, at: float) -> Recovery:
+        """As it is known so far; `at` is its beginning."""
+        return Recovery(
+            at=at,
+            asked=self.asked,
+            cause=self.deaths[0] if self.deaths else None,
+            collateral=tuple(self.deaths[1:]),
+            faults=self.faults,
+            detected=self.detected,
+            planned=self.planned,
+            returns=tuple(self.returns[task] for task in sorted(self.returns)),
+            training=bool(self.trainers),
+            went_on=self.course.went_on,
+            first_step=self.course.first_step,
+            last_step=self.last_step,
+            resumed_step=None if self.resumed is None else self.resumed[0],
+            checkpoint=None if self.resumed is None else self.resumed[1],
+            lost=self._lost(),
+            ended=self.course.first_step if self.trainers else self.up,
+        )
+
+    def _lost(self) -> int | None:
+        if not self.trainers:
+            return 0 if self.planned is not None or self.course.went_on else None
+        if self.resumed is not None:
+            return max(0, (self.last_step or 0) - self.resumed[0])
+        if self.first_report is not None:
+            return max(0, (self.last_step or 0) - self.first_report + 1)
+        return None
+
+
+@dataclass(slots=True)
+class Injury:
+    """One injected fault."""
+
+    event: FaultInjected
+    at: float
+    healed: float | None = None
+    why: str = ""
+    detail: str = ""
+    done: bool | None = None  # None until it is known
+    detected: float | None = None
+    died: list[Task] = field(default_factory=list)
+    course: Course = field(default_factory=Course)
+
+    @property
+    def open(self) -> bool:
+        """Whether it lasts."""
+        return self.healed is None and self.done is not False and self.event.action not in AT_ONCE
+
+    def took(self, detail: str, done: bool) -> None:
+        """What came of it; it may be told for each of its tasks."""
+        self.detail = detail if self.done is None else f"{self.detail}; {detail}"
+        self.done = done or self.done is True
+
+    def detect(self, now: float) -> None:
+        """It has shown, for the first time if not before."""
+        self.detected = now if self.detected is None else min(now, self.detected)
+
+    def fault(self) -> InjectedFault:
+        """As it is known so far."""
+        event = self.event
+        return InjectedFault(
+            number=event.number,
+            fault=event.fault,
+            action=event.action,
+            tasks=event.tasks,
+            others=event.others,
+            seconds=event.seconds,
+            step=event.step,
+            injected=self.at,
+            detail=self.detail,
+            done=self.done is not False,
+            healed=self.healed,
+            why=self.why,
+            detected=self.detected,
+            died=tuple(self.died),
+            went_on=self.course.went_on and not self.died,
+            first_step=None if self.died else self.course.first_step,
+        )

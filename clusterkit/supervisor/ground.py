@@ -1,0 +1,83 @@
+"""The ground: where a run's tasks reach each other: at ports of this machine, or in a network of the run's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterkit.hands.network import PORT, VirtualNetwork, address_of
+from clusterkit.hands.ports import Ports
+from clusterkit.hands.rundir import RunDirectory
+from clusterkit.hands.starts import Starts
+from clusterkit.rules.aim import needs_disk
+from clusterkit.rules.faults import parse_fault
+from clusterkit.supervisor.warming import marks
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.model import JobSpec, Network, Task
+
+SWITCH = "clusterkit's switch, which carries the tasks' packets,"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a run stands on when its tasks start."""
+
+    job: JobSpec
+    seed: int
+    directory: RunDirectory
+    endpoints: Mapping[Task, str]
+    starts: Starts
+    network: VirtualNetwork | None
+
+    @property
+    def ropes(self) -> Mapping[int, str]:
+        """What can be read once a process is gone without which the run can't go on, and who that is."""
+        return {} if self.network is None else {self.network.pidfd: SWITCH}
+
+
+def cluster_tasks(job: JobSpec) -> list[Task]:
+    """The tasks that have an endpoint: all but the evaluator."""
+    return [task for task in job.tasks if task in job.cluster]
+
+
+def addresses(job: JobSpec) -> dict[Task, str]:
+    """Where each task is on the virtual network; empty where the job has none."""
+    return {task: address_of(index) for index, task in enumerate(job.tasks)} if _is_virtual(job) else {}
+
+
+def claim_endpoints(job: JobSpec, stack: ExitStack) -> dict[Task, str]:
+    """Where each task of the cluster listens; ports of this machine are held until the stack ends. Raises NoPorts."""
+    if _is_virtual(job):
+        at = addresses(job)
+        return {task: f"{at[task]}:{PORT}" for task in cluster_tasks(job)}
+    ports = Ports(cluster_tasks(job))
+    stack.callback(ports.release)
+    return ports.endpoints
+
+
+def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:
+    """The network that the job asks for, with a disk that can be full, or that disk alone; None for neither.
+
+    Raises NetworkError; the run's directory is gone then.
+    """
+    if not _is_virtual(job) and not needs_disk([parse_fault(text) for text in job.faults]):
+        return None
+    try:
+        return VirtualNetwork(
+            job.tasks,
+            seed=seed,
+            log=directory.path / "switch.log",
+            env={**marks(directory.paths), "CLUSTERKIT_TASK": "switch"},
+            network=_is_virtual(job),
+            pcap=None if job.pcap is None else Path(job.pcap),
+            disk=Path(directory.paths.checkpoints),
+        )
+    except ClusterkitError:
+        directory.discard()
+        raise
+
+
+def _is_virtual(job: JobSpec) -> bool:
+    return job.network is Network.VIRTUAL

@@ -1,0 +1,132 @@
+"""The recovery report as a table: what went wrong, on purpose or not, how long it took to mend, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import PurePath
+from textwrap import wrap
+
+from clusterkit.rules.durations import shown
+from clusterkit.rules.lines import printable
+from clusterkit.words.model import Task
+from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
+
+TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")
+_RIGHT = frozenset({"recoveries", "detected", "up", "new step", "lost"})
+_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # with the figures between them that is 100 columns
+_GAP = "  "
+_NONE = "—"
+_TIED = "\N{NO-BREAK SPACE}"  # between a number and its unit, until the lines are made
+
+
+def recovery_lines(report: RecoveryReport) -> list[str]:
+    """The table, its titles first; nothing where nothing went wrong."""
+    texts = {fault.number: fault.fault for fault in report.faults}
+    accounted = {number for recovery in report.recoveries for number in recovery.faults}
+    healed = {fault.number: fault for fault in report.faults}
+    begun = set[int]()
+    rows: list[tuple[float, tuple[str, ...]]] = []
+    for recovery in report.recoveries:
+        fresh = [healed[number] for number in recovery.faults if number not in begun]
+        begun |= set(recovery.faults)
+        rows.append((recovery.at, _recovery(recovery, fresh, texts)))
+    rows += [(fault.injected, _fault(fault)) for fault in report.faults if fault.number not in accounted]
+    cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
+    return _table([TITLES, *cells]) if cells else []
+
+
+def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> tuple[str, ...]:
+    first = _since(recovery.at, recovery.first_step)
+    return (
+        f"at {_clock(recovery.at)}",
+        _what(recovery, begun_by, texts),
+        _since(recovery.at, recovery.detected),
+        " ".join(_ranges([one.task for one in recovery.returns])) or "nothing",
+        _since(recovery.at, recovery.up),
+        "went on" if recovery.went_on else first,
+        _NONE if recovery.lost is None else str(recovery.lost),
+        ", ".join([*_origin(recovery), *(text for fault in begun_by for text in _heal(fault))]),
+    )
+
+
+def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> str:
+    """The faults that began it; else the death that did, with the fault that accounts for it, or the request."""
+    if begun_by:
+        return ", ".join(fault.fault for fault in begun_by)
+    said = [] if recovery.cause is None else [_death(recovery.cause)]
+    if recovery.cause is not None and recovery.cause.fault is not None:
+        said.append(f"still of {texts[recovery.cause.fault]}")
+    return ", ".join([*said, "restarted as asked"] if recovery.asked else said)
+
+
+def _death(death: Death) -> str:
+    return f"{death.task} {death.exit}"
+
+
+def _fault(fault: InjectedFault) -> tuple[str, ...]:
+    """A fault of which nothing died."""
+    if not fault.done:
+        return (f"at {_clock(fault.injected)}", fault.fault, *[_NONE] * 5, f"not done: {fault.detail}")
+    return (
+        f"at {_clock(fault.injected)}",
+        fault.fault,
+        _since(fault.injected, fault.detected),
+        "nothing",
+        "",
+        "went on" if fault.went_on else _since(fault.injected, fault.first_step),
+        "0",
+        ", ".join(_heal(fault)),
+    )
+
+
+def _ranges(tasks: Sequence[Task]) -> Iterator[str]:
+    """`worker:0-7` where there are many in a row."""
+    for kind in dict.fromkeys(task.type for task in tasks):
+        indices = [task.index for task in tasks if task.type is kind]
+        if len(indices) > 2 and indices == list(range(indices[0], indices[-1] + 1)):
+            yield f"{kind}:{indices[0]}-{indices[-1]}"
+        else:
+            yield from (f"{kind}:{index}" for index in indices)
+
+
+def _origin(recovery: Recovery) -> Iterator[str]:
+    if recovery.checkpoint is not None:
+        yield PurePath(recovery.checkpoint).name
+    elif recovery.resumed_step is not None:
+        yield f"step {recovery.resumed_step}"
+
+
+def _heal(fault: InjectedFault) -> Iterator[str]:
+    if fault.healed is not None:
+        yield f"healed {_since(fault.injected, fault.healed)}".replace(" ", _TIED)
+
+
+def _since(begin: float, end: float | None) -> str:
+    return _NONE if end is None else f"+{_clock(end - begin)}"
+
+
+def _clock(seconds: float) -> str:
+    """Tenths are what tells recoveries apart; beyond some minutes they are noise."""
+    return f"{seconds:.1f} s" if seconds < 600 else shown(seconds)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    wrapped = [[_wrapped(cell, _WIDEST.get(title)) for cell, title in zip(row, TITLES, strict=True)] for row in rows]
+    lines = [line for row in wrapped for line in zip_longest(*row, fillvalue="")]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [_GAP + _line(line, widths) for line in lines]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    columns = zip(cells, widths, TITLES, strict=True)
+    return _GAP.join(
+        cell.rjust(width) if title in _RIGHT else cell.ljust(width) for cell, width, title in columns
+    ).rstrip()
+
+
+def _wrapped(cell: str, width: int | None) -> list[str]:
+    if width is None:
+        return [printable(cell)]
+    lines = wrap(printable(cell), width, break_long_words=False, break_on_hyphens=False) or [""]
+    return [line.replace(_TIED, " ") for line in lines]

@@ -1,0 +1,160 @@
+"""A laboratory for TensorFlow's own behaviour: jobs that clusterkit starts, breaks, and then leaves alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clusterkit import Cluster
+from clusterkit.words.events import Failed
+from clusterkit.words.outcome import Exit
+from tests.support import CHILDREN, processes_of, wait_until
+
+PATIENCE = 60.0
+SETTLING = 1.0  # seconds for what was under way when something was broken
+
+PS_JOB = {"program": CHILDREN / "facts_ps.py", "workers": 2, "ps": 1}
+GANG = {"program": CHILDREN / "facts_gang.py", "workers": 2, "args": [1000]}
+# All-reduces of one number: worker:1 fetches it from worker:0, which has nothing to fetch, and waits to be asked.
+SENDER = {**GANG, "args": [1]}
+# What failed stays down, and its peers are not ended for it; nor is anybody for the training that stands still.
+ALONE = {"restart_scope": "task", "restart_backoff": "1h", "restart_backoff_max": "1h", "stall_warning": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Steps that a task said were done: when, up to which one, and by which workers where it can tell."""
+
+    at: float
+    step: int
+    by: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a task ended by itself: how many seconds after the disturbance, with which exception, what it had written."""
+
+    after: float
+    exit: Exit
+    exception: str
+    log: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """What came of a disturbance."""
+
+    since: float
+    rounds: list[Round] = field(default_factory=list)  # that were done while it lasted, but for the first second
+    said: dict[str, str] = field(default_factory=dict)  # what tasks wrote meanwhile, apart from rounds
+    ends: dict[str, End] = field(default_factory=dict)  # the tasks that ended by themselves
+    alive: set[str] = field(default_factory=set)  # the tasks that were there at its end
+    lasted: float = 0.0
+    next: Round | None = None  # the first round after its end
+
+
+class Lab:
+    """A job that trains until it is broken."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._written: dict[str, int] = {}  # by each task before the newest disturbance
+        self._ended: set[str] = set()  # by then
+        wait_until(self.rounds, PATIENCE, lambda: f"the first round; the logs: {self._texts()}")
+
+    def freeze(self, task: str) -> Seen:
+        """Stop a task."""
+        return self._begin(self.cluster.tasks[task].pause)
+
+    def thaw(self, task: str) -> Seen:
+        """Let it go on."""
+        return self._begin(self.cluster.tasks[task].unpause)
+
+    def kill(self, task: str) -> Seen:
+        """Kill a task with SIGKILL."""
+        return self._begin(self.cluster.tasks[task].kill)
+
+    def rounds(self) -> list[Round]:
+        """Every round so far, of all tasks, in order."""
+        told = [json.loads(line) for text in self._texts().values() for line in text.split("\n")[:-1] if is_round(line)]
+        return sorted((Round(r["at"], r["step"], tuple(r["by"])) for r in told), key=lambda one: one.at)
+
+    def next_round(self, after: float) -> Round:
+        """The first round that was done later than a moment."""
+
+        def found() -> list[Round]:
+            return [one for one in self.rounds() if one.at > after]
+
+        first: Round = wait_until(found, PATIENCE, lambda: f"a round; the logs: {self._texts()}")[0]
+        return first
+
+    def lasting(self, seen: Seen, seconds: float) -> Seen:
+        """What has come of it, once it has lasted that long."""
+        wait_until(lambda: time.monotonic() > seen.since + seconds, 2 * seconds + 1, "the time to pass")
+        return self._look(seen)
+
+    def ending(self, seen: Seen, *tasks: str) -> Seen:
+        """What has come of it, once these tasks have ended by themselves."""
+        wait_until(lambda: {*tasks} <= self._failed().keys(), PATIENCE, lambda: f"their end; the logs: {self._texts()}")
+        return self._look(seen)
+
+    def over(self, seen: Seen, task: str) -> Seen:
+        """Let the task go on, and wait until training does."""
+        self.thaw(task)
+        seen.lasted = time.monotonic() - seen.since
+        seen.next = self.next_round(time.monotonic())
+        return seen
+
+    def _begin(self, disturb: Callable[[], None]) -> Seen:
+        self._written = {task: len(text) for task, text in self._texts().items()}
+        self._ended = set(self._failed())
+        disturb()
+        return Seen(time.monotonic())
+
+    def _look(self, seen: Seen) -> Seen:
+        seen.rounds = [one for one in self.rounds() if one.at > seen.since + SETTLING]
+        new = {task: text[self._written.get(task, 0) :] for task, text in self._texts().items()}
+        said = {task: [line for line in text.splitlines() if not is_round(line)] for task, text in new.items()}
+        seen.said = {task: "\n".join(lines) for task, lines in said.items() if lines}
+        failed = {task: event.failure for task, event in self._failed().items()}
+        seen.ends = {
+            task: End(one.at - seen.since, one.exit, one.exception or "", self._texts()[task])
+            for task, one in failed.items()
+            if task not in self._ended
+        }
+        seen.alive = {name for name, task in self.cluster.tasks.items() if task.pid is not None}
+        return seen
+
+    def _failed(self) -> dict[str, Failed]:
+        return {str(e.failure.task): e for e in self.cluster.events() if isinstance(e, Failed)}
+
+    def _texts(self) -> dict[str, str]:
+        return {name: task.logs() for name, task in self.cluster.tasks.items()}
+
+
+def is_round(line: str) -> bool:
+    """Whether a task's line tells of a round."""
+    return line.startswith('{"at":')
+
+
+@contextmanager
+def laboratory(home: Path) -> Iterator[Callable[..., Lab]]:
+    """Start jobs; at the end they are ended, and nothing of them is left."""
+    with ExitStack() as ends:
+
+        def start(job: dict[str, Any], **options: Any) -> Lab:
+            options = {**job, **ALONE, "grace_period": 0, **options}
+            return Lab(ends.enter_context(Cluster(home=home, patience=PATIENCE, **options)))
+
+        yield start
+    assert processes_of(home) == {}
+
+
+def lines_with(phrases: Sequence[str], text: str) -> list[str]:
+    """The lines of a log that have all of these phrases."""
+    return [line for line in text.splitlines() if all(phrase in line for phrase in phrases)]

@@ -1,0 +1,60 @@
+"""TensorFlow's jobs over a virtual network: as many hosts as there are tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from clusterkit.hands import procfs
+from clusterkit.hands.network import why_not
+from tests.support import WORKLOADS, Up, processes_of
+
+WHY_NOT = why_not(network=True, disk=False)
+pytestmark = [
+    pytest.mark.tensorflow,
+    pytest.mark.both_starts,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(WHY_NOT is not None, reason=f"no virtual network here: {WHY_NOT}"),
+]
+Start = Callable[..., Up]
+JOBS = {
+    "ps": ("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py"),
+    "mwms": ("--workers", "2", WORKLOADS / "mwms_train.py"),
+}
+
+
+def exposed(home: Path) -> set[int]:
+    """Ports of this machine on which processes of the run listen."""
+    return {port for pid in processes_of(home) for port in procfs.listening_ports_of(pid)}
+
+
+def networks(pids: Iterable[int | str]) -> set[str]:
+    """The network namespaces of processes."""
+    return {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in pids}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_trains_over_it(up: Start, home: Path, job: str) -> None:
+    """Each task's server listens at its own address alone, and this machine has no port of the run's."""
+    run = up("--network", "virtual", *JOBS[job], "--steps", "60", "--checkpoint-every", "30")
+    run.wait_for_step(10)
+    pids = {task: pids[-1] for task, pids in run.pids().items()}
+    assert len(networks(pids.values()) | networks(["self"])) == len(pids) + 1
+    assert all(2222 in procfs.listening_ports(pid) for task, pid in pids.items() if task in run.job["endpoints"])
+    assert exposed(home) == set()
+    assert run.wait(100) == 0, run.output[-4000:]
+    assert run.result["last_step"] == 60
+    assert run.result["restarts"] == 0
+
+
+def test_a_gang_recovers_in_it(up: Start) -> None:
+    """The same addresses serve the next attempts."""
+    words = ("--network", "virtual", "--restart-backoff", "0")
+    run = up(*words, *JOBS["mwms"], "--steps", "60", "--checkpoint-every", "20")
+    run.wait_for("Checkpointed")
+    run.kill("worker:1")
+    assert run.wait(100) == 0, run.output[-4000:]
+    assert run.result["last_step"] == 60
+    assert run.result["restarts"] == 1

@@ -1,0 +1,162 @@
+"""What TensorFlow does when a task dies or freezes: README's table, a test a row. clusterkit restarts nothing here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.e2e.facts import GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+
+ERRORS = "tensorflow.python.framework.errors_impl"
+HEARTBEATS = 10.0  # seconds without one, after which a multi-worker job takes a task for dead
+SOON = 10.0  # seconds for what happens at once, on a machine that is busy
+PS_TASKS = {"chief:0", "worker:0", "worker:1", "ps:0"}
+UNHEALTHY = "The following tasks are unhealthy (stopped sending heartbeats):"
+PEER = {"worker:0": "worker:1", "worker:1": "worker:0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """What was seen of disturbances that take their time, by the task that was disturbed."""
+
+    ps_job: dict[str, Seen]
+    gang_briefly: dict[str, Seen]
+    gang: dict[str, Seen]  # until its peer ended
+    gang_thawed: dict[str, Seen]
+    sender: Seen
+
+
+@pytest.fixture
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lab]]:
+    """Start a job to break."""
+    with laboratory(tmp_path_factory.mktemp("lab")) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Slow:
+    """All of them at one time, since most of it is waiting."""
+    with laboratory(tmp_path_factory.mktemp("slow")) as start:
+        sender = start(SENDER)
+        killed = sender.kill("worker:1")
+        ps_jobs = {task: start(PS_JOB) for task in ("chief:0", "worker:1", "ps:0")}
+        frozen = {task: job.freeze(task) for task, job in ps_jobs.items()}
+        gangs = {task: start(GANG) for task in PEER}
+        briefly = {task: gang.freeze(task) for task, gang in gangs.items()}
+        for task, gang in gangs.items():
+            gang.over(gang.lasting(briefly[task], 2), task)
+        longer = {task: gang.freeze(task) for task, gang in gangs.items()}
+        for task, gang in gangs.items():
+            gang.ending(longer[task], PEER[task])
+        thawed = {task: gang.ending(gang.thaw(task), task) for task, gang in gangs.items()}
+        for task, job in ps_jobs.items():
+            job.over(job.lasting(frozen[task], HEARTBEATS + 2), task)
+        return Slow(frozen, briefly, longer, thawed, sender.ending(killed, "worker:0"))
+
+
+def check_silent(seen: Seen, tasks: set[str]) -> None:
+    """Training stood still, nobody wrote anything, nobody ended; then it went on."""
+    assert (seen.rounds, seen.said, seen.ends) == ([], {}, {})
+    assert seen.alive == tasks
+    assert seen.next is not None
+
+
+def test_ps_job_a_worker_dies(lab: Callable[..., Lab]) -> None:
+    """The coordinator logs it and goes on with the other worker."""
+    job = lab(PS_JOB)
+    seen = job.kill("worker:1")
+    job.next_round(seen.since + 2)
+    job.lasting(seen, 2)
+    assert seen.ends.keys() == {"worker:1"}
+    assert seen.alive == PS_TASKS - {"worker:1"}
+    assert {one.by for one in seen.rounds} == {(0,)}
+    assert lines_with(["Worker /job:worker/replica:0/task:1 failed with UnavailableError"], seen.said["chief:0"])
+
+
+def test_ps_job_a_ps_dies(lab: Callable[..., Lab]) -> None:
+    """The coordinator's join() raises, and the program ends if it does not catch that; the workers stay."""
+    job = lab(PS_JOB)
+    seen = job.ending(job.kill("ps:0"), "chief:0")
+    assert seen.ends.keys() == {"ps:0", "chief:0"}
+    chief = seen.ends["chief:0"]
+    assert (chief.exit.code, chief.after < SOON) == (1, True)
+    assert chief.exception.startswith(f"{ERRORS}.UnavailableError: ")
+    assert lines_with(["GRPC error information from remote target /job:ps/replica:0/task:0"], chief.log)
+    assert lines_with(["cluster_coordinator.py", "in join"], chief.log)
+    assert job.lasting(seen, chief.after + 1).alive == {"worker:0", "worker:1"}
+
+
+def test_ps_job_the_chief_dies(lab: Callable[..., Lab]) -> None:
+    """The workers and the ps don't notice: they wait for another coordinator, and say nothing."""
+    job = lab(PS_JOB)
+    seen = job.lasting(job.kill("chief:0"), 3)
+    assert seen.ends.keys() == {"chief:0"}
+    assert seen.alive == PS_TASKS - {"chief:0"}
+    assert (seen.rounds, seen.said) == ([], {})
+
+
+@pytest.mark.parametrize("task", ["chief:0", "worker:1", "ps:0"])
+def test_ps_job_a_task_freezes(slow: Slow, task: str) -> None:
+    """Training stands still and nobody says so; after SIGCONT it goes on as if nothing had been."""
+    seen = slow.ps_job[task]
+    assert seen.lasted > HEARTBEATS
+    check_silent(seen, PS_TASKS)
+
+
+@pytest.mark.parametrize("task", PEER)
+def test_gang_a_worker_dies(lab: Callable[..., Lab], task: str) -> None:
+    """The collective of its peer is aborted at once."""
+    gang = lab(GANG)
+    seen = gang.ending(gang.kill(task), PEER[task])
+    peer = seen.ends[PEER[task]]
+    assert (peer.exit.code, peer.after < SOON) == (1, True)
+    assert peer.exception.startswith(f"{ERRORS}.UnavailableError: ")
+    assert lines_with(["Collective ops is aborted by: "], peer.log)
+    assert lines_with([f"from remote target /job:worker/replica:0/task:{task[-1]}"], peer.log)
+
+
+def test_gang_a_worker_dies_whom_its_peer_asks_for_nothing(slow: Slow) -> None:
+    """A worker that only waits to be asked in a collective does not see the death: the missing heartbeats tell it."""
+    end = slow.sender.ends["worker:0"]
+    assert 0.3 * HEARTBEATS < end.after < HEARTBEATS + SOON
+    assert end.exit.code == 1
+    assert end.exception.startswith(f"{ERRORS}.UnavailableError: ")
+    assert lines_with([UNHEALTHY], end.log)
+
+
+@pytest.mark.parametrize("task", PEER)
+def test_gang_a_worker_freezes_briefly(slow: Slow, task: str) -> None:
+    """Its peer waits in the collective; after SIGCONT training goes on as if nothing had been."""
+    check_silent(slow.gang_briefly[task], set(PEER))
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "phrase"),
+    [
+        ("worker:0", "DeadlineExceededError", "RPC: /tensorflow.CoordinationService/Heartbeat"),
+        ("worker:1", "UnavailableError", UNHEALTHY),
+    ],
+    ids=PEER,
+)
+def test_gang_a_worker_freezes(slow: Slow, task: str, error: str, phrase: str) -> None:
+    """Its peer gives up when heartbeats are missing: 5 to 10 s later. worker:0 is who takes them."""
+    seen = slow.gang[task]
+    assert seen.ends.keys() == {PEER[task]}
+    peer = seen.ends[PEER[task]]
+    assert 0.3 * HEARTBEATS < peer.after < HEARTBEATS + SOON
+    assert peer.exit.code == 1
+    assert peer.exception.startswith(f"{ERRORS}.{error}: ")
+    assert lines_with([phrase], peer.log)
+    assert seen.alive == {task}  # stopped, and that for ever
+
+
+@pytest.mark.parametrize("task", PEER)
+def test_gang_a_worker_goes_on_too_late(slow: Slow, task: str) -> None:
+    """After SIGCONT it finds that its peer is gone, or that it was given up itself, and ends too."""
+    end = slow.gang_thawed[task].ends[task]
+    assert (end.exit.code, end.after < SOON) == (1, True)
+    assert end.exception.startswith((f"{ERRORS}.UnavailableError: ", f"{ERRORS}.AbortedError: "))

@@ -1,0 +1,122 @@
+"""A run's journal as plain JSON, and which fault accounts for which failure in it, for checks of reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+Line = dict[str, Any]  # of the journal; `m` in seconds since the run began
+SOON = 15.0
+AT_ONCE = ("kill", "term", "reset", "corrupt-checkpoint")
+NETWORK = ("partition", "delay", "loss", "rate", "reset")
+PEER_GONE = re.compile(
+    r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError|Connection (?:reset|refused)|Socket closed"
+    r"|failed to connect to all addresses|[Hh]eartbeat timeout|coordination service|CoordinationService"
+)
+
+
+class JournalLines:
+    """The lines of a journal, in which every answer is looked up anew."""
+
+    def __init__(self, counts: dict[str, int], journal: Iterable[Line]) -> None:
+        lines = list(journal)
+        self.servers = ("ps", "worker") if counts.get("ps") else ()
+        self.end = len(lines)
+        self.lines = list(_placed(lines, lines[0]["m"]))
+        self.faults = {line["number"]: line for line in self.of("FaultInjected")}
+        self.accounted: dict[tuple[str, int], int] = {}  # failed attempt to the fault that accounts for it
+        for line in self.of("Failed"):
+            self._blame(line)
+
+    def of(self, *kinds: str, where: Callable[[Line], bool] = lambda line: True) -> list[Line]:
+        """The journal's lines of these kinds."""
+        return [line for line in self.lines if line["event"] in kinds and where(line)]
+
+    def trains(self, task: str) -> bool:
+        """Whether the task makes steps."""
+        kind = task.partition(":")[0]
+        return kind in ("chief", "worker") and kind not in self.servers
+
+    def exited(self, failure: Line) -> float:
+        """When the attempt that failed ended."""
+        ends = self.of("Exited", "SpawnFailed", where=lambda line: key_of(line) == key_of(failure))
+        return float(ends[0]["m"])
+
+    def healed(self, fault: Line) -> list[Line]:
+        """The heal of a fault, if there is one."""
+        return self.of("FaultHealed", where=lambda line: line["number"] == fault["number"])
+
+    def done(self, fault: Line, place: int) -> bool:
+        """Whether it was injected, as far as was known at a place in the journal."""
+        took = self.of("FaultTook", where=lambda line: line["number"] == fault["number"] and line["place"] < place)
+        return not took or any(line["done"] for line in took)
+
+    def _blame(self, line: Line) -> None:
+        failure = line["failure"]
+        at = self.exited(failure)
+        place = line["place"]
+        known = [f for f in self.faults.values() if f["m"] <= at and f["place"] < place and self.done(f, place)]
+        for rule, order in ((self._kills, 1), (self._wears, -1), (self._starves, -1), (self._spoils, -1)):
+            for fault in known[::order]:
+                if rule(fault, failure, at, place):
+                    if self.done(fault, self.end):
+                        self.accounted[key_of(failure)] = fault["number"]
+                    return
+
+    def _spent(self, fault: Line, task: str) -> bool:
+        return any(key[0] == task and number == fault["number"] for key, number in self.accounted.items())
+
+    def _shows(self, fault: Line, at: float, place: int) -> bool:
+        healed = [line["m"] for line in self.healed(fault) if line["place"] < place]
+        over = fault["m"] if fault["action"] in AT_ONCE else healed[0] if healed else at
+        return bool(at <= over + SOON)
+
+    def _kills(self, fault: Line, failure: Line, at: float, place: int) -> bool:
+        exit_, task = failure["exit"], failure["task"]
+        if fault["action"] not in ("kill", "term") or task not in fault["tasks"] or self._spent(fault, task):
+            return False
+        plain = exit_["error"] is None and exit_["asked"] is None and not exit_["out_of_memory"]
+        return plain and (exit_["signal"] == 9 or fault["action"] == "term")
+
+    def _wears(self, fault: Line, failure: Line, at: float, place: int) -> bool:
+        network = fault["action"] in NETWORK
+        if not network and fault["action"] not in ("stop", "slow", "memory"):
+            return False
+        hit = failure["task"] in fault["tasks"] + fault["others"] and self._shows(fault, at, place)
+        over = any(line["place"] < place for line in self.healed(fault))
+        return hit and not (over and not network and self._spent(fault, failure["task"]))
+
+    def _starves(self, fault: Line, failure: Line, at: float, place: int) -> bool:
+        alive = fault["action"] in (*NETWORK, "stop", "slow", "hang-start")
+        return alive and self._shows(fault, at, place) and _says_that_a_peer_is_gone(failure)
+
+    def _spoils(self, fault: Line, failure: Line, at: float, place: int) -> bool:
+        if fault["action"] == "corrupt-checkpoint":
+            starts = self.of("Spawned", where=lambda line: line["task"] == failure["task"] and line["place"] < place)
+            return bool(starts) and bool(starts[-1]["m"] > fault["m"])
+        return fault["action"] == "disk-full" and self._shows(fault, at, place)
+
+
+def key_of(line: Line) -> tuple[str, int]:
+    """Task and attempt."""
+    return line["task"], line["attempt"]
+
+
+def _placed(lines: list[Line], began: float) -> Iterator[Line]:
+    """Each line with its place and the seconds since the run began, without late reports of attempts that are over."""
+    newest: dict[str, int] = {}
+    for place, line in enumerate(lines):
+        if line["event"] == "Changed":
+            newest[line["task"]] = max(line["attempt"], newest.get(line["task"], 0))
+        if line["event"] not in ("Progressed", "Resumed") or line["attempt"] >= newest.get(line["task"], 0):
+            yield {**line, "m": line["m"] - began, "place": place}
+
+
+def _says_that_a_peer_is_gone(failure: Line) -> bool:
+    if failure["exit"]["signal"] is not None:
+        return bool(failure["exit"]["signal"] == 6)
+    if failure["exit"]["code"] in (None, 42):
+        return False
+    said = failure["tail"] if failure["exception"] is None else [failure["exception"]]
+    return any(PEER_GONE.search(line) for line in said)

@@ -1,0 +1,229 @@
+"""Invariants: small journals, each with one thing that must not be, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from clusterkit.rules.invariants import Measure, baseline_of, violations
+from clusterkit.words.campaign import Baseline
+from clusterkit.words.events import (
+    Checkpointed,
+    Event,
+    Failed,
+    FaultHealed,
+    FaultInjected,
+    FaultTook,
+    Progressed,
+    RestartPlanned,
+    Resumed,
+    Spawned,
+)
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.model import JobSpec, Program, ProgramKind, Task, TaskType
+from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
+
+PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
+JOB = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1})
+GANG = JobSpec(PROGRAM, {TaskType.WORKER: 2})
+CHIEF, PS = Task(TaskType.CHIEF, 0), Task(TaskType.PS, 0)
+W0, W1 = Task(TaskType.WORKER, 0), Task(TaskType.WORKER, 1)
+BASELINE = Baseline(10.0, 100, (50, 100), {"loss": 0.2, "accuracy": 0.9})
+KILLED, UNAVAILABLE = Exit(signal=9), Exit(code=1)
+
+
+def result(state: RunState = RunState.SUCCEEDED, last_step: int | None = 100, reason: str = "it was done") -> RunResult:
+    """How the run ended."""
+    return RunResult(state, 0, reason, None, (), (), 1, last_step, 9.0)
+
+
+def failed(task: Task, attempt: int = 1, how: Exit = KILLED, exception: str | None = None) -> Failure:
+    """A failure."""
+    return Failure(task, attempt, how, 0.0, (), exception)
+
+
+def killed(*tasks: Task, number: int = 1, action: FaultAction = FaultAction.KILL) -> FaultInjected:
+    """A fault."""
+    return FaultInjected(number, f"{action} {','.join(map(str, tasks))}", action, tasks)
+
+
+def restart(cause: Failure, *collateral: Failure) -> list[Event]:
+    """Failures and the restart that follows."""
+    tasks = tuple(failure.task for failure in (cause, *collateral))
+    return [*map(Failed, (cause, *collateral)), RestartPlanned(tasks, cause, collateral, 0.1, 1, 3)]
+
+
+def done(task: Task = CHIEF, attempt: int = 2, accuracy: float = 0.9) -> Progressed:
+    """The last report."""
+    return Progressed(task, attempt, 100, {"accuracy": accuracy, "loss": 0.21})
+
+
+def saved(step: int, attempt: int = 1, task: Task = CHIEF) -> Checkpointed:
+    """A complete checkpoint."""
+    return Checkpointed(task, attempt, step, f"/run/checkpoints/ckpt-{step}")
+
+
+def said(events: Sequence[Event], job: JobSpec = JOB, ended: RunResult | None = None, **more: object) -> list[str]:
+    """The violations of a run with these events, a second apart."""
+    timed = [(float(second), event) for second, event in enumerate(events)]
+    return violations(job, BASELINE, ended or result(), timed, **more)  # type: ignore[arg-type]
+
+
+DIED = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, 7)]
+GOOD: list[Event] = [saved(50), *DIED, Resumed(CHIEF, 2, 50, "/run/checkpoints/ckpt-50"), done()]
+
+
+def test_a_run_that_recovered_violates_nothing() -> None:
+    """Killed after a checkpoint, resumed there, and the same in the end."""
+    assert said(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("ended", "sentence"),
+    [
+        (result(RunState.FAILED, 60, "ps:0 was killed"), "The job failed: ps:0 was killed."),
+        (result(RunState.TIMED_OUT, 60, "it took too long"), "The job timed out: it took too long."),
+        (result(last_step=90), "The job ended at step 90; without faults it ends at step 100."),
+    ],
+)
+def test_a_job_has_to_come_to_its_end(ended: RunResult, sentence: str) -> None:
+    """Success, at the step of the baseline."""
+    assert said(GOOD, ended=ended) == [sentence]
+
+
+def test_a_run_without_a_result_has_failed() -> None:
+    """The supervisor itself may have been lost."""
+    assert violations(JOB, BASELINE, None, []) == ["The run left no result."]
+
+
+def test_what_is_left_behind_is_a_violation() -> None:
+    """As the hands have found it."""
+    assert said(GOOD, left=["The process 7 of ps:0 still runs."]) == ["The process 7 of ps:0 still runs."]
+
+
+LOST = "went on from step {} although the checkpoint of step {} was complete: {} lost."
+
+
+@pytest.mark.parametrize(
+    ("events", "sentences"),
+    [
+        ([saved(50), *DIED, Resumed(CHIEF, 2, 0, None)], [f"chief:0 (attempt 2) {LOST.format(0, 50, '50 steps')}"]),
+        ([saved(50), saved(51), *DIED, Resumed(CHIEF, 2, 50, "/x")],
+         ["chief:0 (attempt 2) " + LOST.format(50, 51, "1 step")]),
+        ([saved(50), *DIED, Progressed(CHIEF, 2, 1)], ["chief:0 (attempt 2) " + LOST.format(0, 50, "50 steps")]),
+        ([saved(50), *DIED, Progressed(CHIEF, 2, 51)], []),
+        ([saved(50), *DIED, Resumed(CHIEF, 2, 60, "/x")], []),  # it was killed before it could tell of the newest
+        ([*DIED, Resumed(CHIEF, 2, 0, None)], []),
+        ([saved(50), Spawned(W1, 2, 8), Progressed(W1, 2, 1)], []),  # a worker of parameter servers resumes nothing
+        ([saved(50), *DIED, saved(100), Resumed(CHIEF, 2, 50, "/x")], []),
+    ],
+)  # fmt: skip
+def test_no_step_is_lost_beyond_the_last_checkpoint(events: list[Event], sentences: list[str]) -> None:
+    """Every resumption is at the newest complete checkpoint that was there when the attempt began, or a newer one."""
+    assert said([*events, done()]) == sentences
+
+
+def test_a_checkpoint_of_which_no_step_is_known_counts_too() -> None:
+    """A program that tells of no checkpoint is seen to begin anew by its first step."""
+    before = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, 7, "/run/checkpoints/model.keras")]
+    sentence = "chief:0 (attempt 2) began at step 0 although there was a checkpoint: it was not restored."
+    assert said([*before, Progressed(CHIEF, 2, 1), done()]) == [sentence]
+    assert said([*before, Progressed(CHIEF, 2, 41), done()]) == []
+
+
+CORRUPTED = killed(number=2, action=FaultAction.CORRUPT)
+
+
+@pytest.mark.parametrize(
+    ("damage", "resumed", "good"),
+    [
+        ([FaultTook(2, "flipped 64 bytes in ckpt-50/state.data")], 20, True),
+        ([FaultTook(2, "flipped 64 bytes in ckpt-50/state.data")], 0, False),
+        ([FaultTook(2, "flipped 64 bytes in ckpt-20/state.data")], 20, False),
+        ([FaultTook(2, "there is no checkpoint", done=False)], 20, False),
+        ([FaultTook(2, "flipped 64 bytes in ckpt-50/state.data"), saved(50)], 20, False),  # written again, whole
+        ([FaultTook(2, "flipped 64 bytes in ckpt-60/state.data"), saved(60)], 20, True),  # told of too late
+        ([FaultTook(2, "flipped 64 bytes in ckpt-5/state.data")], 20, True),  # nobody knows it: it may be any
+    ],
+)
+def test_a_damaged_checkpoint_is_none(damage: list[Event], resumed: int, good: bool) -> None:
+    """Then the newest one that is intact counts, until the damaged one is written again."""
+    events = [saved(20), saved(50), CORRUPTED, *damage, *DIED, Resumed(CHIEF, 2, resumed, "/x"), done()]
+    assert (said(events) == []) == good
+
+
+@pytest.mark.parametrize(
+    ("value", "measure", "sentences"),
+    [
+        (0.94, Measure(), []),
+        (0.84, Measure(), ["The final accuracy is 0.84; without faults it is 0.9, and 0.05 is allowed."]),
+        (0.84, Measure(tolerance=0.1), []),
+        (0.84, Measure("loss"), []),
+        (0.84, Measure("loss", 0.01), ["The final loss is 0.21; without faults it is 0.2, and 0.002 is allowed."]),
+        (0.84, Measure("perplexity"), []),  # which the baseline has not reported
+    ],
+)
+def test_the_metric_is_near_that_of_the_baseline(value: float, measure: Measure, sentences: list[str]) -> None:
+    """An accuracy absolutely, a loss relatively."""
+    assert said([*GOOD[:-1], done(accuracy=value)], measure=measure) == sentences
+
+
+def test_a_metric_that_is_missing_is_a_violation() -> None:
+    """The baseline has it."""
+    sentence = "The job reported no accuracy; without faults it reports 0.9."
+    assert said([*GOOD[:-1], Progressed(CHIEF, 2, 100, {"accuracy": None})]) == [sentence]
+
+
+GONE = failed(W0, how=UNAVAILABLE, exception="UnavailableError: worker:1")
+BLAMED = "{} and was named as the cause of a restart, but no fault accounts for that: they were injected into {}."
+
+
+@pytest.mark.parametrize(
+    ("events", "sentences"),
+    [
+        ([killed(W1), *restart(failed(W1), GONE)], []),
+        ([killed(W1), *restart(GONE, failed(W1))],
+         ["worker:0 (attempt 1) " + BLAMED.format("exited with code 1", "worker:1")]),
+        (restart(failed(W1)), ["worker:1 (attempt 1) " + BLAMED.format("was killed by SIGKILL", "no task")]),
+        ([*restart(failed(W1)), killed(W1)],
+         ["worker:1 (attempt 1) " + BLAMED.format("was killed by SIGKILL", "worker:1")]),
+        ([killed(W1), *restart(failed(W1)), *restart(failed(W1, 2))],
+         ["worker:1 (attempt 2) " + BLAMED.format("was killed by SIGKILL", "worker:1")]),
+        ([killed(W1), killed(W1, number=2), *restart(failed(W1)), *restart(failed(W1, 2))], []),
+        ([killed(W1), *restart(failed(W1)), *restart(failed(W0, 2)), *restart(failed(W0, 3))],
+         ["worker:0 (attempts 2, 3) " + BLAMED.format("was killed by SIGKILL", "worker:1")]),
+        ([killed(W1, action=FaultAction.STOP), *restart(GONE)], []),  # it is silent, and its peer gives it up
+        ([killed(W1, action=FaultAction.STOP), *restart(failed(W0, how=UNAVAILABLE))],
+         ["worker:0 (attempt 1) " + BLAMED.format("exited with code 1", "worker:1")]),
+        ([FaultInjected(1, "partition worker:1", FaultAction.PARTITION, (W1,), (W0,)), *restart(GONE)], []),
+        ([killed(number=1, action=FaultAction.DISK_FULL), *restart(failed(W0, how=UNAVAILABLE))], []),
+    ],
+)  # fmt: skip
+def test_the_cause_is_a_task_into_which_a_fault_was_injected(events: list[Event], sentences: list[str]) -> None:
+    """Each death once; collateral is never the cause unless it was hit itself, or nobody died whom it could name."""
+    assert said([*events, done(W0)], GANG) == sentences
+
+
+def test_a_fault_that_was_healed_long_ago_excuses_nothing() -> None:
+    """Its peers have had their time to give up."""
+    cut = FaultInjected(1, "stop worker:1 for=2s", FaultAction.STOP, (W1,))
+    healed = FaultHealed(1, "stop worker:1 for=2s", FaultAction.STOP, (W1,), "its time is over")
+    for after, good in ((10.0, True), (20.0, False)):
+        events: list[tuple[float, Event]] = [
+            (0.0, cut),
+            (2.0, healed),
+            *((2.0 + after, event) for event in restart(GONE)),
+            (40.0, done(W0)),
+        ]
+        assert (violations(GANG, BASELINE, result(), events) == []) == good
+
+
+def test_a_baseline_is_made_of_a_run() -> None:
+    """Its end, its checkpoints, and the last value of each metric that a training task reported."""
+    events: list[Event] = [
+        Progressed(CHIEF, 1, 10, {"loss": 0.5}), saved(50), saved(100), Progressed(PS, 1, 1, {"loss": 7.0}),
+        Progressed(CHIEF, 1, 100, {"accuracy": 0.9}),
+    ]  # fmt: skip
+    made = baseline_of(result(), [(0.0, event) for event in events])
+    assert made == Baseline(9.0, 100, (50, 100), {"loss": 0.5, "accuracy": 0.9})

@@ -1,0 +1,164 @@
+"""Links of the switch: what layers make of packets, on a clock that is an argument."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from clusterkit.switch import links as module
+from clusterkit.switch.links import BACKLOG, BURST, Layer, Link
+
+
+def link(*layers: Layer, seed: int = 1, name: str = "a") -> Link:
+    """A link with layers 0, 1 and so on."""
+    made = Link(seed, name, "b")
+    for number, layer in enumerate(layers):
+        made.impair(number, layer, 0)
+    return made
+
+
+def times(on: Link, packets: Sequence[tuple[float, int]]) -> list[float | None]:
+    """When packets leave that come at a time, in its order, with a size; None for those that are lost."""
+    found: list[float | None] = []
+    for number, (now, size) in enumerate(packets):
+        taken = on.take(number.to_bytes(2) * (size // 2), now)
+        found.append(on._waiting[-1][0] if taken else None)
+    return found
+
+
+def test_a_link_without_layers_lets_everything_through_at_once() -> None:
+    """And it says so."""
+    plain = link()
+    assert plain.is_clear
+    assert plain.take(b"packet", 5)
+    assert list(plain.due(5)) == [b"packet"]
+    assert plain.is_clear
+
+
+@pytest.mark.parametrize(
+    ("layers", "leaves"),
+    [
+        ([Layer(delay=0.02)], 1.02),
+        ([Layer(delay=0.02), Layer(delay=0.5)], 1.52),
+        ([Layer(delay=0.02), Layer(cut=True)], None),
+        ([Layer(loss=1.0)], None),
+        ([Layer(loss=0.0, rate=1e9)], 1.0),
+        ([Layer()], 1.0),
+    ],
+)
+def test_layers_combine(layers: list[Layer], leaves: float | None) -> None:
+    """Delays add up, and any cut is one."""
+    assert times(link(*layers), [(1.0, 100)]) == [pytest.approx(leaves)]
+
+
+def test_losses_combine_independently() -> None:
+    """Two halves let a quarter through."""
+    both = link(Layer(loss=0.5), Layer(loss=0.5))
+    assert sum(both.take(b"packet", 0) for _ in range(10_000)) == pytest.approx(2500, abs=150)
+
+
+def test_chance_is_one_number_a_packet_of_the_seed() -> None:
+    """Of the seed, the layer and the direction, whatever other layers do; another seed has others."""
+    expected = random.Random("1/0/a>b")
+    lossy = link(Layer(loss=0.3, jitter=0.001, delay=0.01))
+    fates = [lossy.take(b"packet", n) for n in range(200)]
+    assert fates == [expected.random() >= 0.3 for _ in range(200)]
+
+    cut_meanwhile = link(Layer(loss=0.3))
+    for n in range(200):
+        if n == 50:
+            cut_meanwhile.impair(7, Layer(cut=True), n)
+        if n == 100:
+            cut_meanwhile.heal(7, n)
+        assert cut_meanwhile.take(b"packet", n) == (fates[n] and not 50 <= n < 100)
+
+    for other in (link(Layer(loss=0.3), seed=2), link(Layer(loss=0.3), name="c"), link(Layer(), Layer(loss=0.3))):
+        assert [other.take(b"packet", n) for n in range(200)] != fates
+
+
+def test_jitter_is_around_the_delay() -> None:
+    """Uniform, and of packets that are apart; never into the past."""
+    trembling = link(Layer(delay=0.1, jitter=0.05))
+    late = [at - n for n, at in enumerate(times(trembling, [(n, 100) for n in range(500)])) if at is not None]
+    assert 0.05 <= min(late) < 0.055
+    assert 0.145 < max(late) <= 0.15
+    assert sum(late) / len(late) == pytest.approx(0.1, abs=0.005)
+    rough = link(Layer(jitter=0.05))
+    assert min(at - n for n, at in enumerate(times(rough, [(n, 100) for n in range(50)])) if at is not None) == 0
+
+
+def test_no_packet_overtakes_another() -> None:
+    """Also where jitter is larger than the time between them."""
+    trembling = link(Layer(delay=0.1, jitter=0.1))
+    packets = [n.to_bytes(2) for n in range(500)]
+    assert all(trembling.take(packet, n / 1000) for n, packet in enumerate(packets))
+    assert list(trembling.due(10)) == packets
+
+
+def test_a_rate_spaces_packets_after_a_burst() -> None:
+    """What an idle link has saved is one packet of any size."""
+    slow = link(Layer(rate=BURST))
+    assert times(slow, [(5, BURST // 2)] * 4) == [5, 5, 5.5, 6]
+    assert times(slow, [(20, BURST // 2)] * 3) == [20, 20, 20.5]
+
+
+def test_the_smallest_rate_counts_and_a_delay_comes_on_top() -> None:
+    """Packets are delayed after they have passed the rate."""
+    slow = link(Layer(rate=BURST), Layer(rate=10 * BURST, delay=1))
+    assert times(slow, [(5, BURST), (5, BURST)]) == [6, 7]
+
+
+def test_what_finds_the_backlog_full_is_lost() -> None:
+    """And there is room again when some of it has passed."""
+    slow = link(Layer(rate=BURST))
+    count = 1 + BACKLOG // BURST
+    assert times(slow, [(5, BURST)] * (count + 2)) == [5.0 + n for n in range(count)] + [None, None]
+    assert times(slow, [(6, BURST)]) == [5.0 + count]
+
+
+def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delay alone would keep whatever comes."""
+    monkeypatch.setattr(module, "MOST_WAITING", 1000)
+    far = link(Layer(delay=100))
+    assert [far.take(bytes(400), n) for n in range(3)] == [True, True, False]
+    assert len(list(far.due(100))) == 1
+    assert far.take(bytes(400), 100)
+
+
+def test_healing_frees_what_waits() -> None:
+    """In its order; nothing stands behind a fault that is over."""
+    far = link(Layer(delay=100), Layer(delay=1))
+    assert far.take(b"first", 1)
+    assert far.take(b"second", 2)
+    far.heal(0, 10)
+    assert far.next == 11
+    assert far.take(b"third", 10.5)
+    far.heal(1, 10.5)
+    assert not far.is_clear
+    assert list(far.due(10.5)) == [b"first", b"second", b"third"]
+    assert far.is_clear
+    assert far.next is None
+
+
+def test_healing_a_rate_lets_the_backlog_go() -> None:
+    """At the rate that is left, if there is one."""
+    slow = link(Layer(rate=BURST), Layer(rate=10 * BURST))
+    times(slow, [(5, BURST)] * 4)
+    list(slow.due(5))
+    slow.heal(0, 5)
+    assert [at for at, _ in slow._waiting] == pytest.approx([5.1, 5.2, 5.3])
+    slow.heal(1, 5)
+    assert [at for at, _ in slow._waiting] == [5, 5, 5]
+
+
+def test_a_new_delay_does_not_hold_what_is_under_way() -> None:
+    """A change applies to what comes after it; order is kept."""
+    near = link(Layer(delay=1))
+    assert near.take(b"first", 0)
+    near.impair(5, Layer(delay=10), 0.5)
+    assert near.next == 1
+    assert times(near, [(0.5, 10)]) == [11.5]
+    near.heal(99, 0.6)  # one that is not there
+    assert near.next == 1
