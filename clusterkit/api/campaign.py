@@ -6,8 +6,9 @@ for all of them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
 from clusterkit.api.trial import Asked, Ended, Trials
@@ -18,7 +19,7 @@ from clusterkit.words.campaign import Baseline, Outcome, Shrunk
 from clusterkit.words.faults import FaultAction, plain
 from clusterkit.words.outcome import RunState
 
-TRIES = 2  # runs of a candidate that passes: a fault in the midst of a write does not always hit it
+TRIES = 3  # runs of a candidate that passes: a fault in the midst of a write does not always hit it
 LONGEST_SHRINK = 40  # runs for one failing run
 AT_LEAST = 60.0  # seconds that a run may take, whatever the baseline took
 TIMES = 10.0  # what the baseline took
@@ -37,7 +38,7 @@ class Terms:
     shrunk: int
     measure: Measure = DEFAULT
     keep: bool = False
-    fail_fast: bool = False  # the first failing run ends the campaign
+    fail_fast: bool = False  # once a run has failed no other is begun
 
 
 @dataclass(slots=True)
@@ -48,6 +49,8 @@ class Campaign:
     trials: Trials
     plan: Plan
     shrunk: dict[int, Shrunk] = field(default_factory=dict)
+    _failed: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def begin(cls, asked: Asked, terms: Terms) -> Campaign | Ended:
@@ -79,11 +82,10 @@ class Campaign:
         """Every run as it ends, the failing ones shrunk. Where the caller stops in the midst, all of them are ended."""
         pool = ThreadPoolExecutor(self.terms.parallel, thread_name_prefix="trial")
         try:
-            futures: list[Future[Outcome]] = [pool.submit(self._one, n) for n in range(1, self.terms.runs + 1)]
+            futures = [pool.submit(self._one, number) for number in range(1, self.terms.runs + 1)]
             for future in as_completed(futures):
-                yield future.result()
-                if self.terms.fail_fast and future.result().violations:
-                    return
+                if (outcome := future.result()) is not None:
+                    yield outcome
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             self.trials.stop()
@@ -93,14 +95,24 @@ class Campaign:
         """The command that does it again."""
         return self.trials.replay(outcome.trial)
 
-    def _one(self, number: int) -> Outcome:
+    def _one(self, number: int) -> Outcome | None:
+        """A run, shrunk where it fails; None where none is to be begun any more."""
+        if self.trials.stopped or (self.terms.fail_fast and self._failed):
+            return None
         outcome = self.trials.run(trial(self.plan, self.terms.seed, number), self.baseline)
-        if outcome.violations and not self.trials.stopped and len(self.shrunk) < self.terms.shrunk:
-            self.shrunk[number] = Shrunk(outcome.trial, outcome.violations, 0)  # its place is taken
-            self.shrunk[number] = self._shrink(outcome, self.shrunk[number])
+        if self._has_to_shrink(outcome):
+            self.shrunk[number] = self._shrink(outcome)
         return outcome
 
-    def _shrink(self, failing: Outcome, best: Shrunk) -> Shrunk:
+    def _has_to_shrink(self, outcome: Outcome) -> bool:
+        if not outcome.violations or self.trials.stopped:
+            return False
+        with self._lock:  # others may fail just now
+            self._failed += 1
+            return self._failed <= self.terms.shrunk
+
+    def _shrink(self, failing: Outcome) -> Shrunk:
+        best = Shrunk(failing.trial, failing.violations, 0)
         search = shrink(failing.trial.faults, failing.pinned)
         runs, still = 0, None
         try:

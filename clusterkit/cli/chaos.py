@@ -70,7 +70,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
     metavar="N",
     help="How many failing runs are shrunk to the smallest schedule that still fails.",
 )
-@click.option("-x", "--fail-fast", is_flag=True, help="End at the first run that fails.")
+@click.option("-x", "--fail-fast", is_flag=True, help="Begin no other run once one has failed.")
 @click.option("--keep", is_flag=True, help="Keep the directories of runs that passed, too.")
 @click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON; - is standard output.")
 @job_options

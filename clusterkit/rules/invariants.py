@@ -50,7 +50,19 @@ _Said = tuple[Task, int, str]  # of which attempt of which task, and what
 def baseline_of(result: RunResult, events: Timed) -> Baseline:
     """What a run without faults came to."""
     steps = [event.step for _, event in events if isinstance(event, Checkpointed)]
-    return Baseline(result.duration, result.last_step, tuple(dict.fromkeys(steps)), last_metrics(events))
+    return Baseline(
+        result.duration, result.last_step, tuple(dict.fromkeys(steps)), tuple(_saving(events)), last_metrics(events)
+    )
+
+
+def _saving(events: Timed) -> Iterator[tuple[float, float]]:
+    """When checkpoints were being written: from the report of their step on."""
+    reported: dict[tuple[Task, int], float] = {}
+    for now, event in events:
+        if isinstance(event, Progressed):
+            reported.setdefault((event.task, event.step), now)
+        elif isinstance(event, Checkpointed) and (begin := reported.get((event.task, event.step))) is not None:
+            yield begin, now
 
 
 def last_metrics(events: Timed) -> dict[str, float]:

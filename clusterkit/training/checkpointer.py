@@ -47,6 +47,9 @@ class Checkpointer:
         self._store = CheckpointStore(path, roles.task())
         self._keep = keep
         self._checkpoint = tf.train.Checkpoint(**trackables)
+        # Traced once: left to itself TensorFlow traces its saver for each save, and tells every worker of it, for
+        # which it waits, also for one that can't be reached.
+        self._save = tf.function(self._checkpoint.write) if roles.has_ps() else self._checkpoint.write
         self._damaged: list[str] = []
         tf.get_logger().addFilter(_is_not_the_savers)
         if not roles.is_evaluator():
@@ -106,7 +109,7 @@ class Checkpointer:
         """Write with the other tasks; the path where this task publishes it."""
         staged = self._store.stage()
         try:
-            self._checkpoint.write(str(staged / PREFIX))
+            self._save(tf.constant(str(staged / PREFIX)))
             return self._store.publish(staged, step) if roles.is_chief() else None
         finally:
             self._store.discard(staged)

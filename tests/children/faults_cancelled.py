@@ -69,3 +69,8 @@ while step < STEPS:
     training.report(step)
     if step % 20 == 0:
         checkpointer.save(step)
+if sys.argv[1] == "caught":
+    # As TensorFlow's own test ends: an interpreter that ends while a worker is being recovered can hang for ever.
+    handler = coordinator._cluster.failure_handler
+    handler.stop()
+    handler._preemption_handler_thread.join()

@@ -30,7 +30,7 @@ class InPlace:
             for start in range(0, len(data), PIECE):
                 file.write(data[start : start + PIECE])
                 os.fsync(file)
-                time.sleep(0.01)  # a disk that is no faster than that
+                time.sleep(0.03)  # as long as a big model takes
         channel().send("checkpoint", step=step, path=str(self.path))
 
     def restore(self):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit import Cluster
-from clusterkit.words.events import Failed
+from clusterkit.words.events import Failed, Verb
 from clusterkit.words.outcome import Exit
 from tests.support import CHILDREN, processes_of, wait_until
 
@@ -20,6 +20,7 @@ SETTLING = 1.0  # seconds for what was under way when something was broken
 
 PS_JOB = {"program": CHILDREN / "facts_ps.py", "workers": 2, "ps": 1}
 GANG = {"program": CHILDREN / "facts_gang.py", "workers": 2, "args": [1000]}
+ENDING = {**PS_JOB, "program": CHILDREN / "facts_end.py"}
 # All-reduces of one number: worker:1 fetches it from worker:0, which has nothing to fetch, and waits to be asked.
 SENDER = {**GANG, "args": [1]}
 # What failed stays down, and its peers are not ended for it; nor is anybody for the training that stands still.
@@ -78,6 +79,14 @@ class Lab:
     def kill(self, task: str) -> Seen:
         """Kill a task with SIGKILL."""
         return self._begin(self.cluster.tasks[task].kill)
+
+    def stacks(self, task: str) -> str:
+        """Where the task's threads are now."""
+        handle = self.cluster.tasks[task]
+        path = self.cluster.directory / "stacks" / f"{task}.attempt-1.txt"
+        self.cluster.ask(Verb.STACKS, handle.task)
+        wait_until(lambda: path.is_file() and path.read_text(), PATIENCE, "the stacks")
+        return path.read_text()
 
     def rounds(self) -> list[Round]:
         """Every round so far, of all tasks, in order."""

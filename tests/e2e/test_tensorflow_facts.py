@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e.facts import GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
+from tests.e2e.facts import ENDING, GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
+from tests.support import wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
 
@@ -97,6 +99,21 @@ def test_ps_job_the_chief_dies(lab: Callable[..., Lab]) -> None:
     assert seen.ends.keys() == {"chief:0"}
     assert seen.alive == PS_TASKS - {"chief:0"}
     assert (seen.rounds, seen.said) == ([], {})
+
+
+def test_ps_job_the_chief_ends_without_a_worker(lab: Callable[..., Lab]) -> None:
+    """Its interpreter waits for a lock that the thread has which looks for the worker, and which no longer runs."""
+    job = lab(ENDING)
+    killed = job.kill("worker:1")
+    job.next_round(killed.since)
+    (job.cluster.directory / "go").touch()
+    wait_until(lambda: "in stop\n" in job.stacks("chief:0"), SOON, lambda: f"the lock; {job.stacks('chief:0')}")
+    seen = job.lasting(killed, time.monotonic() - killed.since + 2)
+    assert seen.said["chief:0"].endswith("the last line of the program")
+    assert "chief:0" in seen.alive
+    stack = job.stacks("chief:0")
+    assert lines_with(["cluster_coordinator.py", "in stop"], stack)
+    assert lines_with(["cluster_coordinator.py", "in __del__"], stack)
 
 
 @pytest.mark.parametrize("task", ["chief:0", "worker:1", "ps:0"])

@@ -60,8 +60,8 @@ def test_a_campaign_passes(ck: Clusterkit, tmp_path: Path, shape: str, runs: int
 def test_a_planted_bug_is_found_and_shrunk_to_one_fault(ck: Clusterkit, tmp_path: Path, bug: str) -> None:
     """Within 20 runs; the command that is printed for it does it again."""
     told = campaign(
-        ck, tmp_path, "--runs", "20", "--seed", "1", "--fail-fast", "--actions", "kill,term", *SHAPES["ps"],
-        MIMIC, *SHORT, bug, "--save-time", "0.1", code=1,
+        ck, tmp_path, "--runs", "20", "--seed", "1", "--fail-fast", "--shrink", "1", "--actions", "kill,term",
+        *SHAPES["ps"], MIMIC, *SHORT, bug, "--save-time", "0.1", code=1,
     )  # fmt: skip
     shrunk = [run["shrunk"] for run in failing(told) if run["shrunk"]]
     assert len(shrunk) == 1

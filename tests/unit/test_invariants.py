@@ -29,7 +29,7 @@ JOB = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1})
 GANG = JobSpec(PROGRAM, {TaskType.WORKER: 2})
 CHIEF, PS = Task(TaskType.CHIEF, 0), Task(TaskType.PS, 0)
 W0, W1 = Task(TaskType.WORKER, 0), Task(TaskType.WORKER, 1)
-BASELINE = Baseline(10.0, 100, (50, 100), {"loss": 0.2, "accuracy": 0.9})
+BASELINE = Baseline(10.0, 100, (50, 100), (), {"loss": 0.2, "accuracy": 0.9})
 KILLED, UNAVAILABLE = Exit(signal=9), Exit(code=1)
 
 
@@ -222,8 +222,8 @@ def test_a_fault_that_was_healed_long_ago_excuses_nothing() -> None:
 def test_a_baseline_is_made_of_a_run() -> None:
     """Its end, its checkpoints, and the last value of each metric that a training task reported."""
     events: list[Event] = [
-        Progressed(CHIEF, 1, 10, {"loss": 0.5}), saved(50), saved(100), Progressed(PS, 1, 1, {"loss": 7.0}),
-        Progressed(CHIEF, 1, 100, {"accuracy": 0.9}),
+        Progressed(CHIEF, 1, 10, {"loss": 0.5}), saved(50), saved(50), Progressed(PS, 1, 1, {"loss": 7.0}),
+        Progressed(CHIEF, 1, 100), saved(100), Progressed(CHIEF, 1, 100, {"accuracy": 0.9}),
     ]  # fmt: skip
-    made = baseline_of(result(), [(0.0, event) for event in events])
-    assert made == Baseline(9.0, 100, (50, 100), {"loss": 0.5, "accuracy": 0.9})
+    made = baseline_of(result(), [(float(second), event) for second, event in enumerate(events)])
+    assert made == Baseline(9.0, 100, (50, 100), ((4.0, 5.0),), {"loss": 0.5, "accuracy": 0.9})
