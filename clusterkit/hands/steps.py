@@ -13,7 +13,7 @@ from clusterkit.words.model import Task
 
 
 class StepReader:
-    """A viewer of the logs that posts the newest step it finds, at most once a second for each task unless told otherwise."""
+    """A viewer of the logs that posts the newest step it finds, usually at most once a second for each task."""
 
     def __init__(self, regex: str, post: Callable[[Progressed], None], every: float = EVERY) -> None:
         self._regex = re.compile(regex)

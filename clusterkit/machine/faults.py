@@ -15,6 +15,7 @@ from clusterkit.rules.restart import jitter
 from clusterkit.words.actions import HurrySteps, Inspect, Record
 from clusterkit.words.events import RestartPlanned
 from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger
+from clusterkit.words.model import Task
 
 LOOK_AGAIN = 1.0  # seconds between two looks at tasks that do not say that they are ready, while a fault waits for it
 AT_THE_START = Trigger(Moment.TIME, 0)
@@ -34,6 +35,16 @@ class Armed:
     over: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A fault whose moment has come, and the tasks that were chosen then."""
+
+    at: float
+    fault: Fault
+    near: tuple[Task, ...]
+    far: tuple[Task, ...]
+
+
 @dataclass(slots=True)
 class Faults:
     """Counts what faults wait for. Times in seconds of the machine's clock."""
@@ -42,6 +53,7 @@ class Faults:
     ending: Ending
     injections: Injections
     armed: list[Armed] = field(default_factory=list)
+    due: list[Due] = field(default_factory=list)
     step: int | None = None  # the newest one that a training task has reported
     counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
 
@@ -91,11 +103,15 @@ class Faults:
         for armed in self.armed:
             while not armed.over and self._is_due(armed):
                 self._fire(armed)
+        for one in [one for one in self.due if self.board.now >= one.at]:
+            self.due.remove(one)
+            self.injections.inject(one.fault, one.near, one.far, self.step)
         self.injections.settle()
 
     def next(self) -> float | None:
         """The earliest moment at which a fault is due, or healed."""
         times = [armed.at for armed in self.armed if not armed.over and armed.trigger.moment is Moment.TIME]
+        times += [one.at for one in self.due]
         healed = self.injections.next()
         return min(times if healed is None else [*times, healed], default=None)
 
@@ -129,7 +145,7 @@ class Faults:
             armed.at += trigger.at
         if draw(0) < trigger.probability:
             near, far = aim(armed.fault, self.board.job.tasks, lambda n: draw(n + 1))
-            self.injections.inject(armed.fault, near, far, self.step)
+            self.due.append(Due(self.board.now + trigger.after, armed.fault, near, far))
 
     def _draws(self, armed: Armed) -> Callable[[int], float]:
         key = f"fault/{armed.index}/{armed.fired}"
@@ -140,6 +156,7 @@ class Faults:
             if not armed.fired:
                 self.board.warn(f"The fault '{armed.fault}' was not injected: the run ended before its moment came.")
             armed.fired, armed.over = max(1, armed.fired), True
+        self.due.clear()
         self.injections.heal_all("the run ends")
 
     @staticmethod

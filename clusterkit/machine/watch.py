@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace, field
+from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending

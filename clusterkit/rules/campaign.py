@@ -135,11 +135,13 @@ def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Targe
 
 def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
     """Mostly at a step; often when a checkpoint is about to be written, or is being written: no death may spoil it."""
-    last, saved = baseline.last_step, [s for s in baseline.checkpoints if s < (baseline.last_step or 0)]
+    last = baseline.last_step
+    saved = [step for step in baseline.checkpoints if step < (last or 0)]
+    saving = [(step, seconds) for step, seconds in baseline.saving if step < (last or 0)]
     ways = {
         "step": 3.0 if last else 0.0,
         "saving": 2.0 if saved else 0.0,
-        "while saving": 2.0 if baseline.saving else 0.0,
+        "while saving": 2.0 if saving else 0.0,
         "checkpoint": 1.0 if saved else 0.0,
         "restart": 1.5 if after_death else 0.0,
         "time": 1.0,
@@ -150,8 +152,8 @@ def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
         case "saving":
             return Trigger(Moment.STEP, dice.pick(saved))
         case "while saving":
-            begin, end = dice.pick(baseline.saving)
-            return Trigger(Moment.TIME, round(begin + dice.share() * (end - begin), 2))
+            step, seconds = dice.pick(saving)
+            return Trigger(Moment.STEP, step, after=round(dice.share() * seconds, 3))
         case "checkpoint":
             return Trigger(Moment.CHECKPOINT, 1 + int(dice.share() * len(saved)))
         case "restart":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from clusterkit.rules.durations import seconds
@@ -122,15 +123,15 @@ class _Reading:
 
     def _trigger(self, text: str) -> Trigger | None:
         words = text.split()
-        chances = [word for word in words if word.startswith("p=")]
-        moments = [word for word in words if not word.startswith("p=")]
+        moments = [word for word in words if not word.startswith(("p=", "after="))]
+        more = dict(word.split("=", 1) for word in words if word not in moments)
         try:
-            probability = _share(chances[0][2:]) if chances else 1.0
-            if len(moments) != 1 or len(chances) > 1:
+            if len(moments) != 1 or len(more) + 1 != len(words):
                 raise ValueError(
                     "after the @ goes one trigger: 20s, step=100, ready, checkpoint, restart or every=10s."
                 )
-            return _moment(moments[0], probability)
+            probability, after = _share(more.get("p", "1")), seconds(more.get("after", 0))
+            return replace(_moment(moments[0], probability), after=after)
         except ValueError as error:
             self._wrong(str(error))
             return None

@@ -55,14 +55,14 @@ def baseline_of(result: RunResult, events: Timed) -> Baseline:
     )
 
 
-def _saving(events: Timed) -> Iterator[tuple[float, float]]:
-    """When checkpoints were being written: from the report of their step on."""
+def _saving(events: Timed) -> Iterator[tuple[int, float]]:
+    """Which checkpoints were written how long after the report of their step."""
     reported: dict[tuple[Task, int], float] = {}
     for now, event in events:
         if isinstance(event, Progressed):
             reported.setdefault((event.task, event.step), now)
         elif isinstance(event, Checkpointed) and (begin := reported.get((event.task, event.step))) is not None:
-            yield begin, now
+            yield event.step, now - begin
 
 
 def last_metrics(events: Timed) -> dict[str, float]:
@@ -135,7 +135,15 @@ class _Saved:
         if not named:
             self.unclear.append(detail)
         if self.steps:
-            self.steps.remove(named[-1] if named else self.steps[-1])
+            self._lose(named[-1] if named else self.steps[-1])
+
+    def _lose(self, gone: int) -> None:
+        """An attempt that has not looked for a checkpoint yet does not find that one any more."""
+        self.steps.remove(gone)
+        for key in [key for key, step in self.at_start.items() if step == gone and key not in self.told]:
+            del self.at_start[key]
+            if self.steps:
+                self.at_start[key] = self.steps[-1]
 
     def _is_named(self, step: int, detail: str) -> bool:
         return re.search(rf"(?<![\w.-]){re.escape(self.names[step])}(?!\d)", detail) is not None

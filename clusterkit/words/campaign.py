@@ -15,14 +15,14 @@ from clusterkit.words.model import TaskType
 class Baseline:
     """What the job does where nothing is broken: what every run of the campaign has to come to.
 
-    `checkpoints` are the steps at which it wrote one, `saving` is when it did, from the report of the step to that of
-    the checkpoint, `metrics` are the last value of each. Times in seconds since the run began.
+    `checkpoints` are the steps at which it wrote one, `saving` some of them with the time from the report of the step to
+    that of the checkpoint, `metrics` are the last value of each. Times in seconds.
     """
 
     duration: float
     last_step: int | None = None
     checkpoints: tuple[int, ...] = ()
-    saving: tuple[tuple[float, float], ...] = ()
+    saving: tuple[tuple[int, float], ...] = ()
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 

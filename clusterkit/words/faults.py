@@ -71,14 +71,15 @@ class Moment(enum.StrEnum):
 class Trigger:
     """When a fault happens: at a number of seconds, at a step, or at the nth checkpoint, restart, or readiness.
 
-    With `every`, again and again at that distance; each time with `probability`. Seconds count from when the fault is
-    known to the run: its beginning, or the request.
+    With `every`, again and again at that distance; each time with `probability`, and `after` so many seconds more.
+    Seconds count from when the fault is known to the run: its beginning, or the request.
     """
 
     moment: Moment
     at: float = 1
     every: bool = False
     probability: float = 1.0
+    after: float = 0.0
 
     def __str__(self) -> str:
         number = f"{plain(self.at)}s" if self.moment is Moment.TIME else plain(self.at)
@@ -93,6 +94,7 @@ class Trigger:
                 text = f"every={number}steps"
             case moment, every:
                 text = f"every={moment}" if every else moment.value if self.at == 1 else f"{moment}={number}"
+        text += f" after={plain(self.after)}s" if self.after else ""
         return text if self.probability == 1 else f"{text} p={plain(self.probability)}"
 
 

@@ -18,7 +18,7 @@ PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
 PS = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1}, network=Network.VIRTUAL)
 GANG = JobSpec(PROGRAM, {TaskType.WORKER: 3}, network=Network.VIRTUAL)
 ALONE = JobSpec(PROGRAM, {TaskType.WORKER: 1}, network=Network.VIRTUAL)
-SAVING = tuple((float(second), second + 0.25) for second in range(1, 11))
+SAVING = tuple((step, 0.1) for step in range(100, 1001, 100))
 BASELINE = Baseline(10.0, 1000, tuple(range(100, 1001, 100)), SAVING, {"accuracy": 0.9})
 BARE = Baseline(3.0)
 
@@ -72,8 +72,10 @@ def test_steps_are_spread_over_the_whole_run_and_checkpoints_are_aimed_at() -> N
     assert all(1 <= step <= 950 for step in steps)
     assert all(any(low <= step < low + 100 for step in steps) for low in range(0, 900, 100))
     assert 0.3 < sum(step % 100 == 0 for step in steps) / len(steps) < 0.7
-    times = [fault.trigger.at for fault in drawn if fault.trigger and fault.trigger.moment is Moment.TIME]
-    assert 0.5 < sum(time >= 1 and time % 1 <= 0.25 for time in times) / len(times) < 0.9
+    within = [fault.trigger for fault in drawn if fault.trigger and fault.trigger.after]
+    assert {trigger.at for trigger in within} == set(range(100, 1000, 100))
+    assert all(trigger.after <= 0.1 for trigger in within)
+    assert len(within) > len(drawn) / 20
 
 
 @pytest.mark.parametrize(("rate", "least", "most"), [(1, 1, 1), (2, 1, 3), (4.5, 1, 8)])

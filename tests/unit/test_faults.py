@@ -45,6 +45,10 @@ A_WORKER = Target(TaskType.WORKER)
             "kill any @ every=10s p=0.5",
             Fault(FaultAction.KILL, (Target(),), trigger=Trigger(Moment.TIME, 10, True, 0.5)),
         ),
+        (
+            "kill any @ step=9 after=300ms",
+            Fault(FaultAction.KILL, (Target(),), trigger=Trigger(Moment.STEP, 9, after=0.3)),
+        ),
         ("kill any @ every=50steps", Fault(FaultAction.KILL, (Target(),), trigger=Trigger(Moment.STEP, 50, True))),
         (
             "kill any @ every=checkpoint",
@@ -94,6 +98,8 @@ def test_what_a_fault_means(text: str, fault: Fault) -> None:
         ("kill worker:1 @ checkpoint=0", "checkpoint=2 is the second checkpoint"),
         ("kill worker:1 @ every=1ms", "too often"),
         ("kill worker:1 @ ready p=2", "'2' is not a share"),
+        ("kill worker:1 @ ready after=soon", "'soon' is not a duration"),
+        ("kill worker:1 @ after=2s", "after the @ goes one trigger"),
     ],
 )
 def test_what_is_no_fault(text: str, why: str) -> None:
@@ -125,7 +131,14 @@ triggers = st.one_of(
     st.builds(
         Trigger, st.sampled_from([Moment.CHECKPOINT, Moment.RESTART, Moment.READY]), st.integers(1, 9).map(float)
     ),
-    st.builds(Trigger, st.sampled_from([Moment.CHECKPOINT, Moment.RESTART]), st.just(1.0), st.just(True)),
+    st.builds(
+        Trigger,
+        st.sampled_from([Moment.CHECKPOINT, Moment.RESTART]),
+        st.just(1.0),
+        st.just(True),
+        st.just(1.0),
+        st.sampled_from([0.0, 0.25, 2.0]),
+    ),
 )
 
 

@@ -135,6 +135,13 @@ def test_a_checkpoint_of_which_no_step_is_known_counts_too() -> None:
 CORRUPTED = killed(number=2, action=FaultAction.CORRUPT)
 
 
+def test_a_checkpoint_that_is_damaged_before_it_is_read_is_none() -> None:
+    """An attempt that has begun, and has not looked for one yet, finds the one before it."""
+    events = [saved(20), saved(50), CORRUPTED, *DIED, FaultTook(2, "flipped 64 bytes in ckpt-50/state.data")]
+    assert said([*events, Resumed(CHIEF, 2, 20, "/x"), done()]) == []
+    assert said([*events, Resumed(CHIEF, 2, 0, None), done()]) != []
+
+
 @pytest.mark.parametrize(
     ("damage", "resumed", "good"),
     [
@@ -226,4 +233,4 @@ def test_a_baseline_is_made_of_a_run() -> None:
         Progressed(CHIEF, 1, 100), saved(100), Progressed(CHIEF, 1, 100, {"accuracy": 0.9}),
     ]  # fmt: skip
     made = baseline_of(result(), [(float(second), event) for second, event in enumerate(events)])
-    assert made == Baseline(9.0, 100, (50, 100), ((4.0, 5.0),), {"loss": 0.5, "accuracy": 0.9})
+    assert made == Baseline(9.0, 100, (50, 100), ((100, 1.0),), {"loss": 0.5, "accuracy": 0.9})

@@ -78,6 +78,19 @@ def test_faults_at_times(trigger: str, times: list[float]) -> None:
     assert [at for at, name, number in run.signals() if number == SIGTERM and name == "ps:0"] == times
 
 
+def test_a_fault_some_time_after_its_moment() -> None:
+    """The tasks are chosen at the moment, and hit when the time is over; not at all where the run ends before."""
+    run = with_faults("kill worker:1 @ step=5 after=300ms", "stop ps:0 @ step=5 after=1h").begin()
+    run.progresses("chief:0", 5)
+    assert injected(run) == []
+    run.after(10)
+    assert injected(run) == [(0.3, "kill", ["worker:1"])]
+    run.send(ev.Interrupted(15))
+    run.after(20)
+    assert run.over
+    assert len(injected(run)) == 1
+
+
 def test_faults_at_every_so_many_steps() -> None:
     """A step that is far beyond two of them counts once; a step that is computed again does not count."""
     run = with_faults("stop worker:0 for=1s @ every=50steps").begin()
