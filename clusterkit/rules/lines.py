@@ -89,9 +89,12 @@ def _picture(match: re.Match[str]) -> str:
     return _CONTROL[ord(match.group())]
 
 
+_EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
+
+
 def last_exception(lines: Sequence[str]) -> str | None:
     """The last line of the last Python traceback in a log: `ValueError: no such thing`."""
     for start in range(len(lines) - 1, -1, -1):
         if lines[start].startswith("Traceback (most recent call last)"):
-            return next((line for line in lines[start + 1 :] if line and not line[0].isspace()), None)
+            return next((line for line in lines[start + 1 :] if _EXCEPTION.match(line)), None)
     return None

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from clusterkit import training
 
-training.serve()
+if training.task_type() != "chief" or "HELPED" in os.environ:  # serve() helps the chief to end
+    training.serve()
 strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
 coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 with strategy.scope():

@@ -80,6 +80,18 @@ class Lab:
         """Kill a task with SIGKILL."""
         return self._begin(self.cluster.tasks[task].kill)
 
+    def cut(self, task: str) -> Seen:
+        """Lose every packet between a task and the rest."""
+        return self._begin(lambda: self.cluster.fault(f"partition {task}"))
+
+    def heal(self) -> Seen:
+        """Lose no more packets."""
+        return self._begin(self.cluster.heal)
+
+    def reset(self, task: str) -> Seen:
+        """Reset every connection between a task and the rest."""
+        return self._begin(lambda: self.cluster.fault(f"reset {task}"))
+
     def stacks(self, task: str) -> str:
         """Where the task's threads are now."""
         handle = self.cluster.tasks[task]

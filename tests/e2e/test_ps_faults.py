@@ -143,3 +143,14 @@ def test_a_cancellation_that_ends_the_chief(cluster: Clusters) -> None:
     failure = run.wait_for_event(Failed).failure
     assert (str(failure.task), failure.exit.code) == ("chief:0", 1)
     assert "InvalidArgumentError" in (failure.exception or "")
+
+
+def test_a_chief_that_is_done_ends_while_a_worker_is_down(cluster: Clusters) -> None:
+    """TensorFlow's coordinator alone would wait for it, for ever: a row of test_tensorflow_facts.py."""
+    run = cluster(CHILDREN / "facts_end.py", env={"HELPED": 1})
+    wait_until(lambda: '"step": 16' in run.tasks["chief:0"].logs(), 60, "steps")
+    run.fault("hang-start worker:1 for=1h")
+    run.fault("kill worker:1")
+    run.wait_for_event(Failed)
+    wait_until(lambda: "UnavailableError" in run.tasks["chief:0"].logs(), 30, "the chief to notice")
+    assert go(run).ok

@@ -73,7 +73,7 @@ def test_steps_are_spread_over_the_whole_run_and_checkpoints_are_aimed_at() -> N
     assert all(any(low <= step < low + 100 for step in steps) for low in range(0, 900, 100))
     assert 0.3 < sum(step % 100 == 0 for step in steps) / len(steps) < 0.7
     within = [fault.trigger for fault in drawn if fault.trigger and fault.trigger.after]
-    assert {trigger.at for trigger in within} == set(range(100, 1000, 100))
+    assert {trigger.at for trigger in within} >= set(range(100, 1000, 100))
     assert all(trigger.after <= 0.1 for trigger in within)
     assert len(within) > len(drawn) / 20
 

@@ -104,6 +104,7 @@ TRACEBACK = ["Traceback (most recent call last):", '  File "x.py", line 1, in <m
         ([*TRACEBACK, "KeyError: 1", "", "During handling of the above, another:", "", *TRACEBACK, "E: 2"], "E: 2"),
         ([*TRACEBACK, "KeyboardInterrupt", "bye"], "KeyboardInterrupt"),
         (TRACEBACK, None),
+        ([*TRACEBACK, "W0000 00:00:1795 3 x.cc:9] in the midst", "    g()", "E: 3"], "E: 3"),
         ([*TRACEBACK, "", "a.b.C: after an empty line"], "a.b.C: after an empty line"),
     ],
 )
