@@ -82,9 +82,12 @@ def make_step(strategy: tf.distribute.Strategy, network: Network, tally: tf.Vari
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, network(images))
             loss = tf.reduce_mean(losses)
         variables = network.trainable_variables  # a partitioned one is in here piece by piece
-        for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
-            variable.assign_sub(rate * gradient)
-        tally.assign_add(tf.cast(tf.stack([1.0, loss]), tally.dtype))
+        gradients = tape.gradient(loss, variables)
+        # A worker that gets no more memory computes garbage before it dies (TensorFlow 2.21): its step changes nothing.
+        sound = tf.math.is_finite(tf.linalg.global_norm(gradients))
+        for variable, gradient in zip(variables, gradients, strict=True):
+            variable.assign_sub(tf.where(sound, rate * gradient, 0.0))
+        tally.assign_add(tf.cast(tf.stack([1.0, tf.where(sound, loss, 0.0)]), tally.dtype))
 
     def step(iterator: Any) -> None:
         strategy.run(replica_step, next(iterator))

@@ -36,8 +36,8 @@ def serve() -> None:
 def _end_without_workers() -> None:
     """Let a coordinator go without a farewell to its workers, since the process ends anyway.
 
-    Its `__del__` waits for the lock of the thread that looks for a lost worker. At the end of the interpreter that thread
-    does not run any more, and the program would never end (TensorFlow 2.21).
+    Its `__del__` waits for the lock of the thread that looks for a lost worker. At the end of the interpreter that
+    thread does not run any more, and the program would never end (TensorFlow 2.21).
     """
     import tensorflow as tf
 

@@ -15,8 +15,8 @@ from clusterkit.words.model import TaskType
 class Baseline:
     """What the job does where nothing is broken: what every run of the campaign has to come to.
 
-    `checkpoints` are the steps at which it wrote one, `saving` some of them with the time from the report of the step to
-    that of the checkpoint, `metrics` are the last value of each. Times in seconds.
+    `checkpoints` are the steps at which it wrote one, `saving` some of them with the time from the report of the step
+    to that of the checkpoint, `metrics` are the last value of each. Times in seconds.
     """
 
     duration: float

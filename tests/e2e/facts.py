@@ -23,6 +23,9 @@ GANG = {"program": CHILDREN / "facts_gang.py", "workers": 2, "args": [1000]}
 ENDING = {**PS_JOB, "program": CHILDREN / "facts_end.py"}
 # All-reduces of one number: worker:1 fetches it from worker:0, which has nothing to fetch, and waits to be asked.
 SENDER = {**GANG, "args": [1]}
+# On a virtual network, where packets can get lost. With a third worker there are two sides: one, and the others.
+CUT_PS_JOB = {**PS_JOB, "network": "virtual"}
+CUT_GANG = {**GANG, "workers": 3, "network": "virtual"}
 # What failed stays down, and its peers are not ended for it; nor is anybody for the training that stands still.
 ALONE = {"restart_scope": "task", "restart_backoff": "1h", "restart_backoff_max": "1h", "stall_warning": 0}
 
@@ -88,9 +91,22 @@ class Lab:
         """Lose no more packets."""
         return self._begin(self.cluster.heal)
 
-    def reset(self, task: str) -> Seen:
-        """Reset every connection between a task and the rest."""
-        return self._begin(lambda: self.cluster.fault(f"reset {task}"))
+    def reset(self, task: str, noticed: Callable[[], object]) -> Seen:
+        """Reset every connection between a task and the rest, again and again until it hits one that is in use."""
+        seen = self._begin(lambda: self.cluster.fault(f"reset {task}"))
+
+        def again() -> bool:
+            if noticed():
+                return True
+            self.cluster.fault(f"reset {task}")
+            return False
+
+        wait_until(again, PATIENCE, lambda: f"a reset that is noticed; the logs: {self._texts()}")
+        return seen
+
+    def ended(self) -> set[str]:
+        """The tasks that have ended by themselves, or were killed here."""
+        return set(self._failed())
 
     def stacks(self, task: str) -> str:
         """Where the task's threads are now."""
@@ -124,11 +140,10 @@ class Lab:
         wait_until(lambda: {*tasks} <= self._failed().keys(), PATIENCE, lambda: f"their end; the logs: {self._texts()}")
         return self._look(seen)
 
-    def over(self, seen: Seen, task: str) -> Seen:
-        """Let the task go on, and wait until training does."""
-        self.thaw(task)
-        seen.lasted = time.monotonic() - seen.since
-        seen.next = self.next_round(time.monotonic())
+    def over(self, seen: Seen, mended: Seen) -> Seen:
+        """What came of it, now that it was mended, once training goes on."""
+        seen.lasted = mended.since - seen.since
+        seen.next = self.next_round(mended.since)
         return seen
 
     def _begin(self, disturb: Callable[[], None]) -> Seen:

@@ -1,4 +1,4 @@
-"""What TensorFlow does when a task dies or freezes: README's table, a test a row. clusterkit restarts nothing here."""
+"""What TensorFlow does when a task dies, freezes or is cut off: README's table, a test a row. clusterkit restarts nothing here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e.facts import ENDING, GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
+from clusterkit.hands.network import why_not
+from tests.e2e.facts import CUT_GANG, CUT_PS_JOB, ENDING, GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
 from tests.support import wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
@@ -17,7 +18,11 @@ ERRORS = "tensorflow.python.framework.errors_impl"
 HEARTBEATS = 10.0  # seconds without one, after which a multi-worker job takes a task for dead
 SOON = 10.0  # seconds for what happens at once, on a machine that is busy
 PS_TASKS = {"chief:0", "worker:0", "worker:1", "ps:0"}
+GANG_OF_3 = {"worker:0", "worker:1", "worker:2"}
 UNHEALTHY = "The following tasks are unhealthy (stopped sending heartbeats):"
+UNHEARD = "RPC: /tensorflow.CoordinationService/Heartbeat"
+WHY_NOT = why_not(network=True, disk=False)
+virtual = pytest.mark.skipif(WHY_NOT is not None, reason=f"no virtual network here: {WHY_NOT}")
 PEER = {"worker:0": "worker:1", "worker:1": "worker:0"}
 
 
@@ -30,6 +35,15 @@ class Slow:
     gang: dict[str, Seen]  # until its peer ended
     gang_thawed: dict[str, Seen]
     sender: Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """What was seen of tasks that were cut off from the rest, by the task."""
+
+    ps_job: dict[str, Seen]
+    gang_briefly: dict[str, Seen]
+    gang: dict[str, Seen]  # until all had ended
 
 
 @pytest.fixture
@@ -50,14 +64,32 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Slow:
         gangs = {task: start(GANG) for task in PEER}
         briefly = {task: gang.freeze(task) for task, gang in gangs.items()}
         for task, gang in gangs.items():
-            gang.over(gang.lasting(briefly[task], 2), task)
+            gang.over(gang.lasting(briefly[task], 2), gang.thaw(task))
         longer = {task: gang.freeze(task) for task, gang in gangs.items()}
         for task, gang in gangs.items():
             gang.ending(longer[task], PEER[task])
         thawed = {task: gang.ending(gang.thaw(task), task) for task, gang in gangs.items()}
         for task, job in ps_jobs.items():
-            job.over(job.lasting(frozen[task], HEARTBEATS + 2), task)
+            job.over(job.lasting(frozen[task], HEARTBEATS + 2), job.thaw(task))
         return Slow(frozen, briefly, longer, thawed, sender.ending(killed, "worker:0"))
+
+
+@pytest.fixture(scope="module")
+def cuts(tmp_path_factory: pytest.TempPathFactory) -> Cuts:
+    """The cuts at one time too."""
+    with laboratory(tmp_path_factory.mktemp("cuts")) as start:
+        ps_jobs = {task: start(CUT_PS_JOB) for task in ("chief:0", "worker:1", "ps:0")}
+        cut = {task: job.cut(task) for task, job in ps_jobs.items()}
+        gangs = {task: start(CUT_GANG) for task in PEER}
+        briefly = {task: gang.cut(task) for task, gang in gangs.items()}
+        for task, gang in gangs.items():
+            gang.over(gang.lasting(briefly[task], 2), gang.heal())
+        longer = {task: gang.cut(task) for task, gang in gangs.items()}
+        for task, gang in gangs.items():
+            gang.ending(longer[task], *GANG_OF_3)
+        for task, job in ps_jobs.items():
+            job.over(job.lasting(cut[task], HEARTBEATS + 2), job.heal())
+        return Cuts(cut, briefly, longer)
 
 
 def check_silent(seen: Seen, tasks: set[str]) -> None:
@@ -154,7 +186,7 @@ def test_gang_a_worker_freezes_briefly(slow: Slow, task: str) -> None:
 @pytest.mark.parametrize(
     ("task", "error", "phrase"),
     [
-        ("worker:0", "DeadlineExceededError", "RPC: /tensorflow.CoordinationService/Heartbeat"),
+        ("worker:0", "DeadlineExceededError", UNHEARD),
         ("worker:1", "UnavailableError", UNHEALTHY),
     ],
     ids=PEER,
@@ -177,3 +209,58 @@ def test_gang_a_worker_goes_on_too_late(slow: Slow, task: str) -> None:
     end = slow.gang_thawed[task].ends[task]
     assert (end.exit.code, end.after < SOON) == (1, True)
     assert end.exception.startswith((f"{ERRORS}.UnavailableError: ", f"{ERRORS}.AbortedError: "))
+
+
+@virtual
+@pytest.mark.parametrize("task", ["chief:0", "worker:1", "ps:0"])
+def test_ps_job_a_task_is_cut_off(cuts: Cuts, task: str) -> None:
+    """Training stands still and nobody says so; after the heal it goes on, over the same connections."""
+    seen = cuts.ps_job[task]
+    assert seen.lasted > HEARTBEATS
+    check_silent(seen, PS_TASKS)
+
+
+@virtual
+@pytest.mark.parametrize("task", PEER)
+def test_gang_a_worker_is_cut_off_briefly(cuts: Cuts, task: str) -> None:
+    """All wait in the collective; after the heal training goes on as if nothing had been."""
+    check_silent(cuts.gang_briefly[task], GANG_OF_3)
+
+
+@virtual
+@pytest.mark.parametrize("task", PEER)
+def test_gang_a_worker_is_cut_off(cuts: Cuts, task: str) -> None:
+    """Both sides give up: worker:0 misses heartbeats of the other side, and the other side its answers to them."""
+    seen = cuts.gang[task]
+    assert seen.alive == set()
+    assert seen.ends.keys() == GANG_OF_3
+    assert {end.exit.code for end in seen.ends.values()} == {1}
+    assert all(0.3 * HEARTBEATS < end.after < HEARTBEATS + SOON for end in seen.ends.values())
+    others = GANG_OF_3 - {"worker:0"} if task == "worker:0" else {task}
+    first = min((seen.ends[name] for name in others), key=lambda end: end.after)
+    assert first.exception.startswith(f"{ERRORS}.DeadlineExceededError: ")
+    assert lines_with([UNHEARD], first.log)
+    assert seen.ends["worker:0"].exception.startswith(f"{ERRORS}.UnavailableError: ")
+    assert lines_with([UNHEALTHY], seen.ends["worker:0"].log)
+
+
+@virtual
+def test_ps_job_connections_are_reset(lab: Callable[..., Lab]) -> None:
+    """The coordinator takes the worker for lost if a call was under way, finds it again, and uses it again."""
+    job = lab(CUT_PS_JOB)
+    phrases = ["Worker /job:worker/replica:0/task:1 failed with UnavailableError"]
+    seen = job.reset("worker:1", lambda: lines_with(phrases, job.cluster.tasks["chief:0"].logs()))
+    lost = time.monotonic()
+    wait_until(lambda: any(1 in one.by for one in job.rounds() if one.at > lost), 60, "steps of worker:1")
+    job.lasting(seen, 0)
+    assert (seen.alive, seen.ends) == (PS_TASKS, {})
+
+
+@virtual
+def test_gang_connections_are_reset(lab: Callable[..., Lab]) -> None:
+    """The collective that was under way is aborted in both; between two of them nobody notices."""
+    gang = lab({**CUT_GANG, "workers": 2})
+    seen = gang.ending(gang.reset("worker:1", gang.ended), *PEER)
+    assert {end.exit.code for end in seen.ends.values()} == {1}
+    assert all(end.exception.startswith(f"{ERRORS}.UnavailableError: ") for end in seen.ends.values())
+    assert any(lines_with(["Connection reset by peer"], end.log) for end in seen.ends.values())
