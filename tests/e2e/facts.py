@@ -92,13 +92,17 @@ class Lab:
         return self._begin(self.cluster.heal)
 
     def reset(self, task: str, noticed: Callable[[], object]) -> Seen:
-        """Reset every connection between a task and the rest, again and again until it hits one that is in use."""
+        """Reset every connection between a task and the rest, once a second until it hits one that is in use."""
         seen = self._begin(lambda: self.cluster.fault(f"reset {task}"))
+        last = seen.since
 
         def again() -> bool:
+            nonlocal last
             if noticed():
                 return True
-            self.cluster.fault(f"reset {task}")
+            if time.monotonic() > last + 1:  # sooner it would hit the connections that are being made again
+                last = time.monotonic()
+                self.cluster.fault(f"reset {task}")
             return False
 
         wait_until(again, PATIENCE, lambda: f"a reset that is noticed; the logs: {self._texts()}")

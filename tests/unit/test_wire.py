@@ -9,6 +9,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words import wire
+from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import (
     JobSpec,
     Limits,
@@ -56,7 +57,13 @@ EVENTS: list[ev.Event] = [
     ev.Inspected({WORKER: ev.Vitals(True, "S", "is at x.py:1", True)}, ev.Look.STALL, "/x/stall-1.txt"),
     ev.Interrupted(2),
     ev.Requested(7, ev.Verb.KILL, (WORKER, PS), 15, True),
+    ev.Requested(8, ev.Verb.FAULT, fault="kill worker:1 @ step=100"),
     ev.Paused(WORKER, 2, True),
+    ev.FaultInjected(1, "partition worker:1 for=2s", FaultAction.PARTITION, (WORKER,), (PS,), 2.0, 103),
+    ev.FaultInjected(2, "kill any", FaultAction.KILL, (WORKER,)),
+    ev.FaultTook(1, "no packet passes"),
+    ev.FaultTook(3, "there is no checkpoint", done=False),
+    ev.FaultHealed(1, "partition worker:1 for=2s", FaultAction.PARTITION, (WORKER,), "its time is over"),
     ev.GuardianLost(),
     ev.StorageFailed("full"),
     ev.Changed(WORKER, 1, TaskState.DRAINING),
