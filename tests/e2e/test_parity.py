@@ -7,6 +7,7 @@ import os
 import py_compile
 import re
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -44,19 +45,25 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 
 @pytest.fixture
-def run(driver: Driver, tmp_path: Path) -> Run:
+def temporary() -> Iterator[str]:
+    """Where the programs have their temporary files; sockets are among them, whose paths have to be short."""
+    with tempfile.TemporaryDirectory(prefix="ck-") as name:
+        yield name
+
+
+@pytest.fixture
+def run(driver: Driver, tmp_path: Path, temporary: str) -> Run:
     """Run a program in every way that its case asks for."""
     here = tmp_path / "here"
     for name, source in {**FILES, **MORE_FILES}.items():
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).write_text(source)
-    (tmp_path / "temporary").mkdir()
 
     def run(case: Case) -> dict[str, Outcome]:
         if case.target == "program.py":
             (here / "program.py").write_bytes(as_bytes(case.source))
         env = {name: value for name, value in BASE.items() if not (case.buffered and name == "PYTHONUNBUFFERED")}
-        own = {"DIFFERENT": "in the task", "TMPDIR": str(tmp_path / "temporary"), "TZ": "America/Caracas"}
+        own = {"DIFFERENT": "in the task", "TMPDIR": temporary, "TZ": "America/Caracas"}
         own |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_NUM_INTRAOP_THREADS": "3"}
         ways = ["plain"] * case.plain + ["cold"] * case.cold + ["warm"] * case.warm + ["warm again"] * case.differs
         driver.send(request(case, str(here), {**env, **own, **case.env}, env, ways))
