@@ -64,9 +64,11 @@ class Watch:
             record.first_step = event.step
             if record.resumed_step is None:
                 self._check_resumption(record, event.step)
-        record.last_step = event.step
+        said_before, record.last_step = record.last_step, event.step
         if record.task.type is TaskType.EVALUATOR:  # it goes on while training stands still
             self.ending.evaluator_reported(record)
+            return
+        if event.step == said_before:  # it speaks, and does not go on
             return
         self.board.progress_at = self.board.now
         self.stalls.expect_progress()
