@@ -30,7 +30,7 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 
 .PHONY: test
 test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores).
-	$(PYTEST) -n 2 --dist loadgroup -m "not soak"
+	$(PYTEST) -n 2 --dist loadfile -m "not soak"
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no TensorFlow (under a minute).

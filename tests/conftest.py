@@ -19,13 +19,6 @@ C = TypeVar("C", bound=Command)
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make test` runs two tests at a time, but no two of the slow ones: some of them measure what something costs."""
-    for item in items:
-        if item.get_closest_marker("slow") and not item.get_closest_marker("tensorflow"):
-            item.add_marker(pytest.mark.xdist_group("slow"))
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A state directory of the test's own."""

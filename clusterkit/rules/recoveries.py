@@ -78,6 +78,7 @@ class RecoveryFold:
 
     def _starts(self, now: float, task: Task, attempt: int) -> None:
         self._spawned[task] = now
+        self._exits.pop((task, attempt - 1), None)  # dealt with by now
         self._attempts[task] = max(attempt, self._attempts.get(task, 0))
         reached = self._reached.pop(task, None)
         for incident in self._open():

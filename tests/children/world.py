@@ -32,7 +32,7 @@ world = {
         "status": [
             line
             for line in open("/proc/self/status")
-            if line.startswith(("Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp:", "Sig", "Shd"))
+            if line.startswith(("Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp:", "SigB", "SigC", "SigI", "SigP", "Shd"))
         ],
     },
 }

@@ -21,7 +21,7 @@ from tests.e2e.parity.cases import CASES, MORE_FILES, Case
 from tests.e2e.parity.client import DEADLINE, Driver, Outcome, request
 from tests.support import wait_until
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150), pytest.mark.xdist_group("parity")]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]
 
 NOT_INHERITED = ("CLUSTERKIT", "TF_", "PYTHON", "PYTEST")
 BASE = {
