@@ -97,6 +97,7 @@ def test_sigkill_of_the_server_of_a_command_is_not_noticed(up: Start) -> None:
     run = up("--restart-backoff", "0", "sh", "-c", "test $CLUSTERKIT_ATTEMPT = 2 || exec sleep 60")
     os.kill(run.fork_server(), signal.SIGKILL)
     run.wait_for("ForkServerLost")
+    run.wait_for("Spawned", task="worker:0")
     run.kill("worker:0")
     assert run.wait(20) == 0
     assert len(run.pids()["worker:0"]) == 2

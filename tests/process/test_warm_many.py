@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 RESTARTS, EARLY, LATE = 200, 20, 198
 NOISE = 512  # KB of memory
+RECORD = 1.5  # KB that the supervisor keeps of each restart, for the result and the recovery report
 Start = Callable[..., Up]
 
 
@@ -60,7 +61,8 @@ def test_two_hundred_restarts_through_one_server(up: Start, tmp_path: Path) -> N
         after = late[who]
         assert after[:2] == before[:2], f"{who}: {before}, then {after}"
         assert after.children <= before.children, f"{who}: {before}, then {after}"
-        assert after.private <= before.private + NOISE, f"{who}: {before}, then {after}"
+        kept = RECORD * (LATE - EARLY) if who == "supervisor" else 0
+        assert after.private <= before.private + NOISE + kept, f"{who}: {before}, then {after}"
     assert len(run.pids()["worker:0"]) == len(set(run.pids()["worker:0"])) == RESTARTS + 1
     assert len(run.events("ForkServerReady")) == 1
     assert all(b'"warm": true' in run.log("worker:0", attempt) for attempt in range(1, RESTARTS + 2))
