@@ -73,8 +73,8 @@ def batches(data: digits.Digits, args: argparse.Namespace, first_step: int) -> t
 def make_step(strategy: tf.distribute.Strategy, network: Network, tally: tf.Variable, rate: float) -> Any:
     """One step: a batch, its gradient, and the update, which runs where each variable is; so does the tally.
 
-    It returns nothing: the coordinator would wait for the shape of what it gets, and let nobody else work meanwhile,
-    also where the worker can't be reached any more (TensorFlow 2.21).
+    It returns nothing: a coordinator that got a value from each step stood still as a whole, now and then, when a
+    worker was cut off (TensorFlow 2.21).
     """
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> None:
