@@ -45,7 +45,7 @@ class Warm:
 
 
 def world(run: Up, task: str = "worker:0") -> dict[str, Any]:
-    """What a task of world.py tells."""
+    """What a task tells of its world in a line of JSON."""
 
     def found() -> dict[str, Any] | None:
         path = run.run / "tasks" / task / "attempt-1.log"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.hands import procfs
-from clusterkit.hands.ports import port_here
+from clusterkit.hands.ports import ports_here
 from clusterkit.hands.rundir import is_live
 from clusterkit.hands.sweep import end_again_and_again
 
@@ -78,8 +78,7 @@ def _ports(home: Path) -> Iterator[str]:
 
 
 def _endpoints(run: Path) -> dict[int, str]:
-    ports = {task: port_here(endpoint) for task, endpoint in _job(run).get("endpoints", {}).items()}
-    return {port: task for task, port in ports.items() if port is not None}
+    return ports_here(_job(run).get("endpoints", {}))
 
 
 def _job(run: Path) -> dict[str, Any]:

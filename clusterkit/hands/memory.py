@@ -7,7 +7,6 @@ import resource
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from clusterkit.hands import procfs
 from clusterkit.hands.process import Child
@@ -117,11 +116,7 @@ def _processes(child: Child) -> Iterator[int]:
 
 def _data(pid: int) -> int:
     """The bytes of data that a process has; 0 where there is none any more."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:")), 0)
+    return int(procfs.status_of(pid, "VmData") or 0) << 10
 
 
 def _shown(size: int) -> str:

@@ -31,7 +31,7 @@ class Traffic(NamedTuple):
 class VirtualNetwork:
     """The namespaces of a run's tasks, joined by a switch; or, without `network`, only what lets a disk be full.
 
-    Task i of the sorted ones has the address 10.77.x.y that `address_of` tells. `disk` is the directory that can be
+    Task i of the sorted ones has the address 10.77.x.y that `addresses_of` tells. `disk` is the directory that can be
     full, and `pcap` the file that takes what crosses. `env` is added to the environment of the switch's process, which
     `pidfd` tells the end of. Raises NetworkError with a sentence where it can't be made.
 
@@ -52,10 +52,8 @@ class VirtualNetwork:
         self._tasks = sorted(tasks)
         self._index = {task: index for index, task in enumerate(self._tasks)}
         on_net = self._tasks if network else []
-        self.addresses: Mapping[Task, str] = MappingProxyType({t: address_of(i) for i, t in enumerate(on_net)})
-        self.endpoints = {
-            task: f"{address}:{PORT}" for task, address in self.addresses.items() if task.type is not TaskType.EVALUATOR
-        }
+        self.addresses: Mapping[Task, str] = MappingProxyType(addresses_of(on_net))
+        self.endpoints = endpoints_of(on_net)
         self._scratch = None if disk is None else _scratch_in(log.parent)
         plan = {
             "names": list(map(str, on_net)),
@@ -128,9 +126,15 @@ class VirtualNetwork:
                 os.rmdir(self._scratch)
 
 
-def address_of(index: int) -> str:
-    """The address of a task, by its place among the sorted ones."""
-    return f"10.77.{index // 250}.{index % 250 + 1}"
+def addresses_of(tasks: Sequence[Task]) -> dict[Task, str]:
+    """The address of each task, by its place among the sorted ones."""
+    return {task: f"10.77.{index // 250}.{index % 250 + 1}" for index, task in enumerate(tasks)}
+
+
+def endpoints_of(tasks: Sequence[Task]) -> dict[Task, str]:
+    """Where each of them listens, but for the evaluator."""
+    at = addresses_of(tasks)
+    return {task: f"{address}:{PORT}" for task, address in at.items() if task.type is not TaskType.EVALUATOR}
 
 
 def why_not(network: bool, disk: bool) -> str | None:

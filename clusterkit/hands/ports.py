@@ -63,6 +63,12 @@ def port_here(endpoint: str) -> int | None:
     return int(port) if host in (HOST, "localhost") else None
 
 
+def ports_here(endpoints: Mapping[str, str]) -> dict[int, str]:
+    """The ports of this machine among the endpoints of tasks, and whose each one is."""
+    ports = {task: port_here(endpoint) for task, endpoint in endpoints.items()}
+    return {port: task for task, port in ports.items() if port is not None}
+
+
 def listening(endpoints: Mapping[Task, str], pids: Mapping[Task, int]) -> frozenset[Task]:
     """Those of the tasks that run, as `pids` tells, at whose endpoint something listens.
 

@@ -31,6 +31,12 @@ class Child:
     process: subprocess.Popen[bytes] | None = None  # None where a fork server made it
 
 
+def code_of(module: str) -> str:
+    """A text for `python -c` that runs `main` of a module. Not `-m`: wherever this clusterkit is, it finds the same."""
+    root = str(Path(__file__).resolve().parents[2])
+    return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
+
+
 def become_subreaper() -> None:
     """Inherit the orphans among this process's descendants."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
+
 
 def children(pid: int) -> list[int]:
     """Processes whose parent is `pid`; empty where there is no such process."""
@@ -76,12 +78,16 @@ def links(pid: int) -> set[str]:
 
 def catches(pid: int, signal: int) -> bool:
     """Whether the process has a handler for the signal."""
+    return bool(int(status_of(pid, "SigCgt") or "0", 16) >> (signal - 1) & 1)
+
+
+def status_of(pid: int, name: str) -> str | None:
+    """The first word of a line in the status of a process; None where there is no such process, or line."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
-        return False
-    mask = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
-    return bool(int(mask, 16) >> (signal - 1) & 1)
+        return None
+    return next((line.split()[1] for line in lines if line.startswith(f"{name}:")), None)
 
 
 def listening_ports(pid: int | None = None) -> frozenset[int]:
@@ -95,17 +101,19 @@ def listening_ports_of(pid: int) -> frozenset[int]:
     return frozenset(port for inode, port in _listeners().items() if f"socket:[{inode}]" in own)
 
 
-def _listeners(pid: int | str = "self") -> dict[int, int]:
-    """Inode to port."""
-    found: dict[int, int] = {}
+def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:
+    """The fields that the kernel lists of each TCP socket in that state, in the network namespace of a process."""
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
         except OSError:
             continue
-        fields = [line.split() for line in lines]
-        found |= {int(f[9]): int(f[1].rpartition(":")[2], 16) for f in fields if f[3] == "0A"}
-    return found
+        yield from (fields for fields in map(str.split, lines) if fields[3] == state)
+
+
+def _listeners(pid: int | str = "self") -> dict[int, int]:
+    """Inode to port."""
+    return {int(f[9]): int(f[1].rpartition(":")[2], 16) for f in tcp_sockets(pid, LISTENS)}
 
 
 def oom_kills() -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clusterkit.hands import procfs
-from clusterkit.hands.ports import port_here
+from clusterkit.hands.ports import ports_here
 from clusterkit.hands.rundir import is_live
 
 DYING = 2.0  # seconds that processes which were killed may take to be gone
@@ -41,8 +41,6 @@ def _remains(run: Path) -> Iterator[str]:
 def _ports(run: Path) -> dict[int, str]:
     """The ports of this machine that the run's tasks had."""
     try:
-        endpoints = json.loads((run / "job.json").read_bytes())["endpoints"]
+        return ports_here(json.loads((run / "job.json").read_bytes())["endpoints"])
     except (OSError, ValueError, KeyError):
         return {}
-    ports = {task: port_here(endpoint) for task, endpoint in endpoints.items()}
-    return {port: task for task, port in ports.items() if port is not None}

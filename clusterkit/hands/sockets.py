@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.hands import procfs
-
-ESTABLISHED = "01"
 
 
 class Connection(NamedTuple):
@@ -23,18 +19,8 @@ class Connection(NamedTuple):
 def established(pid: int) -> list[Connection]:
     """The process's established TCP connections; empty where its descriptors can't be read."""
     own = procfs.links(pid)
-    return sorted(made for inode, made in _connections(pid) if f"socket:[{inode}]" in own)
-
-
-def _connections(pid: int) -> Iterator[tuple[str, Connection]]:
-    for table in ("tcp", "tcp6"):
-        try:
-            lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for fields in map(str.split, lines):
-            if fields[3] == ESTABLISHED:
-                yield fields[9], Connection(endpoint(fields[1]), endpoint(fields[2]))
+    sockets = [f for f in procfs.tcp_sockets(pid, procfs.ESTABLISHED) if f"socket:[{f[9]}]" in own]
+    return sorted(Connection(endpoint(fields[1]), endpoint(fields[2])) for fields in sockets)
 
 
 def endpoint(text: str) -> str:

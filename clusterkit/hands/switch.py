@@ -16,10 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from clusterkit.hands.process import code_of
 from clusterkit.words.errors import ClusterkitError
 
-# Run by a text, and not with -m: wherever this clusterkit is, the other process finds the same.
-_CODE = "import sys; sys.path.insert(0, {root!r}); from clusterkit.switch.main import main; main()"
 UP_WITHIN = 10.0  # seconds; it takes a tenth of one, and 10 ms more for each task
 ANSWER_WITHIN = 5.0
 END_WITHIN = 2.0
@@ -131,4 +130,4 @@ def _start(channel: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[b
 
 def _argv(*words: str) -> Sequence[str]:
     # Isolated, and without what the environment adds to Python: it needs the standard library only, and starts faster.
-    return [sys.executable, "-I", "-S", "-c", _CODE.format(root=str(Path(__file__).resolve().parents[2])), *words]
+    return [sys.executable, "-I", "-S", "-c", code_of("clusterkit.switch.main"), *words]

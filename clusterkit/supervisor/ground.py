@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterkit.hands.network import PORT, VirtualNetwork, address_of
+from clusterkit.hands.network import VirtualNetwork, addresses_of, endpoints_of
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.rundir import RunDirectory
 from clusterkit.hands.starts import Starts
@@ -44,14 +44,13 @@ def cluster_tasks(job: JobSpec) -> list[Task]:
 
 def addresses(job: JobSpec) -> dict[Task, str]:
     """Where each task is on the virtual network; empty where the job has none."""
-    return {task: address_of(index) for index, task in enumerate(job.tasks)} if _is_virtual(job) else {}
+    return addresses_of(job.tasks) if _is_virtual(job) else {}
 
 
 def claim_endpoints(job: JobSpec, stack: ExitStack) -> dict[Task, str]:
     """Where each task of the cluster listens; ports of this machine are held until the stack ends. Raises NoPorts."""
     if _is_virtual(job):
-        at = addresses(job)
-        return {task: f"{at[task]}:{PORT}" for task in cluster_tasks(job)}
+        return endpoints_of(job.tasks)
     ports = Ports(cluster_tasks(job))
     stack.callback(ports.release)
     return ports.endpoints

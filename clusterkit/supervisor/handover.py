@@ -11,18 +11,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from clusterkit.hands.guardian import FORWARDED, flush, forwarding
+from clusterkit.hands.process import code_of
 from clusterkit.hands.shared import WarmPlace
 from clusterkit.rules.plan import RunPaths
 from clusterkit.supervisor.warming import marks
-
-# Run by a text, and not with -m: wherever this clusterkit is, the other process finds the same.
-CODE = "import sys; sys.path.insert(0, {root!r}); from clusterkit.supervisor.handed import main; main()"
-
 
 copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
 
@@ -76,12 +72,11 @@ def _ask(
 
 
 def _message(place: WarmPlace, paths: RunPaths) -> dict[str, Any]:
-    root = str(Path(__file__).resolve().parents[2])
     umask = os.umask(0o077)
     os.umask(umask)
     return {
         "do": "run",
-        "command": [sys.executable, "-P", "-c", CODE.format(root=root), paths.run_id],
+        "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.handed"), paths.run_id],
         "env": dict(os.environ),
         "limits": [(number, resource.getrlimit(number)) for number in _limits()],
         "umask": umask,

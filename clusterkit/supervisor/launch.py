@@ -176,11 +176,16 @@ def _run(
         backend.shut()
         control.stop()
         journal.close()
+    recovered = recoveries.report()
+    _write_result(directory, result, recovered, console)
+    return result, recovered
+
+
+def _write_result(directory: RunDirectory, result: RunResult, recovered: RecoveryReport, console: Console) -> None:
     try:
-        directory.write_json("result.json", {**wire.encode(result), **wire.encode(recoveries.report())})
+        directory.write_json("result.json", {**wire.encode(result), **wire.encode(recovered)})
     except OSError as error:
         console.say(f"result.json could not be written: {error.strerror}.", bad=True)
-    return result, recoveries.report()
 
 
 def _fill(directory: RunDirectory, prepared: Prepared, endpoints: Endpoints, seed: int) -> None:

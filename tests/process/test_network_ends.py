@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(WHY_NOT is not None, reason=f"no virtual network here: {WHY_NOT}"),
 ]
 OWNER = """
-import json, os, sys, time
+import json, os, signal, sys
 from pathlib import Path
 from clusterkit.hands.network import VirtualNetwork
 from clusterkit.words.model import Task
@@ -33,7 +33,7 @@ tasks = [Task.parse("worker:0"), Task.parse("worker:1")]
 network = VirtualNetwork(tasks, seed=1, log=Path(sys.argv[1]), env={"CLUSTERKIT_TASK": "switch"})
 inodes = [os.fstat(fd).st_ino for task in tasks for fd in network.namespaces(task)]
 print(json.dumps({"pid": network.pid, "inodes": inodes}), flush=True)
-time.sleep(1000)
+signal.pause()
 """
 NOBODY = 65534
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,18 +37,6 @@ def home() -> Iterator[Path]:
     """Sockets are in it."""
     with short_home() as path:
         yield path
-
-
-def told(run: Up, task: str = "worker:0") -> dict[str, Any]:
-    """What a task of peers.py says."""
-
-    def found() -> dict[str, Any] | None:
-        log = run.run / "tasks" / task / "attempt-1.log"
-        text = log.read_text() if log.exists() else ""
-        return json.loads(text) if text.endswith("}\n") else None
-
-    said: dict[str, Any] = wait_until(found, 20, lambda: f"{task} tells; {run.output}")
-    return said
 
 
 def switch_of(run: Up) -> int:
@@ -93,7 +80,7 @@ def test_tasks_reach_each_other_by_addresses_of_their_own(up: Start, tmp_path: P
     run = up("--workers", "3", "--ps", "1", "--evaluator", *VIRTUAL, *STARTS[start], tmp_path / "end")
     tasks = {f"{kind}:{i}": f"10.77.0.{n}" for n, (kind, i) in enumerate([
         ("chief", 0), ("worker", 0), ("worker", 1), ("worker", 2), ("ps", 0), ("evaluator", 0)], 1)}  # fmt: skip
-    said = {task: told(run, task) for task in tasks}
+    said = {task: world(run, task) for task in tasks}
     (tmp_path / "end").touch()
     assert run.wait(30) == 0, run.output
     endpoints = {f"{address}:2222" for task, address in tasks.items() if task != "evaluator:0"}
@@ -131,7 +118,7 @@ def test_a_task_is_otherwise_what_it_is_on_the_host(home: Path, up: Start, clust
 def test_a_restarted_task_is_in_the_same_place(up: Start, tmp_path: Path) -> None:
     """Its address and its namespace are the task's, whatever becomes of the attempts."""
     run = up("--workers", "2", "--restart-scope", "task", "--restart-backoff", "0", *VIRTUAL, PEERS, tmp_path / "end")
-    before = told(run, "worker:1")
+    before = world(run, "worker:1")
     run.kill("worker:1")
     run.wait_for("Spawned", task="worker:1", attempt=2)
     second = wait_until(lambda: run.log("worker:1", 2), 20, "what the second attempt says")
@@ -146,7 +133,7 @@ def test_nobody_else_reaches_a_task(up: Start, home: Path, tmp_path: Path) -> No
     """Neither this machine nor a host of a stranger's: there is no way to the addresses, and no port listens here."""
     run = up("--workers", "2", *VIRTUAL, PEERS, tmp_path / "end")
     for task in ("worker:0", "worker:1"):
-        assert len(told(run, task)["reached"]) == 2
+        assert len(world(run, task)["reached"]) == 2
     assert {port for pid in processes_of(home) for port in procfs.listening_ports_of(pid)} == set()
     listen = {task: procfs.listening_ports(pids[-1]) for task, pids in run.pids().items()}
     assert listen == {"worker:0": {2222}, "worker:1": {2222}}
@@ -169,7 +156,7 @@ def test_nobody_else_reaches_a_task(up: Start, home: Path, tmp_path: Path) -> No
 def test_nothing_outlives_a_run_that_is_killed(up: Start, home: Path, tmp_path: Path, victim: str) -> None:
     """No process, and no namespace, for nothing keeps one but the run's own processes; with a namespace its device."""
     run = up("--workers", "2", "--preload", "preloads.good", *VIRTUAL, PEERS, tmp_path / "end")
-    nets = {told(run, task)["namespaces"]["net"] for task in ("worker:0", "worker:1")}
+    nets = {world(run, task)["namespaces"]["net"] for task in ("worker:0", "worker:1")}
     assert inside(nets, home) == {
         run.supervisor,
         switch_of(run),
@@ -185,7 +172,8 @@ def test_nothing_outlives_a_run_that_is_killed(up: Start, home: Path, tmp_path: 
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)  # none of them can act on another's death
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # the kernel sends a task KILL itself when its parent dies
+            os.kill(pid, signal.SIGKILL)
     run.wait(10)
     wait_until(lambda: not processes_of(home) and not inside(nets, home), 5, lambda: f"nothing; {processes_of(home)}")
 
@@ -193,7 +181,7 @@ def test_nothing_outlives_a_run_that_is_killed(up: Start, home: Path, tmp_path: 
 def test_a_run_fails_when_its_switch_is_killed(up: Start, home: Path, tmp_path: Path) -> None:
     """At once and in a sentence, since no task reaches another any more."""
     run = up("--workers", "2", *VIRTUAL, PEERS, tmp_path / "end")
-    nets = {told(run, task)["namespaces"]["net"] for task in ("worker:0", "worker:1")}
+    nets = {world(run, task)["namespaces"]["net"] for task in ("worker:0", "worker:1")}
     os.kill(switch_of(run), signal.SIGKILL)
     assert run.wait(10) == 1
     assert run.result["reason"] == (
@@ -205,7 +193,7 @@ def test_a_run_fails_when_its_switch_is_killed(up: Start, home: Path, tmp_path: 
 def test_what_was_carried_is_captured_to_the_end(up: Start, tmp_path: Path) -> None:
     """The file is whole when the run is over."""
     run = up("--workers", "2", *VIRTUAL, "--pcap", "run.pcap", PEERS, tmp_path / "end", cwd=tmp_path)
-    assert [len(told(run, task)["reached"]) for task in ("worker:0", "worker:1")] == [2, 2]
+    assert [len(world(run, task)["reached"]) for task in ("worker:0", "worker:1")] == [2, 2]
     (tmp_path / "end").touch()
     assert run.wait(20) == 0
     packets = (tmp_path / "run.pcap").read_bytes()
@@ -243,7 +231,7 @@ def test_a_disk_that_can_be_full_changes_nothing_before(up: Start, tmp_path: Pat
     words = ("--workers", "2", "--cwd", tmp_path, "--fault", "disk-full @ 1000s")
     env = {"PYTHONPATH": f"{CHILDREN}{os.pathsep}{ROOT}"}
     run = up(*words, *STARTS[start], tmp_path / "end", env=env)
-    said, _ = [told(run, task) for task in ("worker:0", "worker:1")]
+    said, _ = [world(run, task) for task in ("worker:0", "worker:1")]
     (tmp_path / "end").touch()
     assert run.wait(20) == 0, run.output
     assert said["cwd"] == str(tmp_path)
