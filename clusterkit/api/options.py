@@ -45,10 +45,17 @@ class Options(TypedDict, total=False):
     seed: int
     network: str  # host, virtual
     pcap: Path
+    servers: str  # program, builtin
+    keras: int  # 2, 3
+    keras_fix: bool
+    cpus_per_task: int
+    gpus_per_task: int
+    tensorboard: bool
+    force: bool
 
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
-SWITCHES = ("chief", "evaluator")
+SWITCHES = ("chief", "evaluator", "keras_fix", "tensorboard", "force")
 
 
 def check_names(options: Mapping[str, Any]) -> None:

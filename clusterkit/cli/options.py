@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from clusterkit.rules import durations
-from clusterkit.words.model import Network, RestartPolicy, RestartScope, StartMode, Task, TaskType
+from clusterkit.words.model import Network, RestartPolicy, RestartScope, Servers, StartMode, Task, TaskType
 
 Command = Callable[..., Any]
 
@@ -94,6 +94,19 @@ _JOB_OPTIONS = [
         help="host: loopback; virtual: an address for each task, and a network that can be broken. [host]",
     ),
     click.option("--pcap", metavar="FILE", help="Write what crosses the virtual network."),
+    click.option(
+        "--servers",
+        type=click.Choice([servers.value for servers in Servers]),
+        help="What workers and ps of a parameter-server job run: the program, or clusterkit's own server. [program]",
+    ),
+    click.option("--keras", type=click.Choice([2, 3]), help="The Keras that tf.keras is. [TensorFlow's default, 3]"),
+    click.option(
+        "--keras-fix/--no-keras-fix", default=None, help="Mend Keras 3 where it can't train on several workers. [yes]"
+    ),
+    click.option("--cpus-per-task", type=click.IntRange(1), metavar="N", help="Pin each task to cores of its own."),
+    click.option("--gpus-per-task", type=click.IntRange(0), metavar="N", help="GPUs that each training task gets."),
+    click.option("--tensorboard/--no-tensorboard", default=None, help="Run TensorBoard beside the job."),
+    click.option("--force/--no-force", default=None, help="Start although the check of the program finds errors."),
     click.option("--progress-regex", metavar="RE", help="Finds the step in the log, for programs that report none."),
 ]  # fmt: skip
 

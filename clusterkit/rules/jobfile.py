@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import tomllib
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from clusterkit.rules.durations import seconds
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import Network, RestartPolicy, RestartScope, StartMode, TaskType
+from clusterkit.words.model import Network, RestartPolicy, RestartScope, Servers, StartMode, TaskType
 
 
 def _scalar_text(value: object) -> object:
@@ -82,6 +82,13 @@ class JobFile(_Table):
     seed: Count | None = None
     network: Network | None = None
     pcap: StrictStr | None = None
+    servers: Servers | None = None
+    keras: Literal[2, 3] | None = None
+    keras_fix: ZeroOrOne | None = None
+    cpus_per_task: Count | None = None
+    gpus_per_task: Count | None = None
+    tensorboard: ZeroOrOne | None = None
+    force: ZeroOrOne | None = None
 
 
 def read_job_file(text: str, name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from clusterkit.rules.aim import problems_of
 from clusterkit.rules.faults import parse_all
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import (
+    Devices,
     JobSpec,
     Limits,
     Network,
@@ -18,6 +19,7 @@ from clusterkit.words.model import (
     RestartPolicy,
     RestartRules,
     RestartScope,
+    Servers,
     Setup,
     StartMode,
     TaskType,
@@ -75,6 +77,11 @@ def build_job(options: Options, kind: ProgramKind) -> JobSpec:
         preload=tuple(options.get("preload", ())),
         network=Network(options.get("network", Network.HOST)),
         pcap=options.get("pcap"),
+        servers=Servers(options.get("servers", Servers.PROGRAM)),
+        keras=options.get("keras"),
+        keras_fix=options.get("keras_fix", True),
+        devices=Devices(options.get("cpus_per_task"), options.get("gpus_per_task")),
+        tensorboard=options.get("tensorboard", False),
         faults=tuple(map(str, faults)),
         seed=options.get("seed"),
     )

@@ -117,6 +117,21 @@ class Network(enum.StrEnum):
     VIRTUAL = "virtual"  # each task has a network namespace and an address of its own
 
 
+class Servers(enum.StrEnum):
+    """What the workers and parameter servers of a parameter-server job run."""
+
+    PROGRAM = "program"  # the program, which has to find out that it is to serve
+    BUILTIN = "builtin"  # clusterkit's own server; the program is the coordinator's code alone
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What each task gets of this machine; None: all that there is."""
+
+    cpus: int | None = None
+    gpus: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RestartRules:
     """Restart policy, budget and backoff. Times in seconds."""
@@ -160,6 +175,11 @@ class JobSpec:
     start: StartMode = StartMode.AUTO
     preload: tuple[str, ...] = ()
     network: Network = Network.HOST
+    servers: Servers = Servers.PROGRAM
+    keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
+    keras_fix: bool = True  # whether Keras 3 is mended where it can't train on several workers
+    devices: Devices = Devices()
+    tensorboard: bool = False  # whether TensorBoard runs beside the job
     pcap: str | None = None  # where the packets of the virtual network are written to
     faults: tuple[str, ...] = ()  # as the grammar writes them
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
