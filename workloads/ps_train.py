@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from typing import Any
 
 import digits
@@ -71,11 +70,7 @@ def batches(data: digits.Digits, args: argparse.Namespace, first_step: int) -> t
 
 
 def make_step(strategy: tf.distribute.Strategy, network: Network, tally: tf.Variable, rate: float) -> Any:
-    """One step: a batch, its gradient, and the update, which runs where each variable is; so does the tally.
-
-    It returns nothing: a coordinator that got a value from each step stood still as a whole, now and then, when a
-    worker was cut off (TensorFlow 2.21).
-    """
+    """One step: a batch, its gradient, and the update, which runs where each variable is; so does the tally."""
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> None:
         with tf.GradientTape() as tape:
@@ -92,75 +87,21 @@ def make_step(strategy: tf.distribute.Strategy, network: Network, tally: tf.Vari
     def step(iterator: Any) -> None:
         strategy.run(replica_step, next(iterator))
 
-    return tf.function(step, autograph=False)
+    return step
 
 
-class Stepper:
-    """Runs steps a round at a time: on the workers where there are any, here otherwise."""
-
-    def __init__(self, strategy: Any, make_batches: Callable[[], tf.data.Dataset], step: Any, tally: Any) -> None:
-        self._step = step
-        self._tally = tally  # steps that were applied, and the sum of their losses
-        self.scheduled = int(tally.numpy()[0])
-        self._seen = (self.scheduled, 0.0)
-        self._coordinator: Any = None
-        if training.has_ps():
-            self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-            # No autograph: no control flow here depends on tensors, and looking for some takes half a second.
-            per_worker = tf.function(
-                lambda: strategy.distribute_datasets_from_function(lambda _: make_batches()), autograph=False
-            )
-            self._batches = iter(self._coordinator.create_per_worker_dataset(per_worker))
-        else:
-            self._batches = iter(make_batches())
-
-    def run(self, steps: int, patience: float | None) -> tuple[int, float]:
-        """Run more steps; return how many are done in all, and the mean loss of the newest ones.
-
-        A step whose worker dies is done again by another. Where a worker can't be reached, its step is left to it
-        after `patience` seconds, and the others go on.
-        """
-        self.scheduled += steps
-        for _ in range(steps):
-            if self._coordinator is None:
-                self._step(self._batches)
-            else:
-                self._coordinator.schedule(self._step, (self._batches,))
-        if self._coordinator is not None and patience is None:
-            self._coordinator.join()
-        all_done = patience is None or self._are_done(patience)
-        before, self._seen = self._seen, tuple(self._tally.numpy())
-        count, total = self._seen[0] - before[0], self._seen[1] - before[1]
-        return self.scheduled if all_done else min(int(self._seen[0]), self.scheduled - 1), total / max(1, count)
-
-    def _are_done(self, patience: float) -> bool:
-        until = time.monotonic() + patience
-        while self._coordinator is not None and not self._coordinator.done():
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.002)
-        return True
-
-
-def train(stepper: Stepper, checkpointer: training.Checkpointer, args: argparse.Namespace, step: int) -> None:
+def train(rounds: training.Rounds, checkpointer: training.Checkpointer, args: argparse.Namespace, saved: int) -> None:
     # Rounds of about a fifth of a second: often enough to watch, and the workers seldom wait for each other.
-    per_round = training.num_workers() * max(1, min(10, round(0.2 / max(args.step_time, 0.001))))
-    patience, said, every = None, time.monotonic(), args.checkpoint_every
-    while step < args.steps:
-        before = step
-        # Normally what is scheduled is done by now; a step that is left to a lost worker is not.
-        room = step + per_round + training.num_workers() - stepper.scheduled
-        count = min(per_round, room, every - stepper.scheduled % every, args.steps - stepper.scheduled)
-        is_last = stepper.scheduled + count == args.steps
-        step, loss = stepper.run(count, None if is_last else patience)
-        # Only the first round has something to compile; and once a worker is known to be lost, why wait for it?
-        patience = max(1.0 if step == stepper.scheduled else 0.25, 5 * args.step_time)
+    size = training.num_workers() * max(1, min(10, round(0.2 / max(args.step_time, 0.001))))
+    said, every = time.monotonic(), args.checkpoint_every
+    for step, loss in rounds.until(args.steps, size=size, stop_at=every, step_time=args.step_time):
         training.report(step, loss=loss)
         if time.monotonic() - said > 1:
             print(f"step {step} loss {loss:.4f}")
             said = time.monotonic()
-        if step // every > before // every or step == args.steps:
+        if step // every > saved // every or step == args.steps:
             checkpointer.save(step)
+            saved = step
 
 
 def main() -> None:
@@ -177,8 +118,8 @@ def main() -> None:
         tally = tf.Variable([first_step, 0.0], dtype=tf.float64, trainable=False)
     step = make_step(strategy, network, tally, args.learning_rate)
     if first_step < args.steps:  # a coordinator that is still at its first connections when Python ends aborts
-        stepper = Stepper(strategy, lambda: batches(learning, args, first_step), step, tally)
-        train(stepper, checkpointer, args, first_step)
+        rounds = training.Rounds(strategy, lambda: batches(learning, args, first_step), step, tally)
+        train(rounds, checkpointer, args, first_step)
     with training.phase("evaluation"):
         right = tf.argmax(network(held_out.images), axis=1) == held_out.labels
         accuracy = tf.reduce_mean(tf.cast(right, tf.float32))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clusterkit.training.roles import task as task
     from clusterkit.training.roles import task_index as task_index
     from clusterkit.training.roles import task_type as task_type
+    from clusterkit.training.rounds import Rounds as Rounds
     from clusterkit.training.server import serve as serve
 
 _HOMES = {
@@ -51,6 +52,7 @@ _HOMES = {
         "task_index",
         "task_type",
     ),
+    "rounds": ("Rounds",),
     "server": ("serve",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
