@@ -20,7 +20,7 @@ __all__ = ["NetworkError", "Traffic", "VirtualNetwork", "why_not"]
 
 
 class Traffic(NamedTuple):
-    """What has passed from one task to another since the start."""
+    """What the switch has carried from one task to another since the start: nothing of what goes by cable."""
 
     packets: int
     bytes: int
@@ -32,8 +32,9 @@ class VirtualNetwork:
     """The namespaces of a run's tasks, joined by a switch; or, without `network`, only what lets a disk be full.
 
     Task i of the sorted ones has the address 10.77.x.y that `addresses_of` tells. `disk` is the directory that can be
-    full, and `pcap` the file that takes what crosses. `env` is added to the environment of the switch's process, which
-    `pidfd` tells the end of. Raises NetworkError with a sentence where it can't be made.
+    full, and `pcap` the file that takes what crosses. Pairs that nothing impairs have `cables`, a way of the kernel's
+    own, where it knows such and there is no `pcap`; the switch carries all else. `env` is added to the environment of
+    the switch's process, which `pidfd` tells the end of. Raises NetworkError with a sentence where it can't be made.
 
     Make it in the thread that lives as long as the supervisor, before there is a task.
     """
@@ -48,6 +49,7 @@ class VirtualNetwork:
         network: bool = True,
         pcap: Path | None = None,
         disk: Path | None = None,
+        cables: bool = True,
     ) -> None:
         self._tasks = sorted(tasks)
         self._index = {task: index for index, task in enumerate(self._tasks)}
@@ -60,6 +62,7 @@ class VirtualNetwork:
             "addresses": list(self.addresses.values()),
             "seed": seed,
             "pcap": None if pcap is None else os.path.abspath(pcap),
+            "cables": cables,
             "disk": None if disk is None else {"path": os.path.abspath(disk), "scratch": self._scratch},
         }
         try:
@@ -108,7 +111,7 @@ class VirtualNetwork:
         self._switch.ask("heal", number=number)
 
     def counts(self) -> Mapping[tuple[Task, Task], Traffic]:
-        """What has passed, by source and destination, where something has."""
+        """What has come to the switch, by source and destination, where something has."""
         told = self._switch.ask("counts")
         return {(self._tasks[a], self._tasks[b]): Traffic(*counts) for (a, b), counts in told}
 

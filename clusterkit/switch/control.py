@@ -7,8 +7,9 @@ import json
 import socket
 from typing import Any
 
+from clusterkit.switch.cables import Pair
 from clusterkit.switch.disk import FullDisk
-from clusterkit.switch.fabric import Fabric, Pair
+from clusterkit.switch.fabric import Fabric
 from clusterkit.switch.links import Layer
 from clusterkit.switch.system import NotPossible
 

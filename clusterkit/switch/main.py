@@ -15,14 +15,16 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from clusterkit.switch import system
+from clusterkit.switch.cables import Detours, Hub
 from clusterkit.switch.capture import Capture
 from clusterkit.switch.control import Control, answer
 from clusterkit.switch.devices import Host, leave, new_host
 from clusterkit.switch.disk import FullDisk, try_full_disk
 from clusterkit.switch.fabric import Fabric
 from clusterkit.switch.system import NotPossible
+from clusterkit.switch.ways import Ways
 
-NICENESS = -10  # a cable does not get slower because the computers at its ends are busy
+NICENESS = -10  # a network does not get slower because the computers in it are busy
 MOST_AT_ONCE = 200  # descriptors in a message; the kernel takes 253
 
 
@@ -32,6 +34,7 @@ class Places(NamedTuple):
     by_user: bool
     shared: Sequence[int]
     hosts: Sequence[Host]
+    hub: Hub | None
 
 
 def main() -> None:
@@ -60,26 +63,32 @@ def made(plan: dict[str, Any], channel: socket.socket) -> Fabric:
     """Make everything, and hand the namespaces over. Raises NotPossible."""
     names, addresses = plan["names"], plan["addresses"]
     capture = None if plan["pcap"] is None else _capture(plan["pcap"])
-    places = make_places(addresses, plan["disk"] is not None)
+    # Where everything is captured, everything has to pass the switch.
+    places = make_places(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
     disk = None if plan["disk"] is None else FullDisk(plan["disk"]["path"], plan["disk"]["scratch"], places.by_user)
     system.die_with_parent(plan["parent"])  # last: a new user namespace undoes it
-    fabric = Fabric([host.device for host in places.hosts], names, addresses, plan["seed"], capture)
+    namespaces, devices = [host.namespace for host in places.hosts], [host.device for host in places.hosts]
+    ways = Ways(devices, names, addresses, plan["seed"], captured=capture is not None)
+    if places.hub is not None:
+        ways.detours = Detours(namespaces, ways.addresses)
+    fabric = Fabric(namespaces, ways, capture)
     Control(channel, fabric, disk)
-    descriptors = [*places.shared, *(host.namespace for host in places.hosts)]
+    descriptors = [*places.shared, *namespaces]
     for start in range(0, len(descriptors), MOST_AT_ONCE):
         # The answer follows, and the space before it means nothing.
         socket.send_fds(channel, [b" "], descriptors[start : start + MOST_AT_ONCE])
     return fabric
 
 
-def make_places(addresses: Sequence[str], with_mounts: bool) -> Places:
+def make_places(addresses: Sequence[str], with_mounts: bool, with_cables: bool = True) -> Places:
     """Go into new namespaces, one host's after the other. Raises NotPossible."""
     by_user = not system.has_rights()
     shared = [system.new_user_namespace()] if by_user else []
     if with_mounts:
         shared.append(system.new_namespace(system.CLONE_NEWNS))
         system.keep_mounts_to_itself()
-    return Places(by_user, shared, [new_host(address) for address in addresses])
+    hub = _hub() if addresses and with_cables else None
+    return Places(by_user, shared, [new_host(address, hub) for address in addresses], hub)
 
 
 def why_not(network: bool, disk: bool) -> str | None:
@@ -91,6 +100,14 @@ def why_not(network: bool, disk: bool) -> str | None:
     except NotPossible as error:
         return str(error)
     return None
+
+
+def _hub() -> Hub | None:
+    """None where the kernel has no cables: there the switch carries everything."""
+    try:
+        return Hub()
+    except NotPossible:
+        return None
 
 
 def _capture(path: str) -> Capture:

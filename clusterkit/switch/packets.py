@@ -1,4 +1,4 @@
-"""Packets: what the switch reads of an IPv4 packet, and the TCP resets that it makes itself."""
+"""Packets: what the switch reads of an IPv4 packet, and the TCP segments that it makes itself."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import struct
 from typing import NamedTuple
 
 LONGEST = 65535  # bytes of an IPv4 packet
-PLAIN_HEADER = 0x45  # the first byte of an IPv4 packet whose header has no options, as nearly all are
+PLAIN_HEADER = 0x45  # the first byte of an IPv4 packet whose header has no options
 TCP = 6
-FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+SYN, RST, ACK = 0x02, 0x04, 0x10
 _FRAGMENT_OFFSET = 0x1FFF
 _IP, _TCP = struct.Struct("!BBHHHBBH8s"), struct.Struct("!4s4s4sBBHHH")
 _DO_NOT_FRAGMENT, _TTL = 0x4000, 64
@@ -37,12 +37,9 @@ def reverse(flow: bytes) -> bytes:
     return flow[4:8] + flow[:4] + flow[10:12] + flow[8:10]
 
 
-def reset(flow: bytes, sequence: bytes) -> bytes:
-    """A packet that ends the connection at the flow's destination, which has to expect exactly that number next.
-
-    RFC 5961: any other number within the window is answered, and does not end it.
-    """
-    segment = _TCP.pack(flow[8:12], sequence, bytes(4), 5 << 4, RST, 0, 0, 0)
+def forged(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
+    """A packet that is nothing but the headers of a segment of that flow."""
+    segment = _TCP.pack(flow[8:12], sequence, bytes(4), 5 << 4, flags, 0, 0, 0)
     pseudo_header = flow[:8] + struct.pack("!HH", TCP, len(segment))
     segment = segment[:16] + checksum(pseudo_header + segment).to_bytes(2) + segment[18:]
     header = _IP.pack(PLAIN_HEADER, 0, 20 + len(segment), 0, _DO_NOT_FRAGMENT, _TTL, TCP, 0, flow[:8])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.benchmarks.figures import Kind, Row, Target
+from tests.benchmarks.networks import mwms_network_scenario, ps_network_scenario
 from tests.benchmarks.output import output_scenario
 from tests.benchmarks.plain import ending_scenario, growth_scenario, many_scenario, restart_scenario
 from tests.benchmarks.recovery import gang_scenario, worker_scenario
@@ -47,6 +48,8 @@ ROWS = (
     Row("SIGINT to everything gone, 8 obedient tasks", "ending", "down", "s", (Target(0.3, "limit", Kind.DIFFERENCE),)),
     Row("plain program SIGKILLed, kill to it running again", "plain-restart", "back", "s"),
     Row("training, PS job", "steady", "rate", "steps/s", (Target(0.98, "shell", least=True),)),
+    Row("training, PS job, virtual network", "ps-network", "rate", "steps/s", (Target(0.9, "host", least=True),)),
+    Row("training, MWMS, virtual network", "mwms-network", "rate", "steps/s", (Target(0.9, "host", least=True),)),
 )  # fmt: skip
 
 
@@ -63,5 +66,7 @@ def scenarios(torchrun: Sequence[str] | None) -> list[Scenario]:
         worker_scenario(),
         gang_scenario(),
         steady_scenario(),
+        ps_network_scenario(),
+        mwms_network_scenario(),
         mwms_scenario(),
     ]

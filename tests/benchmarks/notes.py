@@ -39,7 +39,7 @@ def pids(place: Path) -> list[int]:
     return [note.pid for note in notes(place) if note.kind == "started"]
 
 
-def rate(place: Path) -> float:
-    """Steps a second from the first note of a step to the last."""
-    steps = [note for note in notes(place) if note.kind in ("step", "end")]
+def rate(place: Path, least: int = 0) -> float:
+    """Steps a second from the first note of a step, of those that are not before `least`, to the last."""
+    steps = [note for note in notes(place) if note.kind in ("step", "end") and note.step >= least]
     return (steps[-1].step - steps[0].step) / (steps[-1].at - steps[0].at)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.commands import Clusterkit
 from tests.process.cast import Cast
+from tests.process.nets import Nets
 
 
 @pytest.fixture
@@ -24,5 +25,13 @@ def ck(home: Path) -> Iterator[Clusterkit]:
 def cast(tmp_path: Path) -> Iterator[Cast]:
     """An injector and its tasks, ended after the test."""
     made = Cast(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def nets(tmp_path: Path) -> Iterator[Nets]:
+    """Virtual networks, and guests in them, ended after the test."""
+    made = Nets(tmp_path / "switch.log")
     yield made
     made.end()

@@ -10,9 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,9 +18,9 @@ from clusterkit.hands.network import NetworkError, Traffic, VirtualNetwork, why_
 from clusterkit.switch.packets import checksum
 from clusterkit.words.model import Task
 from tests.guests import Guest, await_round_trip, connect, round_trip
+from tests.process.nets import A, B, C, Nets
 from tests.support import wait_until
 
-A, B, C = (Task.parse(name) for name in ("chief:0", "worker:0", "ps:0"))
 WHY_NOT = why_not(True, False)
 pytestmark = [
     pytest.mark.timeout(60),
@@ -36,50 +34,18 @@ try:
 except BlockingIOError:
     pass
 """
-Make = Callable[..., VirtualNetwork]
-Enter = Callable[[VirtualNetwork, Task], Guest]
+
+
+@pytest.fixture(params=[True, False], ids=["cables", "switch"])
+def network(request: pytest.FixtureRequest, nets: Nets) -> VirtualNetwork:
+    """Three tasks' network, with cables and without."""
+    return nets.make(cables=request.param)
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    """Make virtual networks; stopped after the test."""
-    made: list[VirtualNetwork] = []
-
-    def one(tasks: tuple[Task, ...] = (A, B, C), seed: int = 7, **more: Any) -> VirtualNetwork:
-        made.append(VirtualNetwork(tasks, seed=seed, log=tmp_path / "switch.log", env={}, **more))
-        return made[-1]
-
-    yield one
-    for network in made:
-        network.stop()
-
-
-@pytest.fixture
-def enter() -> Iterator[Enter]:
-    """Have a process in a task's namespaces; ended after the test."""
-    entered: list[Guest] = []
-
-    def one(network: VirtualNetwork, task: Task) -> Guest:
-        entered.append(Guest(network.namespaces(task)))
-        return entered[-1]
-
-    yield one
-    for guest in entered:
-        guest.end()
-
-
-@pytest.fixture
-def network(make: Make) -> VirtualNetwork:
-    """Three tasks' network."""
-    return make()
-
-
-@pytest.fixture
-def pair(network: VirtualNetwork, enter: Enter) -> tuple[Guest, Guest]:
+def pair(network: VirtualNetwork, nets: Nets) -> tuple[Guest, Guest]:
     """Two guests with a connection."""
-    a, b = enter(network, A), enter(network, B)
-    connect(a, b, network.addresses[A])
-    return a, b
+    return nets.pair(network)
 
 
 def test_tasks_reach_each_other_and_themselves(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> None:
@@ -103,9 +69,9 @@ def test_delays_add_up_and_heal(network: VirtualNetwork, pair: tuple[Guest, Gues
     await_round_trip(*pair, 0, 0.005)
 
 
-def lost(network: VirtualNetwork, enter: Enter, count: int, loss: float) -> set[int]:
+def lost(nets: Nets, network: VirtualNetwork, count: int, loss: float) -> set[int]:
     """The numbers of the datagrams from A to B that did not arrive."""
-    a, b = enter(network, A), enter(network, B)
+    a, b = nets.enter(network, A), nets.enter(network, B)
     network.impair(3, [A], [B], loss=loss)
     a.does(f"u = socket.socket(type=socket.SOCK_DGRAM); u.connect(('{network.addresses[B]}', 4444))")
     b.does("u = socket.socket(type=socket.SOCK_DGRAM); u.bind(('', 4444)); u.setblocking(False)")
@@ -129,11 +95,11 @@ def await_passage(network: VirtualNetwork, count: int) -> None:
     wait_until(seen, 10, "the packets' passage")
 
 
-def test_a_share_is_lost_and_the_same_packets_in_a_replay(make: Make, enter: Enter) -> None:
-    first = lost(make(seed=5), enter, 10_000, 0.1)
+def test_a_share_is_lost_and_the_same_packets_in_a_replay(nets: Nets) -> None:
+    first = lost(nets, nets.make(seed=5), 10_000, 0.1)
     assert 800 <= len(first) <= 1200
-    assert lost(make(seed=5), enter, 1000, 0.1) == {number for number in first if number < 1000}
-    assert lost(make(seed=6), enter, 1000, 0.1) != {number for number in first if number < 1000}
+    assert lost(nets, nets.make(seed=5, cables=False), 1000, 0.1) == {number for number in first if number < 1000}
+    assert lost(nets, nets.make(seed=6), 1000, 0.1) != {number for number in first if number < 1000}
 
 
 def test_a_rate_holds(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> None:
@@ -145,9 +111,9 @@ def test_a_rate_holds(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> Non
     assert 0.4 < took < 2
 
 
-def test_a_connection_survives_a_partition(network: VirtualNetwork, pair: tuple[Guest, Guest], enter: Enter) -> None:
+def test_a_connection_survives_a_partition(network: VirtualNetwork, pair: tuple[Guest, Guest], nets: Nets) -> None:
     a, b = pair
-    c = enter(network, C)
+    c = nets.enter(network, C)
     network.impair(1, [A], [B], cut=True)
     b.does("c.sendall(b'hello')")
     assert a.tries("c.settimeout(0.3); c.recv(10)")["error"] == "TimeoutError"
@@ -159,8 +125,8 @@ def test_a_connection_survives_a_partition(network: VirtualNetwork, pair: tuple[
     await_round_trip(b, c, 0, 0.01)
 
 
-def test_a_reset_ends_connections_at_both_ends(network: VirtualNetwork, enter: Enter) -> None:
-    a, b = enter(network, A), enter(network, B)
+def test_a_reset_ends_connections_at_both_ends(network: VirtualNetwork, nets: Nets) -> None:
+    a, b = nets.enter(network, A), nets.enter(network, B)
     for port in range(5000, 5004):
         connect(a, b, network.addresses[A], port)
         if port % 2:  # what was not acknowledged yet is between what was and what is expected
@@ -175,9 +141,9 @@ def test_a_reset_ends_connections_at_both_ends(network: VirtualNetwork, enter: E
     await_round_trip(a, b, 0, 0.01)
 
 
-def test_what_is_delivered_is_captured(make: Make, enter: Enter, tmp_path: Path) -> None:
-    network = make(pcap=tmp_path / "all.pcap")
-    a, b = enter(network, A), enter(network, B)
+def test_what_is_delivered_is_captured(nets: Nets, tmp_path: Path) -> None:
+    network = nets.make(pcap=tmp_path / "all.pcap")
+    a, b = nets.enter(network, A), nets.enter(network, B)
     connect(a, b, network.addresses[A])
     a.does("c.sendall(b'while it runs')")
     wait_until(lambda: b"while it runs" in (tmp_path / "all.pcap").read_bytes(), 5, "the packet in the file")
@@ -207,9 +173,9 @@ def captured(file: Path) -> list[bytes]:
     return packets
 
 
-def test_a_capture_that_finds_no_room_stops_alone(make: Make, enter: Enter, tmp_path: Path) -> None:
-    network = make(pcap=Path("/dev/full"))
-    a, b = enter(network, A), enter(network, B)
+def test_a_capture_that_finds_no_room_stops_alone(nets: Nets, tmp_path: Path) -> None:
+    network = nets.make(pcap=Path("/dev/full"))
+    a, b = nets.enter(network, A), nets.enter(network, B)
     connect(a, b, network.addresses[A])
     log = tmp_path / "switch.log"
     wait_until(log.read_text, 5, "a line in the log")
@@ -251,15 +217,15 @@ def test_a_switch_that_does_not_answer_is_ended(network: VirtualNetwork, monkeyp
     network.stop()
 
 
-def test_what_can_not_be_made_is_told(make: Make, tmp_path: Path) -> None:
+def test_what_can_not_be_made_is_told(nets: Nets, tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"nowhere/all.pcap can't be written: no such file or directory\.$"):
-        make(pcap=tmp_path / "nowhere" / "all.pcap")
+        nets.make(pcap=tmp_path / "nowhere" / "all.pcap")
 
 
-def test_many_tasks_have_their_addresses(make: Make, enter: Enter) -> None:
+def test_many_tasks_have_their_addresses(nets: Nets) -> None:
     tasks = tuple(Task.parse(f"worker:{index}") for index in range(260))
-    network = make(tasks)
+    network = nets.make(tasks)
     assert network.addresses[tasks[250]] == "10.77.1.1"
-    a, b = enter(network, tasks[0]), enter(network, tasks[259])
+    a, b = nets.enter(network, tasks[0]), nets.enter(network, tasks[259])
     connect(b, a, network.addresses[tasks[259]])
     await_round_trip(a, b, 0, 0.01)

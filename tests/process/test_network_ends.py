@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,12 +38,13 @@ signal.pause()
 NOBODY = 65534
 
 
-def holders(inodes: list[int], run: Path) -> set[int]:
+def holders(inodes: Iterable[int], run: Path) -> set[int]:
     """This process, and those of a run, that are in one of these namespaces or have it open.
 
     Others may have new namespaces by now, whose inodes have the same numbers.
     """
     found = set()
+    wanted = set(inodes)
     for pid in procfs.all_pids():
         if pid != os.getpid() and procfs.environ(pid).get("CLUSTERKIT_RUN_DIR") != str(run):
             continue
@@ -52,8 +53,13 @@ def holders(inodes: list[int], run: Path) -> set[int]:
         except OSError:
             continue
         here |= {int(link[5:-1]) for link in procfs.links(pid) if link.startswith("net:[")}
-        found |= {pid} if here & set(inodes) else set()
+        found |= {pid} if here & wanted else set()
     return found
+
+
+def opened(switch: int) -> set[int]:
+    """All network namespaces that the switch holds: of the tasks, and the one in which their cables end."""
+    return {int(link[5:-1]) for link in procfs.links(switch) if link.startswith("net:[")}
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
@@ -64,10 +70,13 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     with owner.stdout:
         told = json.loads(owner.stdout.readline())
         assert holders(told["inodes"], tmp_path) == {owner.pid, told["pid"]}
+        inodes = opened(told["pid"])
+        assert inodes >= set(told["inodes"])
+        assert holders(inodes - set(told["inodes"]), tmp_path) <= {told["pid"]}
         assert procfs.environ(told["pid"])["CLUSTERKIT_TASK"] == "switch"
         owner.kill()
         owner.wait(10)
-    wait_until(lambda: not holders(told["inodes"], tmp_path), 5, "the end of the switch and its namespaces")
+    wait_until(lambda: not holders(inodes, tmp_path), 5, "the end of the switch and its namespaces")
     wait_until(lambda: procfs.is_zombie(told["pid"]), 5, "the end of the switch")
 
 
@@ -75,8 +84,8 @@ def test_nothing_is_left_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("clusterkit.hands.switch.END_WITHIN", 0.2)
     task, env = Task.parse("worker:0"), {"CLUSTERKIT_RUN_DIR": str(tmp_path)}
     network = VirtualNetwork([task], seed=1, log=tmp_path / "log", env=env, disk=tmp_path)
-    inodes = [os.fstat(network.namespaces(task)[-1]).st_ino]
-    assert holders(inodes, tmp_path) == {os.getpid(), network.pid}
+    assert holders({os.fstat(network.namespaces(task)[-1]).st_ino}, tmp_path) == {os.getpid(), network.pid}
+    inodes = opened(network.pid)
     os.kill(network.pid, signal.SIGSTOP)  # it does not end by itself
     network.stop()
     assert holders(inodes, tmp_path) == set()

@@ -88,7 +88,7 @@ def test_tasks_reach_each_other_by_addresses_of_their_own(up: Start, tmp_path: P
     for task, address in tasks.items():
         reached, mine = said[task]["reached"], f"{address}:2222"
         assert reached == {end: end[:-5] if end == mine else address for end in endpoints}
-        assert sorted(said[task]["devices"]) == ["eth0", "lo"]
+        assert sorted(said[task]["devices"]) == ["eth0", "lo", "tun0"]
         assert said[task]["reuses"] is None
         assert said[task]["dies_with_parent"] == signal.SIGKILL
         assert said[task]["descriptors"] == [0, 1, 2, 3, *([] if "command" in start else [100])]

@@ -1,103 +1,86 @@
-"""Flows of the switch: which connections there are, and how each is reset."""
+"""Flows of the switch: which connections the kernel lists, and what becomes of what their ends send."""
 
 from __future__ import annotations
 
+import socket
+import struct
+import sys
+
 import pytest
 
-from clusterkit.switch import flows as module
-from clusterkit.switch.flows import DOOMED_FOR, Flows
-from clusterkit.switch.packets import ACK, FIN, RST, SYN, Segment, reset, reverse
+from clusterkit.switch.flows import answer, listed, question
+from clusterkit.switch.packets import ACK, RST, SYN, Segment, forged, reverse, segment_of
 
-A, B, C = b"\n\x4d\0\1", b"\n\x4d\0\2", b"\n\x4d\0\3"
-
-
-def flow(source: bytes, destination: bytes, port: int = 1) -> bytes:
-    """A flow from a port to port 2222."""
-    return source + destination + port.to_bytes(2) + (2222).to_bytes(2)
+A, B = socket.inet_aton("10.77.0.1"), socket.inet_aton("10.77.0.2")
+FLOW = B + A + struct.pack("!HH", 40000, 2222)  # towards A
+HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+NUMBER = (160).to_bytes(4)
+little = pytest.mark.skipif(sys.byteorder != "little", reason="the table is of a machine of the usual byte order")
 
 
-def connected(*flows: bytes) -> Flows:
-    """Flows, each of which a client has begun; the client expects byte 200 next, the server 100."""
-    made = Flows()
-    for one in flows:
-        made.note(Segment(one, SYN, bytes(4)))
-        made.note(Segment(reverse(one), SYN | ACK, number(100)))
-        made.note(Segment(one, ACK, number(200)))
-    return made
+def table(*rows: str) -> str:
+    """What the kernel prints, of which each row tells the places and the state."""
+    rest = "00000000:00000000 00:00000000 00000000     0        0 7441 1 0000000000000000 20 4 30 10 -1\n"
+    return HEADER + "".join(f"   {number}: {row} {rest}" for number, row in enumerate(rows))
 
 
-def number(value: int) -> bytes:
-    """A sequence number."""
-    return value.to_bytes(4)
+@little
+def test_an_end_is_listed_with_the_flow_towards_it() -> None:
+    """Addresses and ports are as packets have them."""
+    assert list(listed(table("01004D0A:08AE 02004D0A:9C40 01"))) == [FLOW]
 
 
-def test_both_ends_get_what_they_expect_next() -> None:
-    """The newest that each has acknowledged."""
-    flows = connected(flow(A, B))
-    flows.note(Segment(flow(B, A)[:8] + flow(A, B)[10:] + flow(A, B)[8:10], ACK, number(150)))
-    packets, count = flows.reset(A, B, 0)
-    assert count == 1
-    assert set(packets) == {reset(reverse(flow(A, B)), number(200)), reset(flow(A, B), number(150))}
+@little
+def test_an_end_that_also_takes_ipv6_is_listed_too() -> None:
+    """Such as gRPC's servers; but no connection of IPv6, which nothing carries."""
+    mapped = "0000000000000000FFFF000001004D0A:08AE 0000000000000000FFFF000002004D0A:9C40 01"
+    other = "00000000000000000000000001000000:08AE 00000000000000000000000001000000:9C40 01"
+    assert list(listed(table(mapped, other))) == [FLOW]
 
 
-def test_only_connections_between_the_two_are_reset() -> None:
-    """Whoever of them has begun it, and all of them."""
-    flows = connected(flow(A, B, 1), flow(A, B, 2), flow(B, A, 3), flow(A, C, 4), flow(C, B, 5))
-    assert flows.reset(B, A, 0)[1] == 3
-    assert flows.reset(B, A, 0) == ([], 0)
-    assert flows.reset(C, B, 0)[1] == 1
+@little
+@pytest.mark.parametrize(
+    ("state", "is_live"),
+    [("01", True), ("03", True), ("04", True), ("05", True), ("08", True)]
+    + [(state, False) for state in ("02", "06", "07", "09", "0A", "0B")],
+)
+def test_only_ends_that_expect_something_are_listed(state: str, is_live: bool) -> None:
+    """A bare SYN would begin a connection at one that waits for a SYN, or that waits until its ports are free."""
+    assert bool(list(listed(table(f"01004D0A:08AE 02004D0A:9C40 {state}")))) is is_live
 
 
-def test_half_a_connection_is_reset_where_it_is() -> None:
-    """A server that has answered expects something; a client that waits for the answer does not."""
-    flows = Flows()
-    flows.note(Segment(flow(A, B), SYN, bytes(4)))
-    assert flows.reset(A, B, 0) == ([], 0)
-    flows.note(Segment(reverse(flow(A, B)), SYN | ACK, number(100)))
-    assert flows.reset(A, B, 0) == ([reset(flow(A, B), number(100))], 1)
+def test_an_empty_table_has_none() -> None:
+    """Only the line above it."""
+    assert list(listed(table())) == []
 
 
-def test_what_still_comes_is_answered_with_its_own_number() -> None:
-    """So an end that expected something else learns of the reset from the answer to what it sends."""
-    flows = connected(flow(A, B))
-    flows.reset(A, B, 10)
-    late = Segment(reverse(flow(A, B)), ACK, number(160))
-    assert flows.answer(late, 11) == [reset(flow(A, B), number(160))]
-    assert flows.answer(Segment(flow(A, B), RST, number(0)), 11) == []
-    assert flows.answer(Segment(flow(A, B, 2), ACK, number(0)), 11) is None
-    assert flows.answer(late, 10 + DOOMED_FOR) is None
+def test_a_question_is_a_bare_syn() -> None:
+    """With no acknowledgement."""
+    assert segment_of(question(FLOW)) == (FLOW, SYN, bytes(4))
 
 
-def test_a_connection_that_begins_anew_is_not_answered() -> None:
-    """The same ports may come again."""
-    flows = connected(flow(A, B))
-    flows.reset(A, B, 10)
-    assert flows.answer(Segment(flow(A, B), SYN, bytes(4)), 11) is None
-    assert flows.answer(Segment(reverse(flow(A, B)), SYN | ACK, number(1)), 11) is None
+def test_what_comes_is_answered_with_its_own_number() -> None:
+    """A reset that its sender has to take: it has exactly the number which that expects next."""
+    doomed = {FLOW, reverse(FLOW)}
+    for flow in doomed:
+        assert answer(Segment(flow, ACK, NUMBER), doomed) == [forged(reverse(flow), RST, NUMBER)]
+    assert answer(Segment(FLOW, SYN | ACK, NUMBER), doomed) == [forged(reverse(FLOW), RST, NUMBER)]
+    assert len(doomed) == 2
 
 
 @pytest.mark.parametrize("flags", [RST, RST | ACK])
-def test_a_connection_that_an_end_has_reset_is_forgotten(flags: int) -> None:
-    """What follows belongs to none."""
-    flows = connected(flow(A, B))
-    flows.note(Segment(reverse(flow(A, B)), flags, number(100)))
-    flows.note(Segment(flow(A, B), ACK, number(300)))
-    assert flows.acks == {}
+def test_a_reset_gets_no_answer(flags: int) -> None:
+    """Its sender has no such connection any more."""
+    assert answer(Segment(FLOW, flags, NUMBER), {FLOW, reverse(FLOW)}) == []
 
 
-def test_a_connection_that_both_have_finished_is_forgotten() -> None:
-    """One that only one end has finished still goes on."""
-    flows = connected(flow(A, B))
-    flows.note(Segment(flow(A, B), FIN | ACK, number(200)))
-    flows.note(Segment(reverse(flow(A, B)), ACK, number(101)))
-    assert flows.acks == {flow(A, B): number(200), reverse(flow(A, B)): number(101)}
-    flows.note(Segment(reverse(flow(A, B)), FIN | ACK, number(101)))
-    flows.note(Segment(flow(A, B), ACK, number(201)))
-    assert flows.acks == {}
+def test_other_connections_are_let_be() -> None:
+    """Also between the same hosts."""
+    assert answer(Segment(FLOW[:8] + bytes(4), ACK, NUMBER), {FLOW, reverse(FLOW)}) is None
 
 
-def test_the_oldest_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole connections, with both their directions."""
-    monkeypatch.setattr(module, "MOST", 4)
-    flows = connected(flow(A, B, 1), flow(A, B, 2), flow(A, B, 3))
-    assert set(flows.acks) == {both for port in (2, 3) for both in (flow(A, B, port), reverse(flow(A, B, port)))}
+def test_a_connection_that_begins_anew_is_not_answered() -> None:
+    """The same ports may come again; from then on neither direction is doomed."""
+    doomed = {FLOW, reverse(FLOW)}
+    assert answer(Segment(FLOW, SYN, bytes(4)), doomed) is None
+    assert doomed == set()

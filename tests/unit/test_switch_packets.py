@@ -1,4 +1,4 @@
-"""Packets of the switch: what is read of them, and the resets that are forged."""
+"""Packets of the switch: what is read of them, and the segments that are forged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from clusterkit.switch.packets import ACK, RST, SYN, checksum, reset, reverse, segment_of
+from clusterkit.switch.packets import ACK, RST, SYN, checksum, forged, reverse, segment_of
 
 A, B = socket.inet_aton("10.77.0.1"), socket.inet_aton("10.77.0.2")
 FLOW = A + B + struct.pack("!HH", 40000, 2222)
@@ -63,12 +63,12 @@ def test_a_flow_can_be_turned_round() -> None:
     assert reverse(reverse(FLOW)) == FLOW
 
 
-def test_a_reset_has_the_number_and_right_checksums() -> None:
+def test_what_is_forged_has_the_number_and_right_checksums() -> None:
     """It is a whole packet, with nothing but the headers."""
-    forged = reset(FLOW, b"\x01\x02\x03\x04")
-    assert len(forged) == 40
-    assert int.from_bytes(forged[2:4]) == 40
-    assert segment_of(forged) == (FLOW, RST, bytes(4))
-    assert forged[24:28] == b"\x01\x02\x03\x04"
-    assert checksum(forged[:20]) == 0
-    assert checksum(forged[12:20] + struct.pack("!HH", 6, 20) + forged[20:]) == 0
+    made = forged(FLOW, RST, b"\x01\x02\x03\x04")
+    assert len(made) == 40
+    assert int.from_bytes(made[2:4]) == 40
+    assert segment_of(made) == (FLOW, RST, bytes(4))
+    assert made[24:28] == b"\x01\x02\x03\x04"
+    assert checksum(made[:20]) == 0
+    assert checksum(made[12:20] + struct.pack("!HH", 6, 20) + made[20:]) == 0

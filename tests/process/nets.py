@@ -1,0 +1,44 @@
+"""Virtual networks of a test, and processes in their tasks' namespaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from clusterkit.hands.network import VirtualNetwork
+from clusterkit.words.model import Task
+from tests.guests import Guest, connect
+
+A, B, C = (Task.parse(name) for name in ("chief:0", "worker:0", "ps:0"))
+
+
+class Nets:
+    """Makes networks, and guests in them; `log` takes what the switches say."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._networks: list[VirtualNetwork] = []
+        self._guests: list[Guest] = []
+
+    def make(self, tasks: tuple[Task, ...] = (A, B, C), seed: int = 7, **more: Any) -> VirtualNetwork:
+        """A network of these tasks."""
+        self._networks.append(VirtualNetwork(tasks, seed=seed, log=self.log, env={}, **more))
+        return self._networks[-1]
+
+    def enter(self, network: VirtualNetwork, task: Task) -> Guest:
+        """A process in a task's namespaces."""
+        self._guests.append(Guest(network.namespaces(task)))
+        return self._guests[-1]
+
+    def pair(self, network: VirtualNetwork) -> tuple[Guest, Guest]:
+        """One in A's and one in B's, with a connection."""
+        a, b = self.enter(network, A), self.enter(network, B)
+        connect(a, b, network.addresses[A])
+        return a, b
+
+    def end(self) -> None:
+        """End all of it."""
+        for guest in self._guests:
+            guest.end()
+        for network in self._networks:
+            network.stop()

@@ -1,0 +1,135 @@
+"""Ways of the switch: which packets need no closer look, and which need not come to it at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from clusterkit.switch.cables import Detours, Pair
+from clusterkit.switch.links import Layer
+from clusterkit.switch.packets import forged
+from clusterkit.switch.ways import Way, Ways
+
+CUT, SLOW = Layer(cut=True), Layer(delay=5)
+
+
+class Told(Detours):
+    """Detours that are only written down."""
+
+    def __init__(self) -> None:
+        super().__init__([], [])
+        self.calls: list[tuple[str, set[Pair]]] = []
+
+    def make(self, pairs: Iterable[Pair]) -> None:
+        self._note("make", set(pairs))
+
+    def end(self, pairs: Iterable[Pair]) -> None:
+        self._note("end", set(pairs))
+
+    def _note(self, what: str, pairs: set[Pair]) -> None:
+        self.calls += [(what, pairs)] if pairs else []
+
+
+@pytest.fixture
+def told() -> Told:
+    """What the ways have asked for."""
+    return Told()
+
+
+@pytest.fixture
+def ways(told: Told) -> Ways:
+    """Between three hosts."""
+    made = three()
+    made.detours = told
+    return made
+
+
+def three(captured: bool = False) -> Ways:
+    """Ways between hosts whose devices are 100, 101 and 102."""
+    return Ways([100, 101, 102], list("abc"), [f"10.77.0.{n}" for n in (1, 2, 3)], 7, captured=captured)
+
+
+def impair(ways: Ways, pairs: list[Pair], layer: Layer = CUT, number: int = 1) -> list[Way]:
+    """Put a layer on both ways of each pair."""
+    changed = ways.there_and_back(pairs)
+    for way in changed:
+        way.link.impair(number, layer, 0)
+    ways.arrange(changed)
+    return changed
+
+
+def heal(ways: Ways, changed: Iterable[Way], number: int = 1) -> None:
+    """Take it away."""
+    for way in changed:
+        way.link.heal(number, 0)
+    ways.arrange(changed)
+
+
+def test_impaired_pairs_have_a_detour_until_they_are_healed(ways: Ways, told: Told) -> None:
+    """All of them at once, each once; others are let be."""
+    changed = impair(ways, [(0, 1), (1, 0), (2, 1)])
+    assert told.calls == [("make", {(0, 1), (1, 2)})]
+    heal(ways, changed)
+    assert told.calls[1:] == [("end", {(0, 1), (1, 2)})]
+
+
+def test_a_detour_lasts_as_long_as_anything_impairs_the_pair(ways: Ways, told: Told) -> None:
+    """It is not made twice."""
+    changed = impair(ways, [(0, 1)], number=1)
+    impair(ways, [(0, 1)], number=2)
+    heal(ways, changed, number=1)
+    assert told.calls == [("make", {(0, 1)})]
+    heal(ways, changed, number=2)
+    assert told.calls[1:] == [("end", {(0, 1)})]
+
+
+def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Ways, told: Told) -> None:
+    """What was delayed would else be overtaken."""
+    there, back = impair(ways, [(0, 1)], SLOW)
+    there.link.take(bytes(100), 1)
+    there.link.impair(1, Layer(), 1)
+    heal(ways, [back])
+    assert [call[0] for call in told.calls] == ["make"]
+    list(there.link.due(10))
+    heal(ways, [there])
+    assert [call[0] for call in told.calls] == ["make", "end"]
+
+
+def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Ways, told: Told) -> None:
+    """Both ways know of the same flows, whichever was there first."""
+    there, back = ways.way(0, 1), ways.way(1, 0)
+    there.doomed.add(b"flow")
+    ways.arrange([back])
+    assert told.calls == [("make", {(0, 1)})]
+    back.doomed.clear()
+    ways.arrange([there])
+    assert told.calls[1:] == [("end", {(0, 1)})]
+
+
+def test_packets_of_clear_ways_need_no_closer_look(ways: Ways) -> None:
+    """The table of the source tells where they go; those of impaired ways are not in it."""
+    changed = impair(ways, [(0, 1)])
+    ways.arrange([ways.way(0, 2)])
+    assert ways.clear == [{ways.addresses[2]: ways.way(0, 2)}, {}, {}]
+    heal(ways, changed)
+    assert [len(table) for table in ways.clear] == [2, 1, 0]
+
+
+def test_all_packets_that_are_captured_are_looked_at() -> None:
+    """And there are no detours where there are no cables."""
+    ways = three(captured=True)
+    heal(ways, impair(ways, [(0, 1)]))
+    assert ways.clear == [{}, {}, {}]
+
+
+def test_a_packet_is_for_another_host_or_for_none(ways: Ways) -> None:
+    """By its destination; not for its own sender, for a stranger, or of another version."""
+    a, b, c = ways.addresses
+    packet = forged(a + c + bytes(4), 0)
+    assert ways.way_of(0, packet) is ways.way(0, 2)
+    assert ways.way(0, 2).device == ways.device_of(c) == 102
+    assert ways.way_of(2, packet) is None
+    assert ways.way_of(0, forged(a + b"\n\x4d\t\t" + bytes(4), 0)) is None
+    assert ways.way_of(0, b"\x60" + packet[1:]) is None
+    assert b != c
