@@ -32,6 +32,9 @@ from clusterkit.words.model import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult
 
 LONG = 1e9  # seconds: the run's own --timeout ends it
+# Whoever waits for a step is told of each as it comes, and not in bunches: so the baseline tells how long after the
+# report of its step a checkpoint is written, and deaths can be aimed at that.
+NEVER = "stop any for=1s @ step=99999999999"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,8 @@ class Trials:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def baseline(self) -> Ended:
-        """The run without faults."""
-        return self._up(f"{self.campaign}-baseline", fault=None)
+        """The run without faults, or with one that never comes."""
+        return self._up(f"{self.campaign}-baseline", fault=(NEVER,))
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
         """One run, checked. One with a `name` only asks whether its faults do harm, and leaves nothing."""
