@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from clusterkit.words.model import JobSpec, ProgramKind
+
 # At the beginning of a line or of a statement; the names behind `from X import`, perhaps in parentheses, or `import`.
 _IMPORT = re.compile(
     rb"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]*import\b[ \t]*(?:\(((?:[^)#]|#[^\n]*+)*+)|([\w ,\t]*))"
@@ -21,16 +23,17 @@ MOST = 300  # files that are looked into
 
 
 class Source(NamedTuple):
-    """A file of a program: its text, and the names that it imports."""
+    """A file of a program: its text, the names that it imports, and where it is."""
 
     text: bytes
     names: tuple[str, ...]
+    path: Path
 
 
 def sources(file: Path | None, root: Path) -> list[Source]:
     """A program's file, and those of what it imports from the directory `root` or from PYTHONPATH."""
     found = []
-    roots, todo, seen = _roots(root), [file] if file is not None and os.path.isfile(file) else [], set[Path]()
+    roots, todo, seen = places(root), [file] if file is not None and os.path.isfile(file) else [], set[Path]()
     while todo and len(seen) < MOST:
         path = todo.pop()
         if path in seen:
@@ -41,7 +44,7 @@ def sources(file: Path | None, root: Path) -> list[Source]:
         except OSError:
             continue
         names = tuple(_names(text))
-        found.append(Source(text, names))
+        found.append(Source(text, names, path))
         for name in names:
             if name.partition(".")[0] != OURS:
                 todo += _files(name, path, roots)
@@ -56,16 +59,26 @@ def imports_tensorflow(program: Iterable[Source]) -> bool:
     return any(_TENSORFLOW.fullmatch(name.partition(".")[0]) for source in program for name in source.names)
 
 
+def program_of(job: JobSpec) -> tuple[Path | None, Path]:
+    """The program's file, where it can be found, and the directory from which it imports its own modules."""
+    cwd = Path(job.setup.cwd or ".").absolute()
+    if job.program.kind is ProgramKind.MODULE:
+        return module_file(job.program.target, cwd), cwd
+    file = Path(os.path.realpath(cwd / job.program.target))
+    return file, file.parent
+
+
 def module_file(name: str, root: Path) -> Path | None:
     """The file that `python -m NAME` runs, where it is below `root` or PYTHONPATH."""
-    for place in (directory.joinpath(*name.split(".")) for directory in _roots(root)):
+    for place in (directory.joinpath(*name.split(".")) for directory in places(root)):
         for path in (place / "__main__.py", place.with_name(f"{place.name}.py")):
             if os.path.isfile(path):
                 return path
     return None
 
 
-def _roots(root: Path) -> list[Path]:
+def places(root: Path) -> list[Path]:
+    """The directories that a program's own modules are imported from."""
     return [root, *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
 
 

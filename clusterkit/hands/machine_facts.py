@@ -1,0 +1,154 @@
+"""What this machine has: cores, memory, limits of the system and of the control group, GPUs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from clusterkit.hands import resources
+from clusterkit.hands.gpus import gpus_here
+from clusterkit.words.doctor import Machine
+
+GROUPS = Path("/sys/fs/cgroup")
+OWN_GROUPS = Path("/proc/self/cgroup")
+PR_GET_CHILD_SUBREAPER = 37
+UNLIMITED = 1 << 60  # bytes; version 1 of control groups writes such a number where there is no limit
+
+
+def look_at_machine(env: Mapping[str, str]) -> Machine:
+    """Everything, as it is now, for tasks with this environment."""
+    memory = psutil.virtual_memory()
+    soft, hard = map(_limit, resource.getrlimit(resource.RLIMIT_NOFILE))
+    gpus = gpus_here(env)
+    return Machine(
+        cores=len(os.sched_getaffinity(0)),
+        memory=memory.total,
+        free=memory.available,
+        task_memory=resources.TASK_MEMORY,
+        descriptors=None if soft is None else max(0, soft - resources.DESCRIPTORS_OWN),
+        descriptors_hard=None if hard is None else max(0, hard - resources.DESCRIPTORS_OWN),
+        task_descriptors=resources.DESCRIPTORS,
+        kernel=f"{platform.system()} {platform.release()}",
+        missing=tuple(_missing()),
+        quota=_quota(),
+        group_memory=_smallest("memory", "memory.max", "memory.limit_in_bytes"),
+        group_tasks=_smallest("pids", "pids.max", "pids.max"),
+        threads=_thread_limit(),
+        threads_now=_threads(),
+        shared_memory=_size("/dev/shm"),
+        has_avx=_has_avx(),
+        kernel_log=_can_read("/dev/kmsg"),
+        gpus=gpus.names,
+        why_no_gpu=gpus.why_none,
+        gpu_devices=_gpu_devices(),
+    )
+
+
+def _limit(value: int) -> int | None:
+    return None if value == resource.RLIM_INFINITY else value
+
+
+def _missing() -> Iterator[str]:
+    """What clusterkit needs of the kernel, and is not there."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError):
+        yield "there is no pidfd_open (Linux 5.3 has it)"
+    answer = ctypes.c_int()
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0) != 0:
+        yield "a process can't become a child subreaper"
+    for file in ("stat", "environ", "fd"):
+        if not os.access(f"/proc/self/{file}", os.R_OK):
+            yield f"/proc/self/{file} can't be read"
+
+
+def _thread_limit() -> int | None:
+    """How many threads this user may have; root may have as many as the machine."""
+    soft = _limit(resource.getrlimit(resource.RLIMIT_NPROC)[0])
+    with suppress(OSError, ValueError):
+        system = int(Path("/proc/sys/kernel/threads-max").read_text())
+        return system if soft is None or os.geteuid() == 0 else min(soft, system)
+    return soft
+
+
+def _threads() -> int:
+    """The threads that count against it."""
+    count, own, everybody = 0, os.getuid(), os.geteuid() == 0
+    for process in psutil.process_iter(["uids", "num_threads"]):
+        uids, threads = process.info["uids"], process.info["num_threads"]
+        count += threads or 0 if everybody or (uids is not None and uids.real == own) else 0
+    return count
+
+
+def _quota() -> float | None:
+    for group in _groups("cpu"):
+        with suppress(OSError, ValueError):
+            quota, period = (group / "cpu.max").read_text().split()
+            if quota != "max":
+                return int(quota) / int(period)
+        with suppress(OSError, ValueError):
+            whole = int((group / "cpu.cfs_quota_us").read_text())
+            if whole > 0:
+                return whole / int((group / "cpu.cfs_period_us").read_text())
+    return None
+
+
+def _smallest(controller: str, *files: str) -> int | None:
+    """The smallest limit of the groups that this process is in."""
+    found = []
+    for group in _groups(controller):
+        for name in dict.fromkeys(files):
+            with suppress(OSError, ValueError):  # "max", where there is none
+                found.append(int((group / name).read_text()))
+    return min((limit for limit in found if limit < UNLIMITED), default=None)
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """The directories of this process's control group and of those that it is in, of version 2 and of version 1."""
+    with suppress(OSError):
+        for line in OWN_GROUPS.read_text().splitlines():
+            number, names, path = line.split(":", 2)
+            if number == "0" or controller in names.split(","):
+                root = GROUPS / (names if number != "0" else "")
+                place = root / path.strip("/")
+                # In a container the path is the host's, and what is mounted is the group itself.
+                yield from (one for one in (place, *place.parents) if one.is_relative_to(root))
+
+
+def _size(place: str) -> int | None:
+    try:
+        return shutil.disk_usage(place).total
+    except OSError:
+        return None
+
+
+def _has_avx() -> bool | None:
+    """Whether the processor can do what TensorFlow's wheels for x86 are built with; None on others."""
+    if platform.machine() != "x86_64":
+        return None
+    with suppress(OSError):
+        flags = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")]
+        return " avx " in f"{flags[0]} " if flags else None
+    return None
+
+
+def _can_read(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def _gpu_devices() -> int:
+    """GPUs that the driver shows, whether its tools are there or not."""
+    names = [path.name for path in Path("/dev").glob("nvidia*")]
+    return sum(name.removeprefix("nvidia").isdecimal() for name in names) or int(os.path.exists("/dev/dxg"))

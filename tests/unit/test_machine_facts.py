@@ -1,0 +1,59 @@
+"""Control groups, of both versions, tell how much of the machine there is for tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusterkit.hands import machine_facts
+from clusterkit.hands.machine_facts import look_at_machine
+
+GB = 1 << 30
+
+
+def groups(monkeypatch: pytest.MonkeyPatch, place: Path, own: str, files: dict[str, str]) -> None:
+    """A system with these control groups, of which this process is in `own`."""
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text + "\n")
+    (place / "own").write_text(own + "\n")
+    monkeypatch.setattr(machine_facts, "GROUPS", place)
+    monkeypatch.setattr(machine_facts, "OWN_GROUPS", place / "own")
+
+
+@pytest.mark.parametrize(
+    ("own", "files"),
+    [
+        (
+            "0::/user/job",
+            {"user/job/memory.max": "max", "user/memory.max": str(GB), "user/job/cpu.max": "150000 100000",
+             "user/job/pids.max": "70", "user/pids.max": "max"},
+        ),
+        ("0::/of/the/host", {"memory.max": str(GB), "cpu.max": "150000 100000", "pids.max": "70"}),  # in a container
+        (
+            "4:memory:/job\n3:cpu,cpuacct:/job\n2:pids:/\n0::/",
+            {"memory/job/memory.limit_in_bytes": str(GB), "memory/memory.limit_in_bytes": "9223372036854771712",
+             "cpu,cpuacct/job/cpu.cfs_quota_us": "150000", "cpu,cpuacct/job/cpu.cfs_period_us": "100000",
+             "pids/pids.max": "70"},
+        ),
+    ],
+    ids=["version 2", "a container", "version 1"],
+)  # fmt: skip
+def test_the_smallest_limit_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, files: dict[str, str]
+) -> None:
+    """Of the group that the process is in and of those above it."""
+    groups(monkeypatch, tmp_path, own, files)
+    found = look_at_machine({"CUDA_VISIBLE_DEVICES": ""})
+    assert (found.group_memory, found.quota, found.group_tasks) == (GB, 1.5, 70)
+
+
+def test_no_limit_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a machine that is nobody's container."""
+    groups(monkeypatch, tmp_path, "0::/", {"memory.max": "max", "cpu.max": "max 100000"})
+    found = look_at_machine({"CUDA_VISIBLE_DEVICES": "0, 2"})
+    assert (found.group_memory, found.quota, found.group_tasks) == (None, None, None)
+    assert found.gpus == ("0", "2")
+    assert found.cores > 0
+    assert 0 < found.free <= found.memory
