@@ -1,7 +1,7 @@
-"""What a training program may use inside a task: its role, progress reports, checkpoints that survive a kill.
+"""What a training program may use inside a task: role, strategy, progress reports, checkpoints, preemption, export.
 
-Works the same outside clusterkit: reports go nowhere, and there is one task. Only `Checkpointer`, `ReportProgress` and
-`serve()` import tensorflow, and only once they are used.
+Works the same outside clusterkit: reports go nowhere, and there is one task. Nothing here imports tensorflow before
+it is used, and what needs none never does.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from clusterkit.training.backup import Backup as Backup
+    from clusterkit.training.checkpoint_store import Checkpoint as Checkpoint
     from clusterkit.training.checkpointer import Checkpointer as Checkpointer
     from clusterkit.training.checkpointer import CheckpointMismatch as CheckpointMismatch
+    from clusterkit.training.devices import StrategyUnavailable as StrategyUnavailable
+    from clusterkit.training.exporting import export as export
     from clusterkit.training.keras_callback import ReportProgress as ReportProgress
+    from clusterkit.training.preemption import on_preemption as on_preemption
     from clusterkit.training.progress import phase as phase
     from clusterkit.training.progress import report as report
     from clusterkit.training.roles import attempt as attempt
@@ -29,12 +34,25 @@ if TYPE_CHECKING:
     from clusterkit.training.roles import task as task
     from clusterkit.training.roles import task_index as task_index
     from clusterkit.training.roles import task_type as task_type
+    from clusterkit.training.roles import tensorboard_dir as tensorboard_dir
     from clusterkit.training.rounds import Rounds as Rounds
+    from clusterkit.training.scaling import per_replica_batch as per_replica_batch
+    from clusterkit.training.scaling import scaled as scaled
+    from clusterkit.training.schedule import learning_rate as learning_rate
     from clusterkit.training.server import serve as serve
+    from clusterkit.training.sharding import sharded as sharded
+    from clusterkit.training.sidecar import new_checkpoints as new_checkpoints
+    from clusterkit.training.strategies import NoTPU as NoTPU
+    from clusterkit.training.strategies import strategy as strategy
 
 _HOMES = {
+    "backup": ("Backup",),
+    "checkpoint_store": ("Checkpoint",),
     "checkpointer": ("Checkpointer", "CheckpointMismatch"),
+    "devices": ("StrategyUnavailable",),
+    "exporting": ("export",),
     "keras_callback": ("ReportProgress",),
+    "preemption": ("on_preemption",),
     "progress": ("phase", "report"),
     "roles": (
         "attempt",
@@ -51,9 +69,15 @@ _HOMES = {
         "task",
         "task_index",
         "task_type",
+        "tensorboard_dir",
     ),
     "rounds": ("Rounds",),
+    "scaling": ("per_replica_batch", "scaled"),
+    "schedule": ("learning_rate",),
     "server": ("serve",),
+    "sharding": ("sharded",),
+    "sidecar": ("new_checkpoints",),
+    "strategies": ("NoTPU", "strategy"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

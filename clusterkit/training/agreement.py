@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from clusterkit.training.checkpoint_store import Found
+from clusterkit.training.checkpoint_store import Checkpoint
 
 
-def follow_chief(key: str, choose: Callable[[], Found | None], is_chief: bool) -> Found | None:
+def follow_chief(key: str, choose: Callable[[], Checkpoint | None], is_chief: bool) -> Checkpoint | None:
     """What the chief's `choose` returns, in every worker.
 
     The answer goes through the strategy's coordination service, under `key`; the others wait for it there, and
@@ -26,7 +26,7 @@ def follow_chief(key: str, choose: Callable[[], Found | None], is_chief: bool) -
         return choose()
     if not is_chief:
         answer = json.loads(service.get_config_key_value(key))
-        return Found(*answer) if answer else None
+        return Checkpoint(*answer) if answer else None
     found = choose()
     service.set_config_key_value(key, json.dumps(found))
     return found

@@ -22,7 +22,7 @@ _COMPLETE = re.compile(r"ckpt-(0|[1-9][0-9]*)")
 _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")
 
 
-class Found(NamedTuple):
+class Checkpoint(NamedTuple):
     """A checkpoint's place: `step` is the number of steps done when it was saved."""
 
     step: int
@@ -83,16 +83,16 @@ class CheckpointStore:
             elif match := _REPLACED.fullmatch(name):
                 self._settle(self.directory / name, self.directory / f"ckpt-{match[1]}")
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[Checkpoint]:
         """All checkpoints under their final names, newest first; damaged ones among them."""
         steps: dict[int, str] = {}
         for pattern in (_REPLACED, _COMPLETE):  # the second wins
             for name in self._names():
                 if match := pattern.fullmatch(name):
                     steps[int(match[1])] = str(self.directory / name)
-        return [Found(step, steps[step]) for step in sorted(steps, reverse=True)]
+        return [Checkpoint(step, steps[step]) for step in sorted(steps, reverse=True)]
 
-    def intact(self) -> Iterator[Found | tuple[Found, Damaged]]:
+    def intact(self) -> Iterator[Checkpoint | tuple[Checkpoint, Damaged]]:
         """Each checkpoint, newest first, checked as it is asked for; a damaged one comes with what is wrong."""
         for found in self.found():
             try:
@@ -132,7 +132,7 @@ class CheckpointStore:
             return []
 
 
-def verify(found: Found) -> None:
+def verify(found: Checkpoint) -> None:
     """Read a checkpoint's every byte against its manifest.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from clusterkit.training import agreement, progress, roles
-from clusterkit.training.checkpoint_store import CheckpointStore, Found, verify
+from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, verify
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
 PHASE = "checkpoint"  # what the supervisor is told, so that a long one is not taken for a stall
@@ -51,6 +51,7 @@ class Checkpointer:
         # which it waits, also for one that can't be reached.
         self._save = tf.function(self._checkpoint.write) if roles.has_ps() else self._checkpoint.write
         self._damaged: list[str] = []
+        self._step = 0
         tf.get_logger().addFilter(_is_not_the_savers)
         if not roles.is_evaluator():
             self._store.clean()
@@ -59,6 +60,11 @@ class Checkpointer:
     def directory(self) -> str:
         """The absolute directory the checkpoints are in."""
         return str(self._store.directory)
+
+    @property
+    def step(self) -> int:
+        """The step that was last saved or restored here; 0 before that."""
+        return self._step
 
     def save(self, step: int) -> str | None:
         """Save the state after `step` steps; a kill at any moment leaves the checkpoints before it, or it too.
@@ -77,6 +83,7 @@ class Checkpointer:
         _require_a_saving_task()
         with progress.phase(PHASE):
             path = self._write(step)
+        self._step = step
         if path is None:
             return None
         progress.channel().send("checkpoint", step=step, path=path)
@@ -84,11 +91,16 @@ class Checkpointer:
         self._damaged.clear()
         return path
 
-    def restore(self) -> int:
+    def restore(self, checkpoint: Checkpoint | None = None, *, partial: bool = False) -> int:
         """Restore the newest intact checkpoint; a damaged one is skipped with a warning on stderr.
 
         In a MultiWorkerMirroredStrategy job the chief chooses and all workers follow, so every worker must call
         this, and have made its strategy before.
+
+        Args:
+            checkpoint: this one, as `new_checkpoints` gives it; where it is damaged, or gone by now, the newest.
+            partial: pass over values for which the program has no variable. The evaluator, which does not save,
+                always does so: there ``Checkpointer(model=model)`` reads what was saved with an optimizer.
 
         Returns:
             The number of steps done when it was saved; 0 where there is none, and then nothing is changed.
@@ -97,13 +109,13 @@ class Checkpointer:
             CheckpointMismatch: the checkpoint is intact and does not fit: the program has changed since.
         """
         with progress.phase(PHASE):
-            found = self._agreed_choice()
+            found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
             if found is not None:
-                self._read(found)
-        step = found.step if found else 0
+                self._read(found, partial or roles.is_evaluator())
+        self._step = found.step if found else 0
         if not roles.is_evaluator():  # it looks at checkpoints, and resumes nothing
-            progress.channel().send("resumed", step=step, path=found.path if found else None)
-        return step
+            progress.channel().send("resumed", step=self._step, path=found.path if found else None)
+        return self._step
 
     def _write(self, step: int) -> str | None:
         """Write with the other tasks; the path where this task publishes it."""
@@ -114,14 +126,14 @@ class Checkpointer:
         finally:
             self._store.discard(staged)
 
-    def _agreed_choice(self) -> Found | None:
+    def _agreed_choice(self) -> Checkpoint | None:
         if not roles.in_cluster() or roles.has_ps():
             return self._choose()
         return agreement.follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, roles.is_chief())
 
-    def _choose(self) -> Found | None:
+    def _choose(self) -> Checkpoint | None:
         for candidate in self._store.intact():
-            if isinstance(candidate, Found):
+            if isinstance(candidate, Checkpoint):
                 return candidate
             found, damage = candidate
             if Path(found.path).is_dir():
@@ -131,9 +143,13 @@ class Checkpointer:
                 return self._choose()
         return None
 
-    def _read(self, found: Found) -> None:
+    def _read(self, found: Checkpoint, partial: bool) -> None:
         try:
-            self._checkpoint.read(str(Path(found.path, PREFIX))).assert_consumed()
+            status = self._checkpoint.read(str(Path(found.path, PREFIX)))
+            if partial:
+                status.assert_existing_objects_matched().expect_partial()
+            else:
+                status.assert_consumed()
         except tf.errors.NotFoundError as error:
             verify(found)
             raise _mismatch(found, error) from error
@@ -141,7 +157,15 @@ class Checkpointer:
             raise _mismatch(found, error) from error
 
 
-def _mismatch(found: Found, error: Exception) -> CheckpointMismatch:
+def _is_intact(checkpoint: Checkpoint) -> bool:
+    try:
+        verify(checkpoint)
+    except Damaged:
+        return False
+    return True
+
+
+def _mismatch(found: Checkpoint, error: Exception) -> CheckpointMismatch:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return CheckpointMismatch(
         f"The checkpoint {found.path} is intact but does not fit this program in {roles.task()}: {lines[0]} "

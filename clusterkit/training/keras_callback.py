@@ -52,4 +52,8 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
 
     def _report(self, logs: Mapping[str, Any] | None) -> None:
         metrics = {name: value for name, value in (logs or {}).items() if name != "step"}
-        progress.report(int(self.model.optimizer.iterations.numpy()), **metrics)
+        progress.report(self._steps(), **metrics)
+
+    def _steps(self) -> int:
+        """The optimizer's steps since the very first start."""
+        return int(self.model.optimizer.iterations.numpy())

@@ -137,6 +137,21 @@ def checkpoint_dir(default: str = "checkpoints") -> str:
     return str(Path(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR") or default).absolute())
 
 
+@plain
+def run_directory(default: str = ".") -> Path:
+    """The absolute directory of this run; `default` outside clusterkit."""
+    return Path(os.environ.get("CLUSTERKIT_RUN_DIR") or default).absolute()
+
+
+@plain
+def tensorboard_dir() -> str:
+    """The absolute directory for this task's TensorBoard files: the run's ``tensorboard/worker:1``.
+
+    Outside clusterkit it is ``tensorboard/worker:0`` in the working directory.
+    """
+    return str(run_directory() / "tensorboard" / task())
+
+
 def _training_sizes(role: Role) -> dict[str, int]:
     return {name: size for name, size in role.sizes.items() if name != "evaluator"}
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from clusterkit.hands.checkpoints import corrupt, newest_checkpoint
-from clusterkit.training.checkpoint_store import CheckpointStore, Damaged, Found
+from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged
 
 CONTENT = bytes(range(256)) * 16  # 4096 bytes
 
@@ -121,5 +121,5 @@ def test_the_checkpoint_store_sees_the_damage_and_takes_the_one_before(tmp_path:
     damage(tmp_path, how)
     skipped, intact = store.intact()
     assert isinstance(skipped[1], Damaged)
-    assert isinstance(intact, Found)
+    assert isinstance(intact, Checkpoint)
     assert (Path(skipped[0].path).name, intact.step) == ("ckpt-2", 1)

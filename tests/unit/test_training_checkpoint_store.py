@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.training.checkpoint_store import MANIFEST, CheckpointStore, Damaged, Found, verify
+from clusterkit.training.checkpoint_store import MANIFEST, Checkpoint, CheckpointStore, Damaged, verify
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +44,8 @@ def names(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir()]
 
 
-def newest_intact(store: CheckpointStore) -> Found | None:
-    return next((found for found in store.intact() if isinstance(found, Found)), None)
+def newest_intact(store: CheckpointStore) -> Checkpoint | None:
+    return next((found for found in store.intact() if isinstance(found, Checkpoint)), None)
 
 
 def test_publish(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_publish(tmp_path: Path) -> None:
     path = put(store, 100)
     assert Path(path).name == "ckpt-100"
     assert names(store.directory) == ["ckpt-100"]
-    verify(Found(100, path))
+    verify(Checkpoint(100, path))
 
 
 def test_newest_first_by_number(tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def test_damage(tmp_path: Path, name: str, damage: Callable[[Path], Any], why: s
     newest = put(store, 200)
     damage(Path(newest, name))
     if why is None:  # only the final newline went: still all there
-        verify(Found(200, newest))
+        verify(Checkpoint(200, newest))
         return
     with pytest.raises(Damaged, match=why):
-        verify(Found(200, newest))
+        verify(Checkpoint(200, newest))
     found = newest_intact(store)
     assert found is not None
     assert found.step == 100
@@ -144,7 +144,7 @@ def test_replaced_step(tmp_path: Path) -> None:
     store.prune(100, keep=3, damaged=[path])
     assert Path(path, "state.data-00000-of-00001").read_bytes() == b"new"
     assert names(tmp_path) == ["ckpt-100"]
-    verify(Found(100, path))
+    verify(Checkpoint(100, path))
 
 
 def test_clean_leaves_what_is_not_its_own(tmp_path: Path) -> None:
@@ -232,4 +232,4 @@ def test_no_manifest_text_is_an_unexpected_error(tmp_path_factory: pytest.TempPa
     directory = tmp_path_factory.mktemp("ckpt")
     (directory / MANIFEST).write_bytes(text)
     with pytest.raises(Damaged):
-        verify(Found(100, str(directory)))
+        verify(Checkpoint(100, str(directory)))

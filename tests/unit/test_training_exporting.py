@@ -1,0 +1,112 @@
+"""An exported model is whole or not there, and one task's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clusterkit.training.exporting import export
+
+
+class Model:
+    """Writes as a Keras model does: a file, or a directory; and remembers where."""
+
+    def __init__(self, weights: str = "weights", fails: bool = False) -> None:
+        self.weights, self.fails = weights, fails
+        self.wrote: list[Path] = []
+
+    def save(self, path: str) -> None:
+        self.wrote.append(Path(path))
+        Path(path).write_text(self.weights)
+        if self.fails:
+            raise OSError("no room")
+
+    def export(self, path: str) -> None:
+        Path(path).mkdir()
+        self.wrote.append(Path(path))
+        Path(path, "saved_model.pb").write_text(self.weights)
+        if self.fails:
+            raise OSError("no room")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTERKIT_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+
+
+def be(monkeypatch: pytest.MonkeyPatch, task: str, **sizes: int) -> None:
+    task_type, _, index = task.partition(":")
+    cluster = {name: [f"h:{n}" for n in range(size)] for name, size in sizes.items()}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": task_type, "index": int(index)}}))
+
+
+def content(path: str | None, format: str) -> str:
+    assert path is not None
+    return (Path(path) / "saved_model.pb" if format == "saved_model" else Path(path)).read_text()
+
+
+@pytest.mark.parametrize(("format", "name"), [("keras", "model.keras"), ("saved_model", "model")])
+def test_the_default_place(tmp_path: Path, format: str, name: str) -> None:
+    """It is in the run's directory, and nothing else is left there."""
+    path = export(Model(), format=format)
+    assert path == str(tmp_path / "run" / "export" / name)
+    assert content(path, format) == "weights"
+    assert [found.name for found in Path(path).parent.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(("format", "name"), [("keras", "model.keras"), ("saved_model", "model")])
+def test_a_failed_export_leaves_the_old_one(format: str, name: str) -> None:
+    """The new one takes its place only once it is whole."""
+    path = export(Model("old"), format=format)
+    with pytest.raises(OSError, match="no room"):
+        export(Model("new", fails=True), format=format)
+    assert content(path, format) == "old"
+    assert content(export(Model("new"), format=format), format) == "new"
+    assert path is not None
+    assert [found.name for found in Path(path).parent.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("task", "sizes", "writes", "keeps"),
+    [
+        ("worker:0", {"worker": 2}, True, True),
+        ("worker:1", {"worker": 2}, True, False),  # reading some variables takes every worker
+        ("chief:0", {"chief": 1, "worker": 1, "ps": 1}, True, True),
+        ("evaluator:0", {"worker": 2, "evaluator": 1}, False, False),
+    ],
+)
+def test_who_writes_and_who_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, sizes: dict[str, int], writes: bool, keeps: bool
+) -> None:
+    """All workers that train together write; only the chief's is kept."""
+    be(monkeypatch, task, **sizes)
+    model = Model()
+    path = export(model, tmp_path / "out" / "best.keras")
+    assert (bool(model.wrote), path is not None) == (writes, keeps)
+    kept = sorted(found.name for found in (tmp_path / "out").glob("*"))
+    assert kept == (["best.keras"] if keeps else [])
+
+
+def test_a_killed_export_is_cleaned_up_by_the_next(tmp_path: Path) -> None:
+    """And only what is of the same task."""
+    (tmp_path / ".exporting-worker-0-abc.keras").write_text("half")
+    (tmp_path / ".exporting-worker-1-abc").mkdir()
+    export(Model(), tmp_path / "model.keras")
+    assert sorted(found.name for found in tmp_path.iterdir()) == [".exporting-worker-1-abc", "model.keras"]
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "format", "why"),
+    [
+        (Model(), None, "h5", "There is no export format 'h5'; there are keras and saved_model"),
+        (Model(), "model.h5", "keras", "a name with .keras"),
+        (object(), None, "keras", "that takes a Keras model"),
+    ],
+)
+def test_what_does_not_go_together(model: object, path: str | None, format: str, why: str) -> None:
+    """It is refused before anything is written."""
+    with pytest.raises(ValueError, match=why):
+        export(model, path, format)
