@@ -39,6 +39,12 @@ class Backend(Protocol):
     def dump_stacks(self, why: str, tasks: Sequence[Task]) -> None:
         """Have live Python tasks write their threads' stacks; without `tasks`, all of them."""
 
+    def begin_profile(self, request: int, tasks: Sequence[Task], steps: int | None, seconds: float) -> None:
+        """Have live tasks write profiles, of that many steps or until told to end: Profiled from each."""
+
+    def end_profile(self, request: int, tasks: Sequence[Task]) -> None:
+        """Have tasks end what they profile for a request."""
+
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
         """Break something that signals can't: FaultTook."""
 

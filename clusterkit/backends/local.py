@@ -18,6 +18,7 @@ from clusterkit.hands.looks import Looks, Subject
 from clusterkit.hands.network import VirtualNetwork
 from clusterkit.hands.ports import listening
 from clusterkit.hands.process import Child
+from clusterkit.hands.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.hands.rundir import RunDirectory
 from clusterkit.hands.stacks import ask, dump_for
 from clusterkit.hands.starts import Starts
@@ -26,7 +27,7 @@ from clusterkit.hands.sweeper import Sweeper
 from clusterkit.hands.watcher import Watcher
 from clusterkit.rules.plan import TaskPlan, attempt_environment, plan_tasks
 from clusterkit.rules.tfconfig import Endpoints
-from clusterkit.words.events import Inspected, Look, Spawned, SpawnFailed, StartsCold, StorageFailed, Vitals
+from clusterkit.words.events import Inspected, Look, Profiled, Spawned, SpawnFailed, StartsCold, StorageFailed, Vitals
 from clusterkit.words.faults import Fault
 from clusterkit.words.model import JobSpec, Task
 
@@ -99,6 +100,16 @@ class LocalBackend:
         for task, (attempt, child) in self._children.items():
             if not tasks or task in tasks:
                 ask(dump_for(self._directory.path, str(task), attempt, why), child.pid)
+
+    def begin_profile(self, request: int, tasks: Sequence[Task], steps: int | None, seconds: float) -> None:
+        for task in tasks:
+            asked = begin_profile(self._directory.paths.requests(task), request, steps, seconds)
+            if not asked and task in self._children:
+                self._post(Profiled(task, self._children[task][0], request, None, why=NOBODY))
+
+    def end_profile(self, request: int, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            end_profile(self._directory.paths.requests(task), request)
 
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
         self._injector.inject(number, fault, tasks, others)

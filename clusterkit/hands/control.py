@@ -25,6 +25,7 @@ from clusterkit.words.events import Requested, Verb
 from clusterkit.words.model import Task
 
 CHUNK = 1 << 16
+LONGEST_PROFILE = 3600.0  # seconds
 Post = Callable[[Requested], None]
 
 
@@ -239,12 +240,16 @@ def _requested(number: int, call: Call) -> Requested:
     try:
         tasks = tuple(Task.parse(str(name)) for name in call.params.get("tasks", []))
         signal = int(call.params.get("signal", 9))
-    except (ValueError, TypeError) as error:
+        steps, seconds = int(call.params.get("steps", 20)), float(call.params.get("seconds", 30))
+    except (ValueError, TypeError, OverflowError) as error:
         raise RpcError(protocol.INVALID_PARAMS, str(error), call.id) from None
     if not 1 <= signal <= 64:
         raise RpcError(protocol.INVALID_PARAMS, f"{signal} is not a signal.", call.id)
-    fault = str(call.params.get("fault", ""))
-    return Requested(number, Verb(call.method), tasks, signal, call.params.get("force") is True, fault)
+    if not (1 <= steps < 1 << 63 and 0 < seconds <= LONGEST_PROFILE):
+        problem = f"A profile is of 1 step or more, and of {LONGEST_PROFILE:g} s at most."
+        raise RpcError(protocol.INVALID_PARAMS, problem, call.id)
+    force, fault = call.params.get("force") is True, str(call.params.get("fault", ""))
+    return Requested(number, Verb(call.method), tasks, signal, force, fault, steps, seconds)
 
 
 def _peer_uid(connection: socket.socket) -> int:

@@ -70,10 +70,11 @@ class RunDirectory:
             raise RunDirectoryError(_cannot(self.path, error)) from None
 
     def add_task(self, task: Task) -> None:
-        """Make a task's directory and the named pipe of its progress."""
+        """Make a task's directory and its named pipes: for what it reports, and for what it is asked."""
         try:
             self.directory_of(task).mkdir(mode=0o700)
             os.mkfifo(self.paths.progress(task), 0o600)
+            os.mkfifo(self.paths.requests(task), 0o600)
         except OSError as error:
             raise RunDirectoryError(_cannot(self.directory_of(task), error)) from None
 

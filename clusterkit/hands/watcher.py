@@ -22,6 +22,7 @@ from clusterkit.words.events import (
     GuardianLost,
     Happened,
     PhaseChanged,
+    Profiled,
     Progressed,
     Ready,
     Resumed,
@@ -31,7 +32,7 @@ from clusterkit.words.model import Task
 REST = 0.03125  # seconds for which a pipe is left alone after a read, at first: reports are taken in bunches
 LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that all pipes are read at one moment
 FULL = 1 << 13  # bytes that show that reports come fast, and would fill the pipe if it were left alone for long
-Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged
+Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled
 EVERY = 1.0  # seconds between the steps that are passed on; what else a task reports is passed on at once
 LONGEST = 1 << 16  # bytes of a line; what is longer is no report
 CHUNK = 1 << 16
@@ -238,6 +239,10 @@ def parse_report(task: Task, line: bytes) -> Report | None:
             return Resumed(task, attempt, int(message["step"]), None if path is None else str(path))
         if kind == "phase":
             return PhaseChanged(task, attempt, str(message["phase"]), message["begun"] is True)
+        if kind == "profiled":
+            path, steps = message.get("path"), message.get("steps")
+            made = (None if path is None else str(path), None if steps is None else int(steps))
+            return Profiled(task, attempt, int(message["request"]), *made, why=str(message.get("why", "")))
         return Ready(task, attempt) if kind == "ready" else None
     except (ValueError, KeyError, TypeError):
         return None

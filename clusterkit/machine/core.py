@@ -11,6 +11,7 @@ from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
 from clusterkit.machine.injections import Injections
 from clusterkit.machine.latecomers import Latecomers
+from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.requests import Requests
 from clusterkit.machine.timers import Timer
@@ -37,7 +38,8 @@ class Machine:
         self.watch = Watch(self.board, self.ending)
         self.latecomers = Latecomers(self.board)
         self.faults = Faults(self.board, self.ending, Injections(self.board, self.latecomers))
-        self.requests = Requests(self.board, self.ending, self.recoveries, self.faults)
+        self.profiles = Profiles(self.board)
+        self.requests = Requests(self.board, self.ending, self.recoveries, self.faults, self.profiles)
         self.head_start = HeadStart(self.board)
         self._interrupts = 0
         self._verbs: dict[type, Callable[[Any], None]] = {
@@ -56,6 +58,9 @@ class Machine:
             ev.Resumed: self._reported(self.watch.resumed),
             ev.Ready: self._reported(lambda record, _: self.watch.said_ready(record)),
             ev.PhaseChanged: self._reported(self.watch.phase_changed),
+            ev.Profiled: self.profiles.took,
+            ev.TensorBoardReady: lambda event: None,  # whoever looks at it, the run is the same
+            ev.TensorBoardLost: self._tensorboard_lost,
             ev.Inspected: self.watch.inspected,
             ev.Interrupted: self._interrupted,
             ev.Requested: self.requests.take,
@@ -215,6 +220,9 @@ class Machine:
     def _fault_took(self, event: ev.FaultTook) -> None:
         if not event.done:
             self.faults.injections.failed(event.number)
+
+    def _tensorboard_lost(self, event: ev.TensorBoardLost) -> None:
+        self.board.warn(f"There is no TensorBoard: {event.why}. The run goes on without it.")
 
     def _interrupted(self, event: ev.Interrupted) -> None:
         self._interrupts += event.signal == SIGINT

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
+from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.rules.aim import live_problems_of
 from clusterkit.rules.faults import parse_fault
@@ -28,6 +30,7 @@ class Requests:
     ending: Ending
     recoveries: Recoveries
     faults: Faults
+    profiles: Profiles
 
     def take(self, event: Requested) -> None:
         """Do what is asked for, or refuse it whole."""
@@ -47,6 +50,8 @@ class Requests:
                 self._kill(event, records)
             case Verb.STACKS:
                 self._stacks(event, records)
+            case Verb.PROFILE:
+                self._profile(event, records)
             case Verb.FAULT:
                 self._fault(event)
             case Verb.HEAL:
@@ -89,6 +94,11 @@ class Requests:
         self.board.out.append(DumpStacks(f"request {event.request}", tasks))
         self._answer(event, tasks)
 
+    def _profile(self, event: Requested, records: list[TaskRecord]) -> None:
+        able = [record.task for record in records if record.state is TaskState.RUNNING]
+        if not self._refused(event, able, "running"):
+            self._answer(event, self.profiles.begin(event, able))
+
     def _fault(self, event: Requested) -> None:
         try:
             fault = parse_fault(event.fault)
@@ -103,7 +113,7 @@ class Requests:
         self.faults.arm(fault)
         self._answer(event, ())
 
-    def _refused(self, event: Requested, able: list[TaskRecord], what: str) -> bool:
+    def _refused(self, event: Requested, able: Sequence[object], what: str) -> bool:
         if able:
             return False
         names = ", ".join(map(str, event.tasks)) or "No task"

@@ -11,6 +11,7 @@ from clusterkit.hands.network import VirtualNetwork, addresses_of, endpoints_of
 from clusterkit.hands.ports import Ports
 from clusterkit.hands.rundir import RunDirectory
 from clusterkit.hands.starts import Starts
+from clusterkit.hands.tensorboard import Post, TensorBoard
 from clusterkit.rules.aim import needs_disk
 from clusterkit.rules.faults import parse_fault
 from clusterkit.supervisor.warming import marks
@@ -30,6 +31,12 @@ class Ground:
     endpoints: Mapping[Task, str]
     starts: Starts
     network: VirtualNetwork | None
+    board: TensorBoard | None = None
+
+    def end_board(self) -> None:
+        """End TensorBoard in peace, so that it writes the last scalars."""
+        if self.board is not None:
+            self.board.stop()
 
     @property
     def ropes(self) -> Mapping[int, str]:
@@ -76,6 +83,13 @@ def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetw
     except ClusterkitError:
         directory.discard()
         raise
+
+
+def board_for(job: JobSpec, directory: RunDirectory, post: Post) -> TensorBoard | None:
+    """TensorBoard, where the job asks for it. Whatever becomes of it, the run goes on."""
+    if not job.tensorboard:
+        return None
+    return TensorBoard(directory.path, post, env={**marks(directory.paths), "CLUSTERKIT_TASK": "tensorboard"})
 
 
 def _is_virtual(job: JobSpec) -> bool:

@@ -30,7 +30,7 @@ from clusterkit.rules.faults import waits_for_steps
 from clusterkit.rules.plan import RunPaths
 from clusterkit.rules.recoveries import RecoveryFold
 from clusterkit.rules.tfconfig import Endpoints
-from clusterkit.supervisor.ground import Ground, claim_endpoints, network_for
+from clusterkit.supervisor.ground import Ground, board_for, claim_endpoints, network_for
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.loop import Inbox, run
 from clusterkit.supervisor.lost import supervisor_lost
@@ -129,7 +129,8 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
             console.say(_greeting(job, run_id, directory))
             if job.faults:
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
-        ground = Ground(job, seed, directory, endpoints, starts, network)
+        ground = Ground(job, seed, directory, endpoints, starts, network, board_for(job, directory, inbox.put))
+        stack.callback(ground.end_board)
         result, recovered = _run(ground, inbox, console, display, {**ropes, **ground.ropes})
         signals.end_with(result.exit_code)
         console.block(report(result, directory.path, display.show.color, recovered=recovered))
@@ -173,6 +174,7 @@ def _run(
     try:
         result = run(Machine(job, ground.seed), backend, inbox, observe, control.answer, Began(ground.starts.coming))
     finally:
+        ground.end_board()  # before whatever is left of the run is killed
         backend.shut()
         control.stop()
         journal.close()

@@ -11,8 +11,10 @@ from clusterkit.machine import Machine
 from clusterkit.words.actions import (
     Action,
     Answer,
+    BeginProfile,
     CloseOutput,
     DumpStacks,
+    EndProfile,
     Finish,
     Heal,
     HurrySteps,
@@ -78,6 +80,10 @@ def _act(action: Action, backend: Backend, observe: Observer, now: float) -> Non
             backend.inspect(look, why)
         case DumpStacks(why, tasks):
             backend.dump_stacks(why, tasks)
+        case BeginProfile(request, tasks, steps, seconds):
+            backend.begin_profile(request, tasks, steps, seconds)
+        case EndProfile(request, tasks):
+            backend.end_profile(request, tasks)
         case Inject(number, fault, tasks, others):
             backend.inject(number, fault, tasks, others)
         case Heal(number):

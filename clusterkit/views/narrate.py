@@ -42,6 +42,10 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
             origin = f" from {path}" if path else ""
             return Level.INFO, f"{task} resumed at step {step}{origin}."
+        case ev.TensorBoardReady(address):
+            return Level.INFO, f"TensorBoard answers at {address}"
+        case ev.Profiled():
+            return Level.INFO, _of_profile(event)
         case ev.PhaseChanged(task, _, phase, begun):
             how = "makes no steps now" if begun else "goes on after what made no steps"
             return Level.DEBUG, f"{task} {how}: {phase}."
@@ -87,6 +91,13 @@ def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[
             return (Level.INFO, f"Fault {number}: {detail}.") if detail else None
         case ev.FaultHealed(number, fault, _, _, why):
             return Level.INFO, f"Fault {number} is healed, since {why}: {fault}."
+
+
+def _of_profile(event: ev.Profiled) -> str:
+    if event.path is None:
+        return f"{event.task} gave no profile: {event.why}."
+    of = "" if event.steps is None else f" of {event.steps} step{'s' * (event.steps != 1)}"
+    return f"{event.task} wrote a profile{of}: {event.path}"
 
 
 def _hit(event: ev.FaultInjected) -> str:

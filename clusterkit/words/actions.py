@@ -74,6 +74,27 @@ class DumpStacks:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginProfile:
+    """Have live tasks profile that many of their steps; without `steps`, whatever they do until EndProfile.
+
+    No longer than `seconds` in either case. Each of them answers with Profiled.
+    """
+
+    request: int
+    tasks: tuple[Task, ...]
+    steps: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndProfile:
+    """Have tasks end what they profile for this request."""
+
+    request: int
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Inject:
     """Break something that signals can't; answered by FaultTook with the same `number`."""
 
@@ -119,6 +140,6 @@ class Finish:
 
 
 Action = (
-    Spawn | SpawnWaiting | Withdraw | Signal | Sweep | CloseOutput | Inspect | DumpStacks | Inject | Heal | HurrySteps
-    | Answer | Record | Finish
+    Spawn | SpawnWaiting | Withdraw | Signal | Sweep | CloseOutput | Inspect | DumpStacks | BeginProfile | EndProfile
+    | Inject | Heal | HurrySteps | Answer | Record | Finish
 )  # fmt: skip

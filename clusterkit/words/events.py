@@ -73,6 +73,20 @@ class StartsCold:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorBoardReady:
+    """TensorBoard, which was asked for, answers at this address."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBoardLost:
+    """There is no TensorBoard, or none any more, and why. The run goes on."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """The attempt's first process ended; what it left behind is not swept yet."""
 
@@ -152,6 +166,21 @@ class PhaseChanged:
     begun: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """The task's answer to a request for a profile: where it is and over how many steps, or why there is none.
+
+    `steps` is None for a server, which makes none of its own.
+    """
+
+    task: Task
+    attempt: int
+    request: int
+    path: str | None
+    steps: int | None = None
+    why: str = ""
+
+
 class Look(enum.StrEnum):
     """How closely live tasks are looked at: at once, or for a while and for a report on why nothing goes on."""
 
@@ -198,6 +227,7 @@ class Verb(enum.StrEnum):
     UNPAUSE = "unpause"
     RESTART = "restart"
     STACKS = "stacks"
+    PROFILE = "profile"
     FAULT = "fault"
     HEAL = "heal"
     DOWN = "down"
@@ -208,7 +238,7 @@ class Requested:
     """Somebody asks for something on the control socket; answered by the action Answer with the same `request`.
 
     `tasks` is empty for all; `signal` is for KILL; `force` takes the grace period out of DOWN; `fault` is for FAULT,
-    as the grammar writes it.
+    as the grammar writes it; `steps` and `seconds` are how much is profiled, and for how long at most, for PROFILE.
     """
 
     request: int
@@ -217,6 +247,8 @@ class Requested:
     signal: int = 9
     force: bool = False
     fault: str = ""
+    steps: int = 20
+    seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +276,9 @@ class StorageFailed:
 
 Happened = (
     Began | Ticked | Spawned | SpawnFailed | Exited | Swept | Drained | Progressed | Checkpointed | Resumed | Ready
-    | PhaseChanged
-    | ForkServerReady | ForkServerLost | StartsCold | Inspected | Interrupted | Requested | FaultTook | GuardianLost
+    | PhaseChanged | Profiled
+    | ForkServerReady | ForkServerLost | StartsCold | TensorBoardReady | TensorBoardLost
+    | Inspected | Interrupted | Requested | FaultTook | GuardianLost
     | StorageFailed
 )  # fmt: skip
 Event = Happened | Decided

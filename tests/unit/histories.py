@@ -12,8 +12,10 @@ from clusterkit.words import events as ev
 from clusterkit.words.actions import (
     Action,
     Answer,
+    BeginProfile,
     CloseOutput,
     DumpStacks,
+    EndProfile,
     Finish,
     Heal,
     HurrySteps,
@@ -225,7 +227,7 @@ class History:
                 self.send(ev.FaultTook(number, self.futile.get(number, "done"), number not in self.futile))
             case _:
                 silent = Withdraw | Signal | Record | DumpStacks | Heal | HurrySteps | Answer | Finish
-                assert isinstance(action, silent)
+                assert isinstance(action, silent | BeginProfile | EndProfile)
 
     def _spawn(self, who: Task, attempt: int) -> None:
         name = str(who)

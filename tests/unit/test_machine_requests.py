@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from clusterkit.words import events as ev
-from clusterkit.words.actions import Answer, DumpStacks
+from clusterkit.words.actions import Answer, BeginProfile, DumpStacks, EndProfile
 from clusterkit.words.events import Verb
 from clusterkit.words.model import RestartRules
 from clusterkit.words.states import ALIVE
@@ -47,7 +47,7 @@ class Commands(RuleBasedStateMachine):
         self.requests = 0
 
     @rule(
-        verb=st.sampled_from([Verb.KILL, Verb.PAUSE, Verb.UNPAUSE, Verb.RESTART, Verb.STACKS]),
+        verb=st.sampled_from([Verb.KILL, Verb.PAUSE, Verb.UNPAUSE, Verb.RESTART, Verb.STACKS, Verb.PROFILE]),
         picks=st.lists(st.integers(0, 9), max_size=3),
         signal=st.sampled_from([SIGKILL, SIGTERM, SIGUSR1]),
         times=st.integers(1, 3),
@@ -177,6 +177,59 @@ def test_stacks_are_asked_of_the_live_tasks_only() -> None:
     run = History(job(workers=2, ps=1)).begin()
     assert ask(run, Verb.STACKS, "worker:1").tasks == (task("worker:1"),)
     assert run.asked(DumpStacks) == [DumpStacks("request 1", (task("worker:1"),))]
+
+
+@pytest.mark.parametrize(
+    ("ps", "asked", "stepping", "serving"),
+    [
+        (0, [], ["worker:0", "worker:1"], []),
+        (0, ["worker:1"], ["worker:1"], []),
+        (1, [], ["chief:0"], ["worker:0", "worker:1", "ps:0"]),
+        (1, ["chief:0"], ["chief:0"], []),
+        (1, ["ps:0"], ["chief:0"], ["ps:0"]),
+    ],
+)
+def test_a_profile_is_of_steps_or_as_long_as_the_coordinators(
+    ps: int, asked: list[str], stepping: list[str], serving: list[str]
+) -> None:
+    """Servers make no steps, so the coordinator is profiled along with them; its answer ends their window."""
+    run = History(job(workers=2, ps=ps)).begin()
+    answer = ask(run, Verb.PROFILE, *asked)
+    assert [str(one) for one in answer.tasks] == sorted([*stepping, *serving], key=task)
+    begun = {action.steps: [str(one) for one in action.tasks] for action in run.asked(BeginProfile)}
+    assert (begun[20], begun.get(None, [])) == (stepping, serving)
+    for name in stepping:
+        run.send(ev.Profiled(task(name), 1, 1, "/x/vm.xplane.pb", 20))
+    for name in serving:
+        run.send(ev.Profiled(task(name), 1, 1, "/x/vm.xplane.pb"))
+    ended = [EndProfile(1, tuple(task(name) for name in serving))] if serving else []
+    assert run.asked(EndProfile) == ended
+
+
+def test_servers_go_on_where_the_coordinator_gives_no_profile() -> None:
+    """Then their window is as long as was asked for at most."""
+    run = History(job(workers=1, ps=1)).begin()
+    ask(run, Verb.PROFILE)
+    run.send(ev.Profiled(task("chief:0"), 1, 1, None, why="it has not imported TensorFlow"))
+    assert run.asked(EndProfile) == []
+
+
+def test_only_what_runs_is_profiled() -> None:
+    """A task that waits for its restart is not asked; where none runs, that is the answer."""
+    run = History(job(workers=1, ps=1)).begin()
+    run.exits("chief:0", code=1)
+    assert ask(run, Verb.PROFILE, "chief:0").problem == "chief:0 is not running now."
+    assert set(ask(run, Verb.PROFILE).tasks) == {task("worker:0"), task("ps:0")}
+
+
+def test_a_run_goes_on_without_its_tensorboard() -> None:
+    """It is worth a warning, and nothing else."""
+    run = History(job(workers=2)).begin()
+    run.send(ev.TensorBoardReady("http://127.0.0.1:6006/"))
+    run.send(ev.TensorBoardLost("its process has ended"))
+    (warned,) = run.decided(ev.Warned)
+    assert warned.text == "There is no TensorBoard: its process has ended. The run goes on without it."
+    assert (run.live, run.signals()) == ({"worker:0", "worker:1"}, [])
 
 
 def test_down_is_the_end_and_by_force_at_once() -> None:

@@ -33,6 +33,12 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             Level.DEBUG,
             "chief:0 goes on after what made no steps: checkpoint.",
         ),
+        (ev.Requested(1, ev.Verb.PROFILE), Level.INFO, "Asked to profile every task."),
+        (ev.Profiled(WORKER, 1, 1, "/x.pb", 20), Level.INFO, "worker:1 wrote a profile of 20 steps: /x.pb"),
+        (ev.Profiled(WORKER, 1, 1, "/x.pb", 1), Level.INFO, "worker:1 wrote a profile of 1 step: /x.pb"),
+        (ev.Profiled(PS, 1, 1, "/x.pb"), Level.INFO, "ps:0 wrote a profile: /x.pb"),
+        (ev.Profiled(PS, 1, 1, None, why="it is none"), Level.INFO, "ps:0 gave no profile: it is none."),
+        (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),
         (
             ev.RestartPlanned((CHIEF, PS), KILLED, (), 1.04, 1, 3),

@@ -1,0 +1,69 @@
+"""`clusterkit profile`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.options import Duration
+from clusterkit.cli.params import echo_json, json_option, run_argument, task_option, tasks_of
+
+if TYPE_CHECKING:
+    from clusterkit.hands.history import History
+    from clusterkit.views.profiles import Answers
+
+LOOK_EVERY = 0.05  # seconds between two looks at the journal
+WRITTEN_WITHIN = 30.0  # seconds after the window for tasks to write what they have
+
+
+@click.command("profile")
+@run_argument
+@click.option("--steps", type=click.IntRange(min=1), default=20, metavar="N", help="How many are profiled. [20]")
+@click.option("--timeout", type=Duration(), default=30.0, help="Then what there is of them has to do. [30s]")
+@task_option
+@json_option
+def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...], as_json: bool) -> None:
+    """Write a TensorBoard profile of tasks while they train, for programs that use clusterkit.training.
+
+    It begins with a task's next report of a step and ends N steps later. Workers and ps of a parameter-server job make
+    no steps of their own: their profile lasts as long as the coordinator's. To write profiles takes nothing; to look
+    at them, TensorBoard needs the package tensorboard-plugin-profile.
+    """
+    from clusterkit.hands.client import Client
+    from clusterkit.hands.history import History
+    from clusterkit.hands.runs import choose
+    from clusterkit.views.narrate import sentence
+    from clusterkit.views.profiles import Answers
+    from clusterkit.words.model import Task
+
+    with told():
+        path = choose(run, finished=False)
+        history = History(path)
+        history.lines()
+        with Client(path) as client:
+            answer = client.call("profile", tasks=tasks_of(path, tasks), steps=steps, seconds=timeout)
+    answers = Answers(answer["request"], {Task.parse(name) for name in answer["tasks"]})
+    _collect(path, history, answers, timeout + WRITTEN_WITHIN)
+    if as_json:
+        echo_json({str(one.task): {"path": one.path, "steps": one.steps, "why": one.why} for one in answers.in_order})
+    for said in () if as_json else map(sentence, answers.in_order):
+        click.echo(said[1] if said else "")
+    sys.exit(not any(one.path for one in answers.in_order))
+
+
+def _collect(run: Path, history: History, answers: Answers, patience: float) -> None:
+    """Wait until every task has answered, or can't any more."""
+    from clusterkit.hands.runs import Life
+
+    life, until = Life(run), time.monotonic() + patience
+    while answers.waiting:
+        over = life.is_over(LOOK_EVERY)
+        for _, event in history.new():
+            answers.take(event)
+        if over or time.monotonic() > until:
+            answers.close("the run ended before that" if over else "it does not answer; is it paused?")

@@ -1,0 +1,43 @@
+"""`clusterkit tensorboard`."""
+
+from __future__ import annotations
+
+import queue
+import signal
+
+import click
+
+from clusterkit.cli.errors import told
+from clusterkit.cli.params import run_argument
+
+
+@click.command("tensorboard")
+@run_argument
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Where it listens. [a free port]")
+def command(run: str | None, port: int) -> None:
+    """Show a run in TensorBoard, live or over, until Ctrl-C is pressed.
+
+    Beside what its tasks wrote, it shows what clusterkit knows of them: steps, steps a second and reported metrics,
+    and, as long as the run is live, the use of CPU and memory. It listens for this machine alone (127.0.0.1).
+    """
+    from clusterkit.hands.preflight import tensorboard_problems
+    from clusterkit.hands.runs import choose
+    from clusterkit.hands.tensorboard import TensorBoard
+    from clusterkit.words.errors import BadJob, ClusterkitError
+    from clusterkit.words.events import TensorBoardLost, TensorBoardReady
+
+    happened = queue.SimpleQueue[TensorBoardReady | TensorBoardLost]()
+    with told():
+        path = choose(run, finished=True)
+        if problems := tensorboard_problems():
+            raise BadJob(problems)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        board = TensorBoard(path, happened.put, port)
+        try:
+            while isinstance(event := happened.get(), TensorBoardReady):
+                click.echo(f"TensorBoard of the run {path.name} answers at {event.address} until Ctrl-C is pressed.")
+            raise ClusterkitError(f"There is no TensorBoard: {event.why}.")
+        except KeyboardInterrupt:
+            return
+        finally:
+            board.stop()

@@ -1,0 +1,96 @@
+"""TensorBoard's process: how it is started and stopped. What it does is in `clusterkit.tensorboard`."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+
+from clusterkit.hands.process import code_of
+from clusterkit.words.events import TensorBoardLost, TensorBoardReady
+
+END_WITHIN = 3.0  # seconds, for the last scalars
+NOTHING: Mapping[str, str] = MappingProxyType({})
+Post = Callable[[TensorBoardReady | TensorBoardLost], None]
+
+
+class TensorBoard:
+    """Shows a run, and writes its scalars. Posts TensorBoardReady, and TensorBoardLost where it ends by itself.
+
+    Start it from the thread that lives as long as this process: its parent-death signal is tied to that.
+    """
+
+    def __init__(self, run: Path, post: Post, port: int = 0, env: Mapping[str, str] = NOTHING) -> None:
+        self._post = post
+        self._log = run / "tensorboard.log"
+        self._stopped = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel, other = socket.socketpair()
+        try:
+            with other, self._log.open("ab") as log:
+                self._process = _start(run, other.fileno(), port, log.fileno(), {**os.environ, **env})
+        except OSError as error:
+            post(TensorBoardLost(f"it can't be started ({error.strerror})"))
+            return
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._thread = threading.Thread(target=self._listen, name="tensorboard", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process; None where it could not be started."""
+        return None if self._process is None else self._process.pid
+
+    def stop(self) -> None:
+        """End it, once it has written what is in the journal."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._process is not None:
+            self._channel.shutdown(socket.SHUT_WR)
+            ended = select.poll()
+            ended.register(self._pidfd, select.POLLIN)
+            if not ended.poll(END_WITHIN * 1000):
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            self._process.wait()
+            self._thread.join()
+            os.close(self._pidfd)
+        self._channel.close()
+
+    def _listen(self) -> None:
+        lost = ""
+        with self._channel.makefile("rb") as lines:
+            for line in lines:
+                told = json.loads(line)
+                if "address" in told:
+                    self._post(TensorBoardReady(told["address"]))
+                else:  # the process goes on and writes scalars, to be looked at later
+                    lost = told["lost"]
+                    self._post(TensorBoardLost(f"{lost} (its log: {self._log})"))
+        if not self._stopped and not lost:
+            self._post(TensorBoardLost(f"its process has ended (its log: {self._log})"))
+
+
+def _start(run: Path, channel: int, port: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    # -P: what is in the directory that this was started in is no module of TensorBoard's.
+    words = [str(run), str(channel), str(port), str(os.getpid())]
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", code_of("clusterkit.tensorboard.main"), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=env,
+        cwd="/",
+        pass_fds=(channel,),
+        start_new_session=True,
+    )

@@ -1,0 +1,75 @@
+"""Scalars: the event files in `tensorboard/clusterkit/<task>`, written from the journal as it grows."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from clusterkit.hands.history import History, messages, stamped
+from clusterkit.hands.runs import job_of
+from clusterkit.hands.usage import Meter
+from clusterkit.tensorboard.library import event_of, writer_in
+from clusterkit.tensorboard.series import Scalar, Series
+from clusterkit.words.model import Task
+
+
+class Scalars:
+    """Writes each event of a run once, whoever wrote those before: `written` tells how many lines of the journal are.
+
+    A lock on that file is held by the one process that writes.
+    """
+
+    def __init__(self, run: Path) -> None:
+        file = job_of(run)
+        self._directory = run / "tensorboard" / "clusterkit"
+        self._series = Series(file.job.tasks if file else ())
+        self._history = History(run)
+        self._meter = Meter()
+        self._record: int | None = None
+        self._lines = 0  # of the journal that were read
+        self._before = 0  # of them, those that another process has written
+        self._writers: dict[Task, Any] = {}
+
+    def update(self, live: bool) -> None:
+        """Write what is new, and for a live run what its tasks use now. Raises OSError."""
+        if self._record is None and not self._claim():
+            return
+        for line in self._history.lines():
+            self._lines += 1
+            for message in messages([line]):
+                if (event := stamped(message)) is not None:
+                    scalars = list(self._series.take(*event))
+                    self._add(scalars if self._lines > self._before else ())
+        if live:
+            self._add(self._series.sample(time.time(), self._meter.sample(self._series.pids)))
+        for writer in self._writers.values():
+            writer.flush()
+        self._remember()
+
+    def _claim(self) -> bool:
+        """Whether nobody else writes. Raises OSError."""
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        record = os.open(self._directory / "written", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(record)
+            return False
+        self._record = record
+        text = os.pread(record, 32, 0)
+        self._before = int(text) if text.strip().isdigit() else 0
+        return True
+
+    def _add(self, scalars: Iterable[Scalar]) -> None:
+        for scalar in scalars:
+            if scalar.task not in self._writers:
+                self._writers[scalar.task] = writer_in(self._directory / str(scalar.task))
+            self._writers[scalar.task].add_event(event_of(scalar))
+
+    def _remember(self) -> None:
+        assert self._record is not None
+        os.pwrite(self._record, b"%d\n" % max(self._lines, self._before), 0)

@@ -1,0 +1,64 @@
+"""Series: a run's events as TensorBoard's scalars. A fold; what it is given is all that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from clusterkit.views.status import RunStatus
+from clusterkit.words.events import Event, Exited, Progressed
+from clusterkit.words.model import Task
+
+EVERY = 2.0  # seconds between two samples
+NO_USAGE: Mapping[Task, tuple[float, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A point of a task's series. What the task reported is at its step, all else at seconds since the run began."""
+
+    task: Task
+    tag: str
+    value: float
+    step: int
+    at: float  # wall time
+
+
+class Series:
+    """Brought up to date event by event. A task that starts again goes on in the same series."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._status = RunStatus(tasks)
+        self._sampled = 0.0
+
+    @property
+    def pids(self) -> dict[Task, int]:
+        """The tasks that have a process."""
+        return {task: of.pid for task, of in self._status.tasks.items() if of.alive and of.pid is not None}
+
+    def take(self, at: float, event: Event) -> Iterator[Scalar]:
+        """What a report tells; before it, where no sample was taken for a while, what the run was like until then.
+
+        Also before a task's end, so that its last step is in its series.
+        """
+        if at - self._sampled >= EVERY or isinstance(event, Exited):
+            yield from self.sample(at)
+        self._status.take(at, event)
+        if isinstance(event, Progressed):
+            for name, value in event.metrics.items():
+                if value is not None:
+                    yield Scalar(event.task, name, value, event.step, at)
+
+    def sample(self, at: float, usage: Mapping[Task, tuple[float, int]] = NO_USAGE) -> Iterator[Scalar]:
+        """How it goes now; `usage` is percent of one core and bytes of memory."""
+        self._sampled = at
+        if self._status.began is None:
+            return
+        seconds = max(0, round(at - self._status.began))
+        for task, of in self._status.tasks.items():
+            values = {"step": of.step if of.alive else None, "steps_per_second": of.speed(at)}
+            if task in usage:
+                values["cpu_percent"], values["memory_bytes"] = usage[task]
+            for name, value in values.items():
+                if value is not None:
+                    yield Scalar(task, f"task/{name}", value, seconds, at)

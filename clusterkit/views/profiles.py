@@ -1,0 +1,39 @@
+"""Profiles that a run was asked for: which tasks have answered, and what. A fold over the events since the request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from clusterkit.words.events import Event, Exited, Profiled
+from clusterkit.words.model import Task
+
+
+@dataclass(slots=True)
+class Answers:
+    """The answers to one request."""
+
+    request: int
+    waiting: set[Task]
+    given: dict[Task, Profiled] = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        """A task that ends meanwhile gives no profile any more."""
+        if isinstance(event, Profiled) and event.request == self.request:
+            self._give(event)
+        elif isinstance(event, Exited) and event.task in self.waiting:
+            self._give(Profiled(event.task, event.attempt, self.request, None, why="it ended before that"))
+
+    def close(self, why: str) -> None:
+        """Those that have not answered by now do not any more."""
+        for task in list(self.waiting):
+            self._give(Profiled(task, 0, self.request, None, why=why))
+
+    @property
+    def in_order(self) -> list[Profiled]:
+        """By task."""
+        return [self.given[task] for task in sorted(self.given)]
+
+    def _give(self, event: Profiled) -> None:
+        if event.task in self.waiting:
+            self.waiting.remove(event.task)
+            self.given[event.task] = event
