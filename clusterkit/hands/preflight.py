@@ -5,14 +5,18 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from clusterkit.hands.gpus import Found, gpus_here
 from clusterkit.hands.network import why_not
 from clusterkit.hands.process import runs
 from clusterkit.rules.aim import needs_disk
+from clusterkit.rules.devices import too_few
 from clusterkit.rules.faults import parse_fault
 from clusterkit.words.model import JobSpec, Network, ProgramKind
 
@@ -35,8 +39,13 @@ def program_kind(options: Options) -> tuple[ProgramKind, list[str]]:
         return ProgramKind.SCRIPT, [f"There is no program {target}."]
     if not os.access(path, os.R_OK):
         return ProgramKind.SCRIPT, [f"{target} can't be read: permission denied."]
-    is_command = os.access(path, os.X_OK) and not _is_python(path)
-    return (ProgramKind.COMMAND if is_command else ProgramKind.SCRIPT), []
+    if _is_python(path):
+        return ProgramKind.SCRIPT, []
+    if os.access(path, os.X_OK):
+        return ProgramKind.COMMAND, []
+    if path.suffix == ".sh" or _first_line(path).startswith(b"#!"):
+        return ProgramKind.COMMAND, [f"{target} can't be executed, and is no Python program: chmod +x {target}"]
+    return ProgramKind.SCRIPT, []
 
 
 def setup_problems(options: Options) -> list[str]:
@@ -48,6 +57,7 @@ def setup_problems(options: Options) -> list[str]:
             problems[f"The directory {cwd} for the tasks does not exist, or is none."] = None
         if (python := table.get("python")) is not None and (why := runs(python, {})):
             problems[f"The interpreter {python} does not start: {why}."] = None
+    problems.update(dict.fromkeys(_keras_problems(options)))
     if (directory := options.get("checkpoint_dir")) is not None and Path(directory).exists():
         if not Path(directory).is_dir():
             problems[f"The checkpoint directory {directory} is a file."] = None
@@ -66,6 +76,51 @@ def network_problems(job: JobSpec) -> list[str]:
     if job.pcap is not None and not os.access(Path(job.pcap).absolute().parent, os.W_OK | os.X_OK):
         problems.append(f"--pcap {job.pcap} can't be written: its directory does not exist, or can't be written.")
     return problems
+
+
+def tensorboard_problems() -> list[str]:
+    """Why clusterkit can't start TensorBoard."""
+    try:
+        found = importlib.util.find_spec("tensorboard")
+    except (ImportError, ValueError):
+        found = None
+    if found is not None and found.origin is not None:  # a mere directory of that name has none
+        return []
+    return ["TensorBoard is not installed beside clusterkit. Install it: pip install 'clusterkit[tensorboard]'"]
+
+
+def with_devices(job: JobSpec) -> tuple[JobSpec, list[str]]:
+    """The job with the cores and GPUs that it hands out to its tasks, and which of them are too few."""
+    asked = job.devices
+    cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
+    found = gpus_here() if asked.gpus else Found(())
+    job = replace(job, devices=replace(asked, cores=cores, names=found.names))
+    return job, too_few(job, found.why_none)
+
+
+def _keras_problems(options: Options) -> list[str]:
+    """Where Keras 2 is asked for, and the tasks' interpreter does not have it."""
+    if options.get("keras") != 2:
+        return []
+    problems = []
+    for table in ({}, *options.get("task", {}).values()):
+        python = table.get("python") or options.get("python")
+        env = {**(options.get("env") or {}), **(table.get("env") or {})}
+        if not _has_tf_keras(python, env):
+            of_whom = "the tasks' interpreter" if python is None else f"the interpreter {python}"
+            problems.append(f"--keras 2 needs tf_keras, which {of_whom} lacks: pip install 'clusterkit[keras2]'.")
+    return problems
+
+
+def _has_tf_keras(python: str | None, env: Mapping[str, str]) -> bool:
+    if python is None and "PYTHONPATH" not in env:
+        return importlib.util.find_spec("tf_keras") is not None
+    words = [python or sys.executable, "-c", "import importlib.util as u; print(u.find_spec('tf_keras') is None)"]
+    try:
+        asked = subprocess.run(words, capture_output=True, timeout=20, env={**os.environ, **env})
+    except (OSError, subprocess.TimeoutExpired):
+        return True  # that it does not start is told already
+    return not asked.stdout.endswith(b"True\n")
 
 
 def _module_problems(module: str, options: Options) -> list[str]:
@@ -88,6 +143,10 @@ def _module_problems(module: str, options: Options) -> list[str]:
 def _is_python(path: Path) -> bool:
     if path.suffix in (".py", ".pyw"):
         return True
-    with path.open("rb") as file:
-        first = file.readline(200)
+    first = _first_line(path)
     return first.startswith(b"#!") and b"python" in first
+
+
+def _first_line(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.readline(200)

@@ -7,6 +7,8 @@ import resource
 
 import psutil
 
+from clusterkit.hands.gpus import gpus_here
+from clusterkit.rules.devices import all_share_gpus, crowding
 from clusterkit.words.model import JobSpec, ProgramKind, Shape, TaskType
 
 # A process that has imported TensorFlow has 554 MB resident, of which four together share all but 330 MB each;
@@ -37,8 +39,13 @@ def shortages(job: JobSpec) -> list[str]:
     cores = len(os.sched_getaffinity(0))
     # A coordinator and its parameter servers mostly wait.
     busy = job.counts[TaskType.WORKER] if job.shape is Shape.PARAMETER_SERVER else len(job.training)
-    if job.program.kind is not ProgramKind.COMMAND and busy > cores:
+    if (crowded := crowding(job)) is not None:
+        found.append(crowded)
+    elif job.program.kind is not ProgramKind.COMMAND and busy > cores:
         found.append(
             f"{busy} training tasks share {cores} cores, so a step takes about {busy / cores:.1f} times as long."
         )
+    if job.program.kind is not ProgramKind.COMMAND and len(job.tasks) > 1 and job.devices.gpus is None:
+        shared = all_share_gpus(job, gpus_here().names, os.environ)
+        found += [] if shared is None else [shared]
     return found

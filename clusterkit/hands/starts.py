@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.hands.warm import TRIES, ForkServer, Launch, Post
-from clusterkit.rules.plan import TaskPlan
+from clusterkit.rules.plan import BUILTIN_SERVER, TaskPlan
 from clusterkit.rules.warm import differing, shadowed
 from clusterkit.words.events import ForkServerLost
 from clusterkit.words.model import ProgramKind
@@ -94,7 +94,7 @@ class Starts:
     def _shadows(self, plan: TaskPlan) -> str | None:
         """Looked up each time: between two attempts a file may have come."""
         assert self._server is not None
-        if plan.kind is ProgramKind.COMMAND:
+        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # it imports nothing from its directory
             return None
         cwd = Path(plan.cwd or ".").absolute()
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent

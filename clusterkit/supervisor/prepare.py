@@ -11,6 +11,7 @@ from typing import Any
 from clusterkit.hands import preflight, resources
 from clusterkit.hands.rundir import RUN_ID, find_run, is_live
 from clusterkit.rules.spec import build_job
+from clusterkit.supervisor.checking import refuse_errors
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, ProgramKind, Setup
 
@@ -32,7 +33,7 @@ def prepare(options: Mapping[str, Any], job_file: str | None = None, only: Colle
     """
     merged = dict(options)
     if job_file is not None:
-        merged = _over(_read(job_file), merged)
+        merged = over(read(job_file), merged)
     problems: list[str] = []
     kind, found = preflight.program_kind(merged)
     problems += found
@@ -55,9 +56,14 @@ def prepare(options: Mapping[str, Any], job_file: str | None = None, only: Colle
     shown = {name for task in job.tasks for name in (str(task), str(task.type))}
     problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
     problems += preflight.network_problems(job)
+    problems += preflight.tensorboard_problems() if job.tensorboard else []
+    job, found = preflight.with_devices(job)
+    problems += found
     if problems:
         raise BadJob(problems)
     job = _anchored(job)
+    if not merged.get("force"):
+        refuse_errors(job)
     warnings = [*resources.shortages(job), *_inherited()]
     return Prepared(replace(job, resume=resume.name if resume else None), run_id, resume, tuple(warnings))
 
@@ -81,7 +87,7 @@ def _with_anchored_python(setup: Setup) -> Setup:
     return replace(setup, python=str(Path(setup.python).absolute()))
 
 
-def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Flags over the file: single values replace, environments merge; a program given anew has its own arguments."""
     env = {**(below.get("env") or {}), **(above.get("env") or {})}
     if "program" in above or "module" in above:
@@ -89,7 +95,8 @@ def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return {**below, **above, **({"env": env} if env else {})}
 
 
-def _read(job_file: str) -> dict[str, Any]:
+def read(job_file: str) -> dict[str, Any]:
+    """The options in a job file. Raises BadJob."""
     from clusterkit.rules.jobfile import read_job_file  # loads pydantic: 9 MB and 0.1 s, for two processes of each run
 
     try:

@@ -14,9 +14,10 @@ from clusterkit.hands.imports import imports_tensorflow, module_file, sources
 from clusterkit.hands.session import Session
 from clusterkit.hands.shared import WarmPlace, WarmServerError, warm_dir
 from clusterkit.hands.warm import Launch
+from clusterkit.rules.devices import usual_env
 from clusterkit.rules.plan import RunPaths
 from clusterkit.rules.warm import Preload, own_variables
-from clusterkit.words.model import JobSpec, ProgramKind, Setup, StartMode
+from clusterkit.words.model import JobSpec, ProgramKind, Servers, Setup, StartMode
 
 OTHERS_IDLE = 20.0  # seconds for which a session's servers stay without a run, but for the first
 CALL = Path(__file__).resolve().parents[1] / "call.py"
@@ -33,16 +34,18 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     if job.start is StartMode.COLD:
         return None
     log, ours = str(paths.root / "fork-server.log"), {**os.environ, **marks(paths)}
-    if job.program.kind is ProgramKind.COMMAND:
+    is_command, serves = job.program.kind is ProgramKind.COMMAND, job.servers is Servers.BUILTIN
+    if is_command and not serves:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
     file, root = _program(job)
-    program = sources(file, root)
-    tensorflow = job.start is StartMode.WARM or imports_tensorflow(program) or _calls_tensorflow(job, file)
+    program = [] if is_command else sources(file, root)
+    warm = job.start is StartMode.WARM or serves  # clusterkit's own servers import it, whatever the program does
+    tensorflow = warm or imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
     most = Counter(task.type for task in job.tasks).most_common(1)[0][0]
     own = job.setups.get(most, Setup())
-    env = {**ours, "PYTHONUNBUFFERED": "1", **job.setup.env, **own.env}
+    env = {**ours, "PYTHONUNBUFFERED": "1", **usual_env(job.devices), **job.setup.env, **own.env}
     env.pop("TF_CONFIG", None)
     variables = own_variables(line for source in program for line in source.text.decode(errors="replace").splitlines())
     if variables.unclear and job.start is not StartMode.WARM:

@@ -126,10 +126,12 @@ class Servers(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What each task gets of this machine; None: all that there is."""
+    """What each task gets of this machine, None: all that there is; and what there is to be handed out."""
 
     cpus: int | None = None
     gpus: int | None = None
+    cores: tuple[int, ...] = ()  # by number; found where `cpus` is given
+    names: tuple[str, ...] = ()  # of GPUs, as CUDA_VISIBLE_DEVICES has them; found where `gpus` is given
 
 
 @dataclass(frozen=True, slots=True)

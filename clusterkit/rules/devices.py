@@ -1,0 +1,136 @@
+"""Who gets which cores and GPUs of this machine, and how a task is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterkit.words.model import Devices, JobSpec, Shape, Task, TaskType
+
+CORES = "CLUSTERKIT_CORES"  # the entry pins its process to them before the program begins
+GPUS = "CUDA_VISIBLE_DEVICES"
+GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+LEAST_INTER = 2  # threads that run operations; with one, a worker of a parameter-server job hangs (TensorFlow 2.21)
+MOST_NAMED = 4  # tasks, and groups of them, that a warning lists
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one task gets; None: all that there is."""
+
+    cores: tuple[int, ...] | None = None
+    gpus: tuple[str, ...] | None = None
+
+    @property
+    def env(self) -> dict[str, str]:
+        """How the task is told, which the user can't override."""
+        cores = {} if self.cores is None else {CORES: ",".join(map(str, self.cores))}
+        return cores | ({} if self.gpus is None else {GPUS: ",".join(self.gpus)})
+
+
+def shares_of(job: JobSpec) -> dict[Task, Share]:
+    """What each task gets of the cores and GPUs that were found."""
+    devices = job.devices
+    cores = dict[Task, tuple[int, ...]]()
+    if devices.cpus is not None:
+        cores = {task: _turn(devices.cores, devices.cpus, n) for n, task in enumerate(by_need(job))}
+    gpus = dict[Task, tuple[str, ...]]()
+    if devices.gpus is not None:
+        each, takers = devices.gpus, computing(job)
+        gpus = dict.fromkeys(job.tasks, ())
+        gpus |= {task: devices.names[n * each : (n + 1) * each] for n, task in enumerate(takers)}
+    return {task: Share(cores.get(task), gpus.get(task)) for task in job.tasks}
+
+
+def usual_env(devices: Devices) -> dict[str, str]:
+    """What fits each task's share unless the user knows better, and what a fork server has to have imported with."""
+    env = {}
+    if devices.cpus is not None:
+        env["TF_NUM_INTRAOP_THREADS"] = env["OMP_NUM_THREADS"] = str(devices.cpus)
+        env["TF_NUM_INTEROP_THREADS"] = str(max(LEAST_INTER, devices.cpus))
+    if devices.gpus:
+        env[GROWTH] = "true"
+    return env
+
+
+def computing(job: JobSpec) -> list[Task]:
+    """The tasks in which steps are computed: those that train, but for a coordinator."""
+    coordinates = job.shape is Shape.PARAMETER_SERVER
+    return [task for task in job.training if not (coordinates and task.type is TaskType.CHIEF)]
+
+
+def by_need(job: JobSpec) -> list[Task]:
+    """Every task, in the order in which cores are handed out: what computes, then ps, coordinator and evaluator."""
+    first = computing(job)
+    order = (TaskType.PS, TaskType.CHIEF, TaskType.EVALUATOR)
+    rest = [task for kind in order for task in job.tasks if task.type is kind and task not in first]
+    return [*first, *rest]
+
+
+def too_few(job: JobSpec, why_no_gpu: str | None = None) -> list[str]:
+    """What is asked for and can't be had: a sentence each."""
+    devices, problems = job.devices, []
+    if devices.cpus is not None and devices.cpus > len(devices.cores):
+        problems.append(f"--cpus-per-task is {devices.cpus}, and there {_are(len(devices.cores), 'core')} here.")
+    takers = len(computing(job))
+    if devices.gpus is not None and takers * devices.gpus > len(devices.names):
+        there = f"there {_are(len(devices.names), 'GPU')} here" if devices.names or not why_no_gpu else why_no_gpu
+        tasks = "task takes" if takers == 1 else "tasks take"
+        problems.append(
+            f"--gpus-per-task {devices.gpus}: {takers} {tasks} {takers * devices.gpus} in all, and {there}."
+        )
+    return problems
+
+
+def crowding(job: JobSpec) -> str | None:
+    """A sentence about the tasks that share cores although each should have its own; None where none do."""
+    on = dict[int, list[str]]()
+    for task, share in sorted(shares_of(job).items()):
+        for core in share.cores or ():
+            on.setdefault(core, []).append(str(task))
+    shared = dict[tuple[str, ...], list[int]]()
+    for core, tasks in sorted(on.items()):
+        if len(tasks) > 1:
+            shared.setdefault(tuple(tasks), []).append(core)
+    if not shared:
+        return None
+    groups = [f"{_listed(tasks)} share {_cores(cores)}" for tasks, cores in shared.items()]
+    more = [f"{len(groups) - MOST_NAMED} more groups of tasks share some"] if len(groups) > MOST_NAMED else []
+    each, cores = job.devices.cpus or 0, len(job.devices.cores)
+    return (
+        f"{len(job.tasks)} tasks with --cpus-per-task {each} would take {len(job.tasks) * each} cores, and there "
+        f"{_are(cores, 'core')}: {'; '.join([*groups[:MOST_NAMED], *more])}."
+    )
+
+
+def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, str]) -> str | None:
+    """A sentence where nothing keeps several tasks off the same GPUs; None where something does."""
+    setups = [job.setup, *job.setups.values()]
+    if job.devices.gpus is not None or len(job.tasks) < 2 or not names or any(GPUS in s.env for s in setups):
+        return None
+    if job.setup.env.get(GROWTH, inherited.get(GROWTH)) == "true":
+        return None
+    they = "the GPU" if len(names) == 1 else f"all {len(names)} GPUs"
+    return (
+        f"All {len(job.tasks)} tasks share {they}, and TensorFlow takes the whole memory of each for the first task "
+        f"that uses it. Give tasks their own with --gpus-per-task 1, none with --gpus-per-task 0, or let them share "
+        f"with --env {GROWTH}=true."
+    )
+
+
+def _turn(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
+    """So many cores as are handed out in that turn, from the first again after the last."""
+    return tuple(sorted({cores[(turn * each + n) % len(cores)] for n in range(each)})) if cores else ()
+
+
+def _are(count: int, what: str) -> str:
+    return f"is {count} {what}" if count == 1 else f"are {count or 'no'} {what}s"
+
+
+def _listed(names: Sequence[str]) -> str:
+    first, others = names[:MOST_NAMED], len(names) - MOST_NAMED
+    return f"{', '.join(first)} and {others} more" if others > 0 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _cores(cores: Sequence[int]) -> str:
+    return f"{'core' if len(cores) == 1 else 'cores'} {', '.join(map(str, cores))}"
