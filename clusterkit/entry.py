@@ -47,6 +47,23 @@ def arrange_stack_dumps(fd: int) -> None:
     faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
 
 
+def take_cores(env: Mapping[str, str]) -> None:
+    """Run on this task's cores alone; what threads and children there will be do so too, since there is none yet."""
+    if not (cores := env.get("CLUSTERKIT_CORES")):
+        return
+    try:
+        os.sched_setaffinity(0, map(int, cores.split(",")))
+    except OSError as error:  # they were taken away since the run began
+        os.write(2, f"clusterkit: this task can't have the cores {cores}: {error.strerror}.\n".encode())
+        os._exit(1)
+
+
+def mend(env: Mapping[str, str]) -> None:
+    """Have mended what the plan names, as the program imports it."""
+    if names := env.get("CLUSTERKIT_MENDS"):
+        load("mends/hook").install(names.split(","), load)
+
+
 def execute(words: Sequence[str], env: Mapping[str, str]) -> None:
     """Become another program, with the signals that Python ignores as they were."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -237,13 +254,17 @@ def main() -> None:
         load("join").join_or_end(namespaces)
     if how != "share":
         die_with_parent(parent)
+    if how not in ("serve", "share"):
+        take_cores(os.environ)
     if how == "command":
         os.close(stacks)
         execute(sys.argv[4:], os.environ)
     if how in ("serve", "share"):
         how, target, stacks = serve(how, stacks, target)
+        mend(os.environ)
     else:
         del sys.argv[:4]
+        mend(os.environ)
         give_way(os.getcwd() if how == "module" else os.path.dirname(os.path.realpath(target)))
     sys.orig_argv[1:] = ["-m", *sys.argv] if how == "module" else sys.argv
     arrange_stack_dumps(stacks)

@@ -241,6 +241,7 @@ def become(
     if namespaces:
         entry.load("join").join_or_end(namespaces)
     entry.die_with_parent(request["parent"])
+    entry.take_cores(env)
     if is_command:
         os.close(stacks)
         entry.execute(words, env)

@@ -21,8 +21,8 @@ from slow import slowed
 from clusterkit import training
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse(description: str | None = __doc__) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch-size", type=int, default=32, help="images in one step of one worker")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="for one worker; grows with their number")
@@ -43,12 +43,6 @@ def make_model() -> tf.keras.Model:
     tf.keras.utils.set_random_seed(2017)  # the same first weights in every worker
     hidden = tf.keras.layers.Dense(256, activation="relu")
     return tf.keras.Sequential([tf.keras.Input((digits.PIXELS,)), hidden, tf.keras.layers.Dense(digits.CLASSES)])
-
-
-def learning_rate(step: int, args: argparse.Namespace) -> float:
-    """Scaled linearly with the global batch, reached gradually (Goyal et al. 2017, arXiv:1706.02677)."""
-    full = args.learning_rate * training.num_workers()
-    return float(args.learning_rate + (full - args.learning_rate) * min(1.0, step / max(1, args.warmup_steps)))
 
 
 def make_batches(
@@ -90,10 +84,9 @@ def make_step(strategy: tf.distribute.Strategy, model: Any, optimizer: Any) -> A
         with tf.GradientTape() as tape:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=True))
             loss = tf.reduce_mean(losses)
-        # Keras 3 does not add the replicas' gradients up: without this, each worker would train on its own.
-        gradients = tape.gradient(loss, model.trainable_variables)
-        everyone = tf.distribute.get_replica_context()
-        optimizer.apply(everyone.all_reduce("MEAN", gradients), model.trainable_variables)
+            # This replica's part of the mean over the global batch: Keras adds the replicas' gradients up.
+            part_of_mean = loss / strategy.num_replicas_in_sync
+        optimizer.apply(tape.gradient(part_of_mean, model.trainable_variables), model.trainable_variables)
         return loss
 
     def step(batch: Any) -> tf.Tensor:
@@ -105,7 +98,7 @@ def make_step(strategy: tf.distribute.Strategy, model: Any, optimizer: Any) -> A
 def train(step_on: Any, batches: Iterator[Any], optimizer: Any, save: Any, args: argparse.Namespace, step: int) -> None:
     said = time.monotonic()
     while step < args.steps:
-        optimizer.learning_rate = learning_rate(step, args)
+        optimizer.learning_rate = training.scaled(args.learning_rate, step, args.warmup_steps)
         loss = step_on(next(batches))
         step += 1
         training.report(step, loss=loss)

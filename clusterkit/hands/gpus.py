@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -26,12 +27,12 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
         names = visible(named)
         return Found(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
     tool = TOOL[0]
+    if shutil.which(tool, path=env.get("PATH")) is None:  # before there is a fork: most machines have none
+        return Found((), f"there is no {tool} here, which would tell of GPUs")
     try:
         asked = subprocess.run(
             TOOL, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_WITHIN, env=dict(env)
         )
-    except FileNotFoundError:
-        return Found((), f"there is no {tool} here, which would tell of GPUs")
     except OSError as error:
         return Found((), f"{tool} can't be run: {error.strerror}")
     except subprocess.TimeoutExpired:

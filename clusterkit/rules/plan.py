@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from clusterkit.rules.devices import CORES, Share, shares_of, usual_env
+from clusterkit.rules.keras import MENDS, keras_env
 from clusterkit.rules.tfconfig import Endpoints, cluster_json, tf_config
-from clusterkit.words.model import JobSpec, Network, ProgramKind, Setup, Task
+from clusterkit.words.model import JobSpec, Network, Program, ProgramKind, Servers, Setup, Task
+
+# What serves in place of the program; the tasks' interpreter runs it by path, and may know nothing of clusterkit.
+BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_server.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,10 @@ class RunPaths:
     def progress(self, task: Task) -> PurePosixPath:
         """The named pipe through which the task reports its steps."""
         return self.root / "tasks" / str(task) / "progress"
+
+    def requests(self, task: Task) -> PurePosixPath:
+        """The named pipe through which the task is asked for something, such as a profile."""
+        return self.root / "tasks" / str(task) / "requests"
 
     def stacks(self, task: Task, attempt: int) -> PurePosixPath:
         """Where the attempt's stack dumps go."""
@@ -60,26 +69,37 @@ class TaskPlan:
 
 def plan_tasks(job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str) -> dict[Task, TaskPlan]:
     """Resolve every task. `python` is the interpreter where the job names none."""
-    cluster = cluster_json(job, endpoints)
-    return {task: _plan(job, task, cluster, paths, python) for task in job.tasks}
+    cluster, shares = cluster_json(job, endpoints), shares_of(job)
+    return {task: _plan(job, task, cluster, shares[task], paths, python) for task in job.tasks}
 
 
 def plan_task(job: JobSpec, task: Task, endpoints: Endpoints, paths: RunPaths, python: str) -> TaskPlan:
     """Resolve one task."""
-    return _plan(job, task, cluster_json(job, endpoints), paths, python)
+    return _plan(job, task, cluster_json(job, endpoints), shares_of(job)[task], paths, python)
 
 
-def _plan(job: JobSpec, task: Task, cluster: str, paths: RunPaths, python: str) -> TaskPlan:
+def program_of(job: JobSpec, task: Task) -> Program:
+    """What the task runs, with its arguments."""
+    if job.servers is Servers.BUILTIN and job.is_server(task):
+        return Program(ProgramKind.SCRIPT, BUILTIN_SERVER)
     own = job.setups.get(task.type, Setup())
+    return job.program if own.args is None else replace(job.program, args=own.args)
+
+
+def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths, python: str) -> TaskPlan:
+    own, program = job.setups.get(task.type, Setup()), program_of(job, task)
     config = tf_config(job, task, cluster)
     env = {
         "PYTHONUNBUFFERED": "1",
+        **usual_env(job.devices),
         **job.setup.env,
         **own.env,
         # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way. On the
         # virtual network no port is held: nobody else has the address.
         **({"TF_GRPC_REUSE_PORT": "true"} if job.network is Network.HOST else {}),
         **({} if config is None else {"TF_CONFIG": config}),
+        **share.env,
+        **keras_env(job, task),
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_TASK": str(task),
         "CLUSTERKIT_CHECKPOINT_DIR": str(paths.checkpoints),
@@ -88,13 +108,13 @@ def _plan(job: JobSpec, task: Task, cluster: str, paths: RunPaths, python: str) 
     }
     return TaskPlan(
         task=task,
-        kind=job.program.kind,
+        kind=program.kind,
         python=own.python or job.setup.python or python,
-        target=job.program.target,
-        args=job.program.args if own.args is None else own.args,
+        target=program.target,
+        args=program.args,
         cwd=own.cwd or job.setup.cwd,
         env=env,
-        dropped=frozenset({"TF_CONFIG"}) - env.keys(),
+        dropped=frozenset({"TF_CONFIG", CORES, MENDS}) - env.keys(),
     )
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusterkit.rules.aim import problems_of
+from clusterkit.rules.devices import GPUS
 from clusterkit.rules.faults import parse_all
+from clusterkit.rules.keras import keras_problems
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import (
     Devices,
@@ -30,7 +32,7 @@ Options = Mapping[str, Any]  # keys are the flags' names with underscores; what 
 # Names that clusterkit itself sets in every task.
 RESERVED = re.compile(
     r"TF_CONFIG|TF_GRPC_REUSE_PORT"
-    r"|CLUSTERKIT_(?:RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS)"
+    r"|CLUSTERKIT_(?:RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS|CORES|MENDS)"
 )
 
 MOST = 4096  # tasks; a slip of the finger above it, and the plans alone would fill the memory
@@ -149,7 +151,9 @@ def _other_problems(options: Options) -> list[str]:
                 problems.append(f"{place}: {name!r} can't be the name of an environment variable with that value.")
     if options.get("restart_budget", 0) < 0:
         problems.append(f"--restart-budget is {options['restart_budget']}. It has to be 0 or more.")
-    problems += _preload_problems(options)
+    problems += [*_preload_problems(options), *_device_problems(options), *keras_problems(options)]
+    if options.get("servers") == Servers.BUILTIN and counts_of(options)[TaskType.PS] <= 0:
+        problems.append("--servers builtin is for jobs with parameter servers: workers serve in no other. Add --ps 1.")
     if options.get("pcap") is not None and options.get("network") != Network.VIRTUAL:
         problems.append("--pcap writes what crosses the virtual network. Add --network virtual.")
     if options.get("seed", 0) >= 2**64:
@@ -162,6 +166,20 @@ def _other_problems(options: Options) -> list[str]:
         else:
             if groups < 1:
                 problems.append(f"--progress-regex {regex!r} has no group. Put the step in one: 'step (\\d+)'.")
+    return problems
+
+
+def _device_problems(options: Options) -> list[str]:
+    cpus, gpus = options.get("cpus_per_task"), options.get("gpus_per_task")
+    problems = [] if cpus is None or cpus > 0 else [f"--cpus-per-task is {cpus}. It has to be 1 or more."]
+    if gpus is not None and gpus < 0:
+        problems.append(f"--gpus-per-task is {gpus}. It has to be 0 or more.")
+    tables = [options, *options.get("task", {}).values()]
+    if gpus is not None and any(GPUS in (table.get("env") or {}) for table in tables):
+        problems.append(
+            f"--gpus-per-task sets {GPUS} in every task. To hand out some GPUs only, set it for clusterkit itself: "
+            f"{GPUS}=2,3 clusterkit up …"
+        )
     return problems
 
 

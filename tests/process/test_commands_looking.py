@@ -105,7 +105,7 @@ def test_ps_is_instant(ck: Clusterkit) -> None:
 
 
 COMPLETIONS = {
-    "clusterkit p": ["ps", "pause", "prune"],
+    "clusterkit p": ["ps", "pause", "profile", "prune"],
     "clusterkit ps o": ["one"],
     "clusterkit show ": ["one"],
     "clusterkit logs --task ev": ["evaluator:0", "evaluator"],

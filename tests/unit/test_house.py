@@ -27,18 +27,21 @@ BELOW = {
     "cli": {"words", "rules", "supervisor", "hands", "views", "cli", "api", "__init__"},
     "training": {"training"},
     "switch": {"switch"},
+    # A process of its own beside a run, and a client of it as any command.
+    "tensorboard": {"words", "rules", "hands", "views", "tensorboard", "entry"},
     "entry": set(),
     "fork_server": set(),
     "warm_server": set(),
     "fresh": set(),
     "join": set(),
+    "mends": set(),
     "call": set(),
     "api": {"words", "rules", "hands", "views", "api", "call"},
     "pytest_plugin": {"words", "rules", "hands", "views", "api"},
     "__init__": {"words", "api"},
     "__main__": {"cli"},
 }
-INSIDE = ("entry", "fork_server", "warm_server", "fresh", "join")
+INSIDE = ("entry", "fork_server", "warm_server", "fresh", "join", "mends")
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}
 
 
@@ -112,7 +115,13 @@ def test_nothing_imports_the_command_line(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("package", "floor"),
-    [("click", "cli"), ("pytest", "pytest_plugin"), ("tensorflow", "training"), ("keras", "training")],
+    [
+        ("click", "cli"),
+        ("pytest", "pytest_plugin"),
+        ("tensorflow", "training"),
+        ("keras", "training"),
+        ("tensorboard", "tensorboard"),
+    ],
 )
 def test_a_package_is_known_to_one_floor_alone(package: str, floor: str) -> None:
     """click to cli, pytest to the plugin, TensorFlow to what runs inside the tasks; not even lazily elsewhere."""

@@ -138,6 +138,17 @@ def test_a_module_is_a_program_too() -> None:
         ({"env": {"": "x"}}, "env: '' can't be the name of an environment variable with that value."),
         ({"env": {"A": "x\0y"}}, "env: 'A' can't be the name of an environment variable with that value."),
         ({"restart_budget": -1}, "--restart-budget is -1. It has to be 0 or more."),
+        ({"cpus_per_task": 0}, "--cpus-per-task is 0. It has to be 1 or more."),
+        ({"gpus_per_task": -1}, "--gpus-per-task is -1. It has to be 0 or more."),
+        (
+            {"gpus_per_task": 1, "task": {"worker": {"env": {"CUDA_VISIBLE_DEVICES": "0"}}}},
+            "--gpus-per-task sets CUDA_VISIBLE_DEVICES in every task. To hand out some GPUs only, set it for "
+            "clusterkit itself: CUDA_VISIBLE_DEVICES=2,3 clusterkit up …",
+        ),
+        (
+            {"servers": "builtin", "workers": 2},
+            "--servers builtin is for jobs with parameter servers: workers serve in no other. Add --ps 1.",
+        ),
         ({"progress_regex": "step"}, "--progress-regex 'step' has no group. Put the step in one: 'step (\\d+)'."),
         (
             {"progress_regex": "step ("},
