@@ -1,0 +1,57 @@
+"""What TensorFlow's tutorials write, and programs that were made after them: they run unchanged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import CHILDREN, Up
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+Start = Callable[..., Up]
+TUTORIALS = CHILDREN / "tutorials"
+
+
+def check(run: Up) -> None:
+    """Success at the first attempt of each task."""
+    assert run.wait(160) == 0, run.output[-6000:]
+    assert run.result["restarts"] == 0
+
+
+def test_fit_on_workers_that_count_themselves_and_save_each_to_a_place_of_its_own(up: Start, tmp_path: Path) -> None:
+    """`json.loads(os.environ["TF_CONFIG"])` for the number of workers; per-worker temporary directories."""
+    run = up("--workers", "2", TUTORIALS / "main.py", tmp_path / "model")
+    check(run)
+    assert len(re.findall(r"loss fell True", run.output)) == 2
+    assert "loaded predicts (3, 2)" in run.output
+    assert sorted(path.name for path in (tmp_path / "model").glob("*.keras")) == ["model.keras"]
+
+
+@pytest.mark.parametrize("how", ["function", "dataset"])
+def test_a_custom_loop_over_a_distributed_dataset(up: Start, how: str) -> None:
+    """`distribute_datasets_from_function` and `experimental_distribute_dataset`; all workers have the same weights."""
+    run = up("--workers", "2", TUTORIALS / "loop.py", how)
+    check(run)
+    assert len(re.findall(r"loss fell True", run.output)) == 2
+    weights = re.findall(r"weights (-?[\d.]+)", run.output)
+    assert len(weights) == 2
+    assert len(set(weights)) == 1
+
+
+def test_the_experimental_names_of_a_parameter_server_program(up: Start) -> None:
+    """Chief, workers and ps from one file, which looks at its own role."""
+    run = up("--workers", "2", "--ps", "2", TUTORIALS / "coordinator.py")
+    check(run)
+    assert "loss is small True" in run.output
+
+
+def test_a_dataset_creator_and_callbacks_with_the_coordinators_code_alone(up: Start) -> None:
+    """`fit` with parameter servers: Keras 2, and clusterkit's own servers."""
+    options = ("--workers", "2", "--ps", "1", "--keras", "2", "--servers", "builtin")
+    run = up(*options, TUTORIALS / "creator.py")
+    check(run)
+    assert "loss fell True" in run.output
+    assert "files ['ckpt-1.index', 'ckpt-2.index', 'ckpt-3.index']" in run.output

@@ -1,0 +1,120 @@
+"""Trains digits in one process under the strategy that is asked for; all of them end with the same weights.
+
+    clusterkit up workloads/one_process.py --strategy mirrored --devices 2
+    clusterkit up workloads/one_process.py --strategy central-storage --devices 2
+    clusterkit up workloads/one_process.py --strategy one-device
+    clusterkit up workloads/one_process.py --strategy tpu
+
+`--devices` cuts the processor into as many logical devices. Without a TPU, `tpu` says so and trains with the default
+strategy. Every global batch is a pure function of the step, and is split among the replicas: the strategies differ in
+where the weights are and what is computed where; in what comes out, by rounding. A checkpoint of one fits the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import digits
+import tensorflow as tf
+from slow import slowed
+
+from clusterkit import training
+
+STRATEGIES = ("default", "one-device", "mirrored", "central-storage", "tpu")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--strategy", choices=STRATEGIES, default="default")
+    parser.add_argument("--devices", type=int, help="for mirrored and central-storage: how many; logical ones of a CPU")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--batch-size", type=int, default=64, help="images in one step, over all replicas")
+    parser.add_argument("--learning-rate", type=float, default=0.1)
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--checkpoint-every", type=int, default=100, metavar="STEPS")
+    return parser.parse_args()
+
+
+def make_model() -> tf.keras.Model:
+    tf.keras.utils.set_random_seed(2017)
+    hidden = tf.keras.layers.Dense(256, activation="relu")
+    return tf.keras.Sequential([tf.keras.Input((digits.PIXELS,)), hidden, tf.keras.layers.Dense(digits.CLASSES)])
+
+
+def make_batches(strategy: Any, data: digits.Digits, args: argparse.Namespace, first: int) -> Iterator[Any]:
+    """The batches of the steps from `first` on, without end; the strategy gives each replica its part of each."""
+
+    def draw(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        drawn = tf.random.stateless_uniform((args.batch_size,), [2017, step], 0, len(data.labels), tf.int64)
+        return tf.gather(data.images, drawn), tf.gather(data.labels, drawn)
+
+    batches = slowed(tf.data.Dataset.counter(first).map(draw), args.step_time)
+    return iter(strategy.experimental_distribute_dataset(batches))
+
+
+def make_step(strategy: Any, model: Any, optimizer: Any, batch_size: int) -> Any:
+    """One step on every replica; returns the mean loss of the global batch."""
+
+    def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=True))
+            # Divided by the global batch, not by the replica's part of it: the optimizer adds up the gradients.
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    def step(batch: Any) -> tf.Tensor:
+        return strategy.reduce("SUM", strategy.run(replica_step, args=batch), axis=None)
+
+    return tf.function(step)
+
+
+def train(step_on: Any, batches: Iterator[Any], save: Any, args: argparse.Namespace, step: int) -> None:
+    said = time.monotonic()
+    while step < args.steps:
+        loss = step_on(next(batches))
+        step += 1
+        training.report(step, loss=loss)
+        if time.monotonic() - said > 1:
+            print(f"step {step} loss {float(loss):.4f}")
+            said = time.monotonic()
+        if step % args.checkpoint_every == 0 or step == args.steps:
+            save(step)
+
+
+def main() -> None:
+    args = parse()
+    strategy = training.strategy(args.strategy, devices=args.devices)
+    training.per_replica_batch(args.batch_size, strategy)  # says so where it does not divide
+    learning, held_out = digits.load()
+    with strategy.scope():
+        model = make_model()
+        optimizer = tf.keras.optimizers.SGD(args.learning_rate, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+    places = sorted({device for weights in model.weights for device in devices_of(weights.value)})
+    print(f"{type(strategy).__name__}: {strategy.num_replicas_in_sync} replicas, weights on {', '.join(places)}")
+    checkpointer = training.Checkpointer(model=model, optimizer=optimizer)
+    first = checkpointer.restore()
+    print(f"training from step {first} to {args.steps}")
+    batches = make_batches(strategy, learning, args, first)
+    train(make_step(strategy, model, optimizer, args.batch_size), batches, checkpointer.save, args, first)
+    right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
+    weights = hashlib.sha256(b"".join(part.tobytes() for part in model.get_weights()))
+    print(f"weights digest sha256:{weights.hexdigest()}")
+    accuracy = tf.reduce_mean(tf.cast(right, tf.float32))
+    training.report(args.steps, accuracy=accuracy)
+    print(f"held-out accuracy {accuracy:.3f} after {args.steps} steps")
+
+
+def devices_of(variable: Any) -> list[str]:
+    """Where a variable is: in one place, or mirrored in several."""
+    copies = getattr(variable, "values", None) or [variable]
+    return [copy.device.rpartition("device:")[2] for copy in copies]
+
+
+if __name__ == "__main__":
+    main()

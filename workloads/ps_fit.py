@@ -1,0 +1,66 @@
+"""`model.fit` with parameter servers. Keras 3 can't; Keras 2 (tf_keras) can.
+
+    clusterkit up --workers 2 --ps 1 --keras 2 workloads/ps_fit.py
+
+Workers take steps on their own, so a step of `fit` is one worker's, and an epoch is just that many steps. Under plain
+`python` it is one process with the same model.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import digits
+import tensorflow as tf
+
+from clusterkit import training
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=100, help="in an epoch, over all workers")
+    parser.add_argument("--batch-size", type=int, default=64, help="images in one step")
+    parser.add_argument("--learning-rate", type=float, default=0.1)
+    return parser.parse_args()
+
+
+def make_dataset(data: digits.Digits, size: int) -> tf.data.Dataset:
+    """Endless: which worker is how far is nobody's business. Another order wherever it is made."""
+    whole = tf.data.Dataset.from_tensor_slices((data.images, data.labels))
+    return whole.shuffle(len(data.labels)).repeat().batch(size).prefetch(1)
+
+
+def make_model(args: argparse.Namespace) -> tf.keras.Model:
+    layers = tf.keras.layers
+    model = tf.keras.Sequential([layers.Dense(256, "relu", input_shape=(digits.PIXELS,)), layers.Dense(digits.CLASSES)])
+    model.compile(
+        tf.keras.optimizers.SGD(args.learning_rate),
+        tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        steps_per_execution=10,  # of which the coordinator hears once
+    )
+    return model
+
+
+def main() -> None:
+    args = parse()
+    training.serve()
+    strategy = training.strategy()
+    learning, held_out = digits.load()
+    with strategy.scope():
+        model = make_model(args)
+    if training.has_ps():
+        made: object = tf.keras.utils.experimental.DatasetCreator(lambda _: make_dataset(learning, args.batch_size))
+    else:
+        made = make_dataset(learning, args.batch_size)
+    model.fit(made, epochs=args.epochs, steps_per_epoch=args.steps, callbacks=[training.Backup()], verbose=2)
+    with training.phase("evaluation"):  # here, on the weights as they are on the parameter servers
+        right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
+        accuracy = float(tf.reduce_mean(tf.cast(right, tf.float32)))
+    training.report(args.epochs * args.steps, accuracy=accuracy)
+    print(f"held-out accuracy {accuracy:.3f} after {args.epochs} epochs of {args.steps} steps")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The same model on the same data, synchronously and asynchronously; the second of two runs draws both.
+
+    clusterkit up --workers 2 workloads/sync_async.py --out curves
+    clusterkit up --workers 2 --ps 1 workloads/sync_async.py --out curves
+
+The shape of the job decides: without parameter servers all workers take each step together, on a batch of each; with
+them each takes steps of its own, on weights that the others are changing meanwhile. `curves/` gets a CSV of each run,
+by examples and by seconds, and where both are there `sync_async.png`. Under plain `python` it is one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from pathlib import Path
+from typing import Any
+
+import digits
+import mwms_train
+import ps_train
+import tensorflow as tf
+
+from clusterkit import training
+
+COLUMNS = ("examples", "seconds", "loss", "accuracy")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", default="curves", metavar="DIR", help="where the curves go")
+    parser.add_argument("--examples", type=int, default=64000, help="in all, over all workers")
+    parser.add_argument("--batch-size", type=int, default=32, help="images in one step of one worker")
+    parser.add_argument("--learning-rate", type=float, default=0.1, help="for one worker")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--points", type=int, default=20, help="of the curve: a checkpoint and an evaluation each")
+    return parser.parse_args()
+
+
+class Curve:
+    """A run's points, in a file that a restart goes on with."""
+
+    def __init__(self, directory: Path, name: str, done: int) -> None:
+        self._path = directory / f"{name}.csv"
+        self._points = [point for point in read(self._path) if point[0] <= done] if done else []
+        self._before = self._points[-1][1] if self._points else 0.0
+        self._began = time.monotonic()
+
+    def add(self, examples: int, loss: float, accuracy: float) -> None:
+        """A point; the file is whole at any moment."""
+        self._points.append((examples, self._before + time.monotonic() - self._began, loss, accuracy))
+        if not training.is_chief():
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        part = self._path.with_suffix(".part")
+        with part.open("w", newline="") as file:
+            csv.writer(file).writerows([COLUMNS, *self._points])
+        part.replace(self._path)
+
+
+def read(path: Path) -> list[tuple[float, ...]]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [tuple(map(float, row)) for row in list(csv.reader(file))[1:]]
+
+
+def draw(directory: Path) -> None:
+    """Both curves, by examples and by seconds."""
+    curves = {name: read(directory / f"{name}.csv") for name in ("sync", "async")}
+    if not all(curves.values()):
+        print(f"{directory} has one curve; run the other shape with the same --out to have both drawn.")
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, places = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    for column, place in enumerate(places):
+        for name, points in curves.items():
+            place.plot([point[column] for point in points], [point[3] for point in points], marker=".", label=name)
+        place.set_xlabel(COLUMNS[column])
+        place.grid(alpha=0.3)
+    places[0].set_ylabel("held-out accuracy")
+    places[0].legend()
+    figure.tight_layout()
+    figure.savefig(directory / "sync_async.png", dpi=120)
+    print(f"both curves are drawn in {directory / 'sync_async.png'}")
+
+
+def sync(strategy: Any, network: Any, data: digits.Digits, args: argparse.Namespace, first: int, total: int) -> Any:
+    """Steps of all workers together: yields how many there were, and the loss."""
+    rate = args.learning_rate * training.num_workers()  # as many examples at once as there are workers
+
+    def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, network(images)))
+        gradients = tape.gradient(loss, network.trainable_variables)
+        gradients = tf.distribute.get_replica_context().all_reduce("MEAN", gradients)
+        for variable, gradient in zip(network.trainable_variables, gradients, strict=True):
+            variable.assign_sub(rate * gradient)
+        return loss
+
+    step_on = tf.function(lambda batch: strategy.reduce("MEAN", strategy.run(replica_step, args=batch), axis=None))
+    batches = mwms_train.make_batches(strategy, data, args, first)
+    for step in range(first + 1, total + 1):
+        yield step, step_on(next(batches))
+
+
+def main() -> None:
+    args = parse()
+    training.serve()
+    strategy = training.strategy()
+    name = "async" if training.has_ps() else "sync"
+    at_once = args.batch_size * (1 if training.has_ps() else training.num_workers())  # examples in a step
+    total = args.examples // at_once
+    learning, held_out = digits.load()
+    with strategy.scope():
+        network = ps_train.Network()
+    checkpointer = training.Checkpointer(network=network)
+    first = checkpointer.restore()
+    directory = Path(args.out).absolute()
+    curve, every = Curve(directory, name, first * at_once), max(1, total // args.points)
+    if training.has_ps():
+        with strategy.scope():
+            tally = tf.Variable([first, 0.0], dtype=tf.float64, trainable=False)
+        step_on = ps_train.make_step(strategy, network, tally, args.learning_rate)
+        rounds = training.Rounds(strategy, lambda: ps_train.batches(learning, args, first), step_on, tally)
+        steps = rounds.until(total, size=10 * training.num_workers(), stop_at=every)
+    else:
+        steps = sync(strategy, network, learning, args, first, total)
+    saved = first
+    for step, loss in steps if first < total else ():
+        training.report(step, loss=loss)
+        if step // every > saved // every or step == total:
+            right = tf.argmax(network(held_out.images), axis=1) == held_out.labels
+            accuracy = float(tf.reduce_mean(tf.cast(right, tf.float32)))
+            curve.add(step * at_once, float(loss), accuracy)
+            print(f"{name}: {step * at_once} examples, loss {float(loss):.4f}, held-out accuracy {accuracy:.3f}")
+            training.report(step, accuracy=accuracy)
+            checkpointer.save(step)
+            saved = step
+    if training.is_chief():
+        draw(directory)
+
+
+if __name__ == "__main__":
+    main()
