@@ -1,0 +1,77 @@
+"""Refusals: what can't work in this task is stopped with a sentence that says what to do.
+
+Loaded by path: standard library only. The sentence names the line of the program that is to be changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import wraps
+from types import FrameType
+from typing import Any, NoReturn
+
+LIBRARIES = ("keras", "tensorflow")
+
+
+def refuse_fit(trainer: Any, load: object) -> None:
+    """Stop a program that has Keras 3 train, evaluate or predict under ParameterServerStrategy."""
+    model = trainer.TensorFlowTrainer
+    plain = model.distribute_strategy
+
+    def distribute_strategy(self: Any) -> Any:
+        strategy = plain.fget(self)
+        if isinstance(strategy, trainer.tf.distribute.ParameterServerStrategy):
+            method, place = asked_by(sys._getframe(1))
+            stop(
+                f"{place} calls {method} under ParameterServerStrategy, which Keras 3 can't do. Run the job with "
+                f"--keras 2 (pip install 'clusterkit[keras2]'), whose {method} can, or train in a loop of the "
+                f"program's own with ClusterCoordinator."
+            )
+        return strategy
+
+    model.distribute_strategy = property(distribute_strategy)
+
+
+def refuse_strategy(module: Any, load: object) -> None:
+    """Stop a worker or a parameter server that makes the coordinator's strategy."""
+    refuse_to_make(module.ParameterServerStrategyV2, "a ParameterServerStrategy")
+
+
+def refuse_coordinator(module: Any, load: object) -> None:
+    """Stop a worker or a parameter server that makes the coordinator."""
+    refuse_to_make(module.ClusterCoordinator, "a ClusterCoordinator")
+
+
+def refuse_to_make(kind: Any, what: str) -> None:
+    """Stop a task that makes one; only the chief of its job can."""
+    plain = kind.__init__
+
+    @wraps(plain)
+    def __init__(self: object, *args: object, **kwargs: object) -> None:
+        task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
+        stop(
+            f"{task} has reached the coordinator's code: {place} makes {what}, which is the chief's alone. Start a "
+            f"tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run the job with "
+            f"--servers builtin: then workers and parameter servers run clusterkit's own server, and not the program."
+        )
+
+    kind.__init__ = __init__
+
+
+def asked_by(frame: FrameType | None) -> tuple[str, str]:
+    """The library's function that the program has called, and the place where it has."""
+    called = ""
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in LIBRARIES:
+        if "self" in frame.f_locals:  # not what is put around a method, which has another name
+            called = frame.f_code.co_name
+        frame = frame.f_back
+    if frame is None:
+        return called, "the program"
+    file = frame.f_code.co_filename.rpartition("/")[2]
+    return called, f"{file}, line {frame.f_lineno},"
+
+
+def stop(sentence: str) -> NoReturn:
+    """End the program as `sys.exit` does: no traceback of libraries hides the sentence."""
+    raise SystemExit(f"clusterkit: {sentence}")

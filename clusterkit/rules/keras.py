@@ -1,0 +1,42 @@
+"""Which Keras a job's tasks get, and what is mended or refused in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clusterkit.words.model import JobSpec, ProgramKind, Servers, Shape, Task, TaskType
+
+LEGACY = "TF_USE_LEGACY_KERAS"  # read when a program first says tf.keras
+MENDS = "CLUSTERKIT_MENDS"  # names of clusterkit/mends/hook.py
+
+
+def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
+    """What tells TensorFlow which Keras is meant, and a task's first code what to mend."""
+    chosen = {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
+    mends = mends_of(job, task)
+    return {**chosen, **({MENDS: mends} if mends else {})}
+
+
+def mends_of(job: JobSpec, task: Task) -> str:
+    """The one that the task needs; empty where it needs none."""
+    fixes_keras = job.keras_fix and job.keras != 2
+    if job.program.kind is ProgramKind.COMMAND or task.type is TaskType.EVALUATOR:
+        return ""
+    if job.shape is Shape.MULTI_WORKER:
+        return "keras-fit" if fixes_keras else ""
+    if job.is_server(task):
+        return "coordinator" if job.servers is Servers.PROGRAM else ""
+    return "keras-ps" if fixes_keras and job.shape is Shape.PARAMETER_SERVER else ""
+
+
+def keras_problems(options: Mapping[str, Any]) -> list[str]:
+    """What contradicts the choice of a Keras."""
+    keras = options.get("keras")
+    if keras is None:
+        return []
+    if keras not in (2, 3):
+        return [f"--keras is {keras}. It has to be 2 or 3."]
+    tables = {"env": options, **{f"task.{kind}.env": table for kind, table in options.get("task", {}).items()}}
+    given = [place for place, table in tables.items() if LEGACY in (table.get("env") or {})]
+    return [f"{place}: {LEGACY} is what --keras {keras} sets. Give one of them." for place in given]

@@ -1,0 +1,61 @@
+"""Which Keras a job trains with, and what is said where it can't."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import CHILDREN, Up
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]
+
+Start = Callable[..., Up]
+PS_FIT = CHILDREN / "keras_ps.py"
+PS_JOB = ("--workers", "1", "--ps", "1", "--restart", "never")
+# `check` finds the call in the program's text; a program may hide it.
+HIDDEN = "--force"
+
+
+@pytest.mark.parametrize("start", ["warm", "cold"])
+def test_keras_2_fits_under_parameter_servers(up: Start, start: str) -> None:
+    """What `tf.keras` is, is the job's choice, also where Keras 3 was imported beforehand."""
+    run = up(*PS_JOB, "--start", start, "--keras", "2", PS_FIT)
+    assert run.wait(120) == 0, run.output[-4000:]
+    assert b"tf_keras.src.engine.sequential" in run.log("chief:0")
+    assert b"loss has fallen to True" in run.log("chief:0")
+    assert b"clusterkit:" not in run.log("chief:0")
+
+
+def test_fit_under_parameter_servers_is_refused_with_keras_3(up: Start) -> None:
+    """In one sentence, with the line of the program, and no traceback of Keras's."""
+    run = up(*PS_JOB, HIDDEN, PS_FIT)
+    assert run.wait(120) == 1
+    line = 1 + PS_FIT.read_text().splitlines().index("model.fit(dataset(), epochs=2, steps_per_epoch=5, verbose=0)")
+    said = run.log("chief:0").decode()
+    assert f"clusterkit: keras_ps.py, line {line}, calls fit under ParameterServerStrategy" in said
+    assert "--keras 2" in said
+    assert "Traceback" not in said
+    assert run.result["cause"]["task"] == "chief:0"
+
+
+def test_a_worker_in_the_coordinators_code_is_told_so(up: Start) -> None:
+    """Before it tries to coordinate, and waits for itself."""
+    run = up(*PS_JOB, HIDDEN, PS_FIT, "everyone")
+    assert run.wait(120) == 1
+    cause = run.result["cause"]["task"]
+    assert cause in ("worker:0", "ps:0")
+    said = run.log(cause).decode()
+    assert f"clusterkit: {cause} has reached the coordinator's code: keras_ps.py, line " in said
+    assert "clusterkit.training.serve()" in said
+    assert "--servers builtin" in said
+    assert "Traceback" not in said
+
+
+def test_without_the_mends_keras_3_fails_as_it_does(up: Start, tmp_path: Path) -> None:
+    """Where this test fails, upstream has mended it: then clusterkit steps aside by itself."""
+    run = up("--workers", "2", "--restart", "never", "--no-keras-fix", CHILDREN / "keras_fit.py", tmp_path, "dense")
+    assert run.wait(120) == 1
+    assert "ValueError: Attempt to convert a value (PerReplica:{" in run.output
+    assert "mended" not in run.output
