@@ -40,8 +40,10 @@ def _all_have_it(strategy: Any, here: bool) -> bool:
     """Whether all workers have it: half of them must not train on something else."""
     if not training.in_cluster() or training.has_ps():
         return here
-    missing = strategy.run(lambda: tf.constant(0.0 if here else 1.0))
-    return float(strategy.reduce("SUM", missing, axis=None)) == 0.0
+    all_missing = tf.function(
+        lambda: strategy.reduce("SUM", strategy.run(lambda: tf.constant(float(not here))), axis=None)
+    )
+    return float(all_missing()) == 0.0
 
 
 def _real(name: str, options: dict[str, Any]) -> Any:

@@ -27,8 +27,8 @@ QUICK: dict[str, tuple[list[str], int]] = {
     "news_text.py": (["--steps", "60"], 60),
     "mwms_train.py": (["--steps", "30"], 30),
     "mwms_fit.py": (["--epochs", "2", "--steps-per-epoch", "5"], 10),
-    "mnist_cnn.py": (["--epochs", "1", "--steps-per-epoch", "5", "--data", "stand-in"], 5),
-    "cifar10_cnn.py": (["--steps", "6", "--data", "stand-in"], 6),
+    "mnist_cnn.py": (["--epochs", "1", "--steps-per-epoch", "5"], 5),
+    "cifar10_cnn.py": (["--steps", "6"], 6),
     "one_process.py": (["--steps", "20", "--checkpoint-every", "10"], 20),
     "tfrecords.py": (["--steps", "30", "--records", "200"], 30),
     "imdb_text.py": (["--epochs", "1", "--steps", "10"], 10),
@@ -121,5 +121,7 @@ def accuracy_of(run: Cluster) -> float | None:
 
 
 def places(command: Shown, tmp_path: Path) -> list[str]:
-    """Where a program that writes beside the run is to do so."""
-    return ["--out", str(tmp_path)] if command.program == "sync_async.py" else []
+    """Where a program that writes beside the run is to do so; and the data for which accuracies are stated."""
+    if command.program == "sync_async.py":
+        return ["--out", str(tmp_path)]
+    return ["--data", "stand-in"] if command.program in ("mnist_cnn.py", "cifar10_cnn.py") else []
