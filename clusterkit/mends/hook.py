@@ -26,6 +26,7 @@ MENDS = {
         f"{DISTRIBUTE}.parameter_server_strategy_v2": ("refusals", "refuse_strategy"),
         f"{DISTRIBUTE}.coordinator.cluster_coordinator": ("refusals", "refuse_coordinator"),
     },
+    "coordinator-end": {f"{DISTRIBUTE}.coordinator.cluster_coordinator": ("endings", "end_without_workers")},
 }
 
 

@@ -19,7 +19,7 @@ def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
 
 
 def mends_of(job: JobSpec, task: Task) -> str:
-    """The one that the task needs; empty where it needs none."""
+    """Those that the task needs, with commas between them; empty where it needs none."""
     fixes_keras = job.keras_fix and job.keras != 2
     if job.program.kind is ProgramKind.COMMAND or task.type is TaskType.EVALUATOR:
         return ""
@@ -27,7 +27,11 @@ def mends_of(job: JobSpec, task: Task) -> str:
         return "keras-fit" if fixes_keras else ""
     if job.is_server(task):
         return "coordinator" if job.servers is Servers.PROGRAM else ""
-    return "keras-ps" if fixes_keras and job.shape is Shape.PARAMETER_SERVER else ""
+    if job.shape is not Shape.PARAMETER_SERVER:
+        return ""
+    # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.
+    of_chief = {"keras-ps": fixes_keras, "coordinator-end": job.servers is Servers.BUILTIN}
+    return ",".join(name for name, needed in of_chief.items() if needed)
 
 
 def keras_problems(options: Mapping[str, Any]) -> list[str]:

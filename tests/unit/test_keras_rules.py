@@ -44,6 +44,7 @@ def test_what_runs_no_program_of_python_is_not_mended() -> None:
     assert keras_env(command, task("worker:0")) == {}
     builtin = replace(job(workers=2, ps=1, chief=1), servers=Servers.BUILTIN)
     assert keras_env(builtin, task("worker:0")) == {}
+    assert keras_env(builtin, task("chief:0")) == {"CLUSTERKIT_MENDS": "keras-ps,coordinator-end"}
 
 
 @pytest.mark.parametrize(("keras", "value"), [(None, None), (2, "1"), (3, "0")])
