@@ -178,6 +178,8 @@ def main():
     for case, strategy in together() if IN_CLUSTER else alone():
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
             saved(directory, case, strategy)
+    if IN_CLUSTER:  # nobody ends, and so ends the job, before all have written
+        strategy.reduce("SUM", tf.ones(()), axis=None)
 
 
 if __name__ == "__main__":
