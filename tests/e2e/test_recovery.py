@@ -91,7 +91,6 @@ def test_two_faults_in_a_row(up: Start) -> None:
     check_recovered(run, {"ps:0": 2, "chief:0": 2, "worker:1": 2}, 500)
 
 
-@cold_too
 def test_a_fault_during_a_recovery(up: Start) -> None:
     """The chief dies again while it is coming back from the death of the ps."""
     run = up(*PS_JOB, "--steps", "400")

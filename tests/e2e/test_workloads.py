@@ -23,7 +23,6 @@ def accuracy(output: str) -> float:
     return float(re.findall(r"held-out accuracy (\d\.\d+)", output)[-1])
 
 
-@cold_too
 def test_the_main_job_reaches_its_accuracy(up: Start) -> None:
     """What `make demo` runs: chief, two workers and a parameter server on real digits, without a restart."""
     run = up("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py")
@@ -65,7 +64,6 @@ def test_the_same_program_runs_without_a_cluster(tmp_path: Path, workload: str) 
     assert accuracy(done.stdout) > 0.8
 
 
-@cold_too
 def test_a_gang_with_one_bad_worker_blames_that_one(up: Start) -> None:
     """TensorFlow's survivor fails of its peer, often before the peer is gone; the peer is the cause all the same."""
     run = up("--workers", "2", "--restart-budget", "1", "--restart-backoff", "0.1", CHILDREN / "raises.py")
