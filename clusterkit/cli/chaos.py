@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -147,11 +146,7 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
 
 def _side_by_side(job: JobSpec) -> int:
     """Half of the cores for programs that cost little; those with TensorFlow keep two cores busy each."""
-    from clusterkit.hands.imports import imports_tensorflow, module_file, sources
-    from clusterkit.words.model import ProgramKind
+    from clusterkit.hands.imports import imports_tensorflow, program_of, sources
 
-    root = Path(job.setup.cwd or ".").absolute()
-    is_module = job.program.kind is ProgramKind.MODULE
-    file = module_file(job.program.target, root) if is_module else root / job.program.target
-    dear = imports_tensorflow(sources(file, root if is_module or file is None else file.parent))
+    dear = imports_tensorflow(sources(*program_of(job)))
     return max(1, len(os.sched_getaffinity(0)) // (4 if dear else 2))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.hands.imports import imports_tensorflow, module_file, sources
+from clusterkit.hands.imports import imports_tensorflow, program_of, sources
 from clusterkit.hands.session import Session
 from clusterkit.hands.shared import WarmPlace, WarmServerError, warm_dir
 from clusterkit.hands.warm import Launch
@@ -37,7 +37,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     is_command, serves = job.program.kind is ProgramKind.COMMAND, job.servers is Servers.BUILTIN
     if is_command and not serves:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
-    file, root = _program(job)
+    file, root = program_of(job)
     program = [] if is_command else sources(file, root)
     warm = job.start is StartMode.WARM or serves  # clusterkit's own servers import it, whatever the program does
     tensorflow = warm or imports_tensorflow(program) or _calls_tensorflow(job, file)
@@ -53,15 +53,6 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
         return f"the program sets {names} for its imports, and its text does not tell whether or to what"
     python = own.python or job.setup.python or sys.executable
     return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.given(env))
-
-
-def _program(job: JobSpec) -> tuple[Path | None, Path]:
-    """The program's file, where it can be found, and the directory from which it imports its own modules."""
-    cwd = Path(job.setup.cwd or ".").absolute()
-    if job.program.kind is ProgramKind.MODULE:
-        return module_file(job.program.target, cwd), cwd
-    file = Path(os.path.realpath(cwd / job.program.target))
-    return file, file.parent
 
 
 def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
