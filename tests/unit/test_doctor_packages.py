@@ -39,13 +39,13 @@ ROWS: list[tuple[str, Interpreter, str, Grade, str]] = [
     ("no Keras", with_packages(without=("keras",)), "no-keras", WRONG, "pip install 'keras>=3'"),
     (
         "a file beside the program",
-        replace(WELL, beside="/program", modules={**WELL.modules, "tensorflow": "/program/tensorflow.py"}), "hidden", WRONG,
-        "/program/tensorflow.py beside the program",
+        replace(WELL, beside="/here", modules={**WELL.modules, "tensorflow": "/here/tensorflow.py"}), "hidden", WRONG,
+        "/here/tensorflow.py beside the program",
     ),
     (
         "a directory beside the program",
-        replace(WELL, beside="/program", modules={**WELL.modules, "keras": "/program/keras/__init__.py"}), "hidden", WRONG,
-        "/program/keras beside the program",
+        replace(WELL, beside="/here", modules={**WELL.modules, "keras": "/here/keras/__init__.py"}), "hidden", WRONG,
+        "/here/keras beside the program",
     ),
     (
         "Keras 3, TensorFlow 2.15",
@@ -122,7 +122,7 @@ def test_tf_keras_of_another_tensorflow_is_wrong_where_it_is_asked_for() -> None
         with_packages(tensorflow_cpu_aws="2.15.0", tensorflow="2.21.0"),  # `tensorflow` on ARM is made of it
         with_packages(tensorflow="2.18.0", tf_keras="2.18.0"),
         with_packages(tensorflow="2.22.0rc1", tf_keras="2.22.0"),
-        replace(WELL, beside="/program"),
+        replace(WELL, beside="/here"),
         replace(WELL, twice={"six": ("1.16", "1.17")}),
     ],
 )
