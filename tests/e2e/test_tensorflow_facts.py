@@ -87,8 +87,10 @@ def cuts(tmp_path_factory: pytest.TempPathFactory) -> Cuts:
             gang.ending(longer[task], *GANG_OF_3)
         ps_jobs = {task: start(CUT_PS_JOB) for task in ("chief:0", "worker:1", "ps:0")}
         cut = {task: job.cut(task) for task, job in ps_jobs.items()}
+        # All are healed before any is waited for: after 20 s gRPC gives connections up, and the chief may end of it.
+        healed = {task: (job.lasting(cut[task], HEARTBEATS + 2), job.heal()) for task, job in ps_jobs.items()}
         for task, job in ps_jobs.items():
-            job.over(job.lasting(cut[task], HEARTBEATS + 2), job.heal())
+            job.over(*healed[task])
         return Cuts(cut, briefly, longer)
 
 
