@@ -1,7 +1,4 @@
-"""A parameter-server job that says of each round of steps when it was done, and by which of the workers.
-
-Its steps return nothing: with values, a coordinator stands still for good, now and then, once a task was cut off.
-"""
+"""A parameter-server job that says of each round of steps when it was done, and by which of the workers."""
 
 import json
 import time
@@ -16,7 +13,7 @@ training.serve()
 strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
 coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 with strategy.scope():
-    steps_of = tf.Variable(tf.zeros(training.num_workers()))
+    total = tf.Variable(0.0)
 
 
 def worker_index():
@@ -31,18 +28,17 @@ def per_worker():
 
 @tf.function(autograph=False)
 def step(iterator):
-    steps_of.assign_add(tf.one_hot(next(iterator), training.num_workers()))
+    total.assign_add(1.0)
+    return next(iterator)
 
 
 indices = iter(coordinator.create_per_worker_dataset(per_worker))
-done, before = 0, steps_of.numpy()
+done = 0
 while True:
-    for _ in range(PER_ROUND):
-        coordinator.schedule(step, (indices,))
+    pending = [coordinator.schedule(step, (indices,)) for _ in range(PER_ROUND)]
     coordinator.join()
     done += PER_ROUND
     training.report(done)
-    after = steps_of.numpy()
-    by, before = [index for index, more in enumerate(after > before) if more], after
+    by = sorted({int(value.fetch()) for value in pending})
     print(json.dumps({"at": time.monotonic(), "step": done, "by": by}), flush=True)
     time.sleep(0.02)
