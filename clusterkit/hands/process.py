@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +37,30 @@ def code_of(module: str) -> str:
     """A text for `python -c` that runs `main` of a module. Not `-m`: wherever this clusterkit is, it finds the same."""
     root = str(Path(__file__).resolve().parents[2])
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
+
+
+def start_beside(words: Sequence[str], channel: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a process of clusterkit's own beside the tasks, which has the descriptor `channel` too. Raises OSError."""
+    return subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=env,
+        cwd="/",
+        pass_fds=(channel,),
+        start_new_session=True,
+    )
+
+
+def end_beside(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
+    """Wait until it has ended, which it was told to; after so many seconds it is killed."""
+    ended = select.poll()
+    ended.register(pidfd, select.POLLIN)
+    if not ended.poll(within * 1000):
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    process.wait()
 
 
 def become_subreaper() -> None:

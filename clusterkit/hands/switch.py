@@ -5,18 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusterkit.hands.process import code_of
+from clusterkit.hands.process import code_of, end_beside, start_beside
 from clusterkit.words.errors import ClusterkitError
 
 UP_WITHIN = 10.0  # seconds; it takes a tenth of one, and 10 ms more for each task
@@ -45,7 +42,8 @@ class Switch:
         self._channel, other = socket.socketpair()
         try:
             with other, log.open("ab") as errors:
-                self._process = _start(other.fileno(), errors.fileno(), {**os.environ, **env})
+                words = _argv(str(other.fileno()))
+                self._process = start_beside(words, other.fileno(), errors.fileno(), {**os.environ, **env})
         except OSError as error:
             self._channel.close()
             raise NetworkError(f"The switch of the virtual network can't be started: {error.strerror}.") from None
@@ -67,12 +65,7 @@ class Switch:
             return
         self._stopped = True
         self._channel.close()
-        ended = select.poll()
-        ended.register(self.pidfd, select.POLLIN)
-        if not ended.poll(END_WITHIN * 1000):
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        self._process.wait()
+        end_beside(self._process, self.pidfd, END_WITHIN)
         for descriptor in (self.pidfd, *self.descriptors):
             os.close(descriptor)
         self.descriptors = []
@@ -113,19 +106,6 @@ def check(*words: str, within: float) -> str | None:
         return tried.stdout.decode(errors="replace") or None
     last = tried.stderr.decode(errors="replace").strip().splitlines()[-1:]
     return "the switch does not start" + "".join(f" ({line})" for line in last)
-
-
-def _start(channel: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        _argv(str(channel)),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=env,
-        cwd="/",
-        pass_fds=(channel,),
-        start_new_session=True,
-    )
 
 
 def _argv(*words: str) -> Sequence[str]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from clusterkit.hands.process import code_of
+from clusterkit.hands.process import code_of, end_beside, start_beside
 from clusterkit.words.events import TensorBoardLost, TensorBoardReady
 
 END_WITHIN = 3.0  # seconds, for the last scalars
@@ -37,7 +34,8 @@ class TensorBoard:
         self._channel, other = socket.socketpair()
         try:
             with other, self._log.open("ab") as log:
-                self._process = _start(run, other.fileno(), port, log.fileno(), {**os.environ, **env})
+                words = _argv(run, other.fileno(), port)
+                self._process = start_beside(words, other.fileno(), log.fileno(), {**os.environ, **env})
         except OSError as error:
             post(TensorBoardLost(f"it can't be started ({error.strerror})"))
             return
@@ -57,12 +55,7 @@ class TensorBoard:
         self._stopped = True
         if self._process is not None:
             self._channel.shutdown(socket.SHUT_WR)
-            ended = select.poll()
-            ended.register(self._pidfd, select.POLLIN)
-            if not ended.poll(END_WITHIN * 1000):
-                with suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            self._process.wait()
+            end_beside(self._process, self._pidfd, END_WITHIN)
             self._thread.join()
             os.close(self._pidfd)
         self._channel.close()
@@ -81,16 +74,7 @@ class TensorBoard:
             self._post(TensorBoardLost(f"its process has ended (its log: {self._log})"))
 
 
-def _start(run: Path, channel: int, port: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _argv(run: Path, channel: int, port: int) -> Sequence[str]:
     # -P: what is in the directory that this was started in is no module of TensorBoard's.
     words = [str(run), str(channel), str(port), str(os.getpid())]
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", code_of("clusterkit.tensorboard.main"), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=env,
-        cwd="/",
-        pass_fds=(channel,),
-        start_new_session=True,
-    )
+    return [sys.executable, "-P", "-c", code_of("clusterkit.tensorboard.main"), *words]
