@@ -9,12 +9,12 @@ with the weights of an undisturbed one. TensorBoard shows loss, accuracy, learni
 from __future__ import annotations
 
 import argparse
-import hashlib
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import images
+import mwms_train
 import tensorflow as tf
 from slow import slowed
 
@@ -140,8 +140,7 @@ def main() -> None:
         train(step_on, batches, rate, checkpointer.save, args, first)
         tf.summary.graph(step_on.get_concrete_function(next(batches)).graph)
     accuracy = accuracy_on(held_out, model)
-    weights = hashlib.sha256(b"".join(part.tobytes() for part in model.get_weights()))
-    print(f"weights digest sha256:{weights.hexdigest()}")
+    print(f"weights digest {mwms_train.digest(model)}")
     training.report(args.steps, accuracy=accuracy)
     print(f"held-out accuracy {accuracy:.3f} after {args.steps} steps")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 from sklearn.datasets import load_digits
 
 PIXELS = 64
@@ -27,3 +28,9 @@ def load(seed: int = 2017) -> tuple[Digits, Digits]:
     images = (bunch.data[order] / 16.0).astype(np.float32)
     labels = bunch.target[order].astype(np.int64)
     return Digits(images[HELD_OUT:], labels[HELD_OUT:]), Digits(images[:HELD_OUT], labels[:HELD_OUT])
+
+
+def accuracy(model: Any, data: Digits) -> float:
+    """The share of the images whose most likely class is the right one."""
+    right = tf.argmax(model(data.images), axis=1) == data.labels
+    return float(tf.reduce_mean(tf.cast(right, tf.float32)))

@@ -8,8 +8,6 @@ TensorBoard, and does the last one after training is over. Kill it as you like; 
 
 from __future__ import annotations
 
-from typing import Any
-
 import digits
 import mwms_train
 import tensorflow as tf
@@ -24,17 +22,12 @@ def evaluate(held_out: digits.Digits) -> None:
     writer = tf.summary.create_file_writer(training.tensorboard_dir())
     for checkpoint in training.new_checkpoints():
         step = checkpointer.restore(checkpoint)
-        accuracy = measure(model, held_out)
+        accuracy = digits.accuracy(model, held_out)
         with writer.as_default():
             tf.summary.scalar("held-out accuracy", accuracy, step=step)
         writer.flush()
         training.report(step, accuracy=accuracy)
         print(f"held-out accuracy {accuracy:.3f} at step {step}")
-
-
-def measure(model: Any, held_out: digits.Digits) -> float:
-    right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
-    return float(tf.reduce_mean(tf.cast(right, tf.float32)))
 
 
 def main() -> None:

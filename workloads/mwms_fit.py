@@ -11,13 +11,13 @@ tf.debugging's, and names the operation that makes the first NaN: add `--poison-
 from __future__ import annotations
 
 import argparse
-import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import digits
+import mwms_train
 import tensorflow as tf
 from slow import slowed
 
@@ -107,8 +107,7 @@ def main() -> None:
     how = {"epochs": args.epochs, "shuffle": False, "verbose": 0}
     model.fit(batches, validation_data=validation, callbacks=make_callbacks(args), **how)
     accuracy = model.evaluate(validation, verbose=0, return_dict=True)["accuracy"]
-    weights = hashlib.sha256(b"".join(part.tobytes() for part in model.get_weights()))
-    print(f"weights digest sha256:{weights.hexdigest()}")
+    print(f"weights digest {mwms_train.digest(model)}")
     steps = int(model.optimizer.iterations.numpy())
     training.report(steps, accuracy=accuracy)
     print(f"held-out accuracy {accuracy:.3f} after {steps} steps")

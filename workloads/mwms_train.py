@@ -130,9 +130,8 @@ def main() -> None:
     print(f"training from step {first} to {args.steps} on {training.num_workers()} workers")
     batches = make_batches(strategy, learning, args, first)
     train(make_step(strategy, model, optimizer), batches, optimizer, checkpointer.save, args, first)
-    right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
+    accuracy = digits.accuracy(model, held_out)
     print(f"weights digest {digest(model)}")
-    accuracy = tf.reduce_mean(tf.cast(right, tf.float32))
     training.report(args.steps, accuracy=accuracy)
     print(f"held-out accuracy {accuracy:.3f} after {args.steps} steps")
 

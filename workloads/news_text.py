@@ -11,11 +11,12 @@ The CSV needs the columns `text` and `label` (1 for a false article); without on
 from __future__ import annotations
 
 import argparse
-import time
 from typing import Any
 
+import ps_train
 import tensorflow as tf
 import texts
+from slow import slowed
 
 from clusterkit import training
 
@@ -27,6 +28,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=64, help="articles in one step")
     parser.add_argument("--buckets", type=int, default=1 << 15, help="rows of the embedding; words are hashed")
     parser.add_argument("--learning-rate", type=float, default=2.0)
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
     return parser.parse_args()
 
@@ -49,12 +51,13 @@ class Classifier(tf.Module):  # type: ignore[misc]  # tensorflow ships no types
         return (tf.matmul(mean, self.weights) + self.bias)[:, 0]
 
 
-def make_batches(articles: texts.Articles, size: int, first_step: int) -> tf.data.Dataset:
+def make_batches(articles: texts.Articles, args: argparse.Namespace, first_step: int) -> tf.data.Dataset:
     """One worker's endless batches; another order in each worker, and after each resumption."""
     worker = tf.distribute.coordinator.experimental_get_current_worker_index() if training.has_ps() else 0
     whole = tf.data.Dataset.from_tensor_slices((articles.texts, articles.labels))
     seed = tf.cast(worker, tf.int64) * 1_000_003 + first_step
-    return whole.shuffle(len(articles.labels), seed=seed).repeat().batch(size).prefetch(1)
+    batches = whole.shuffle(len(articles.labels), seed=seed).repeat().batch(args.batch_size).prefetch(1)
+    return slowed(batches, args.step_time)
 
 
 def make_step(strategy: tf.distribute.Strategy, network: Classifier, tally: tf.Variable, rate: float) -> Any:
@@ -81,22 +84,14 @@ def main() -> None:
     with strategy.scope():
         network = Classifier(args.buckets)
     checkpointer = training.Checkpointer(network=network)
-    first = saved = checkpointer.restore()
+    first = checkpointer.restore()
     print(f"training from step {first} to {args.steps} on {training.num_workers()} workers")
     with strategy.scope():
         tally = tf.Variable([first, 0.0], dtype=tf.float64, trainable=False)
-    step_on, said = make_step(strategy, network, tally, args.learning_rate), time.monotonic()
+    step_on = make_step(strategy, network, tally, args.learning_rate)
     if first < args.steps:
-        rounds = training.Rounds(strategy, lambda: make_batches(learning, args.batch_size, first), step_on, tally)
-        size, every = 10 * training.num_workers(), args.checkpoint_every
-        for step, loss in rounds.until(args.steps, size=size, stop_at=every):
-            training.report(step, loss=loss)
-            if time.monotonic() - said > 1:
-                print(f"step {step} loss {loss:.4f}")
-                said = time.monotonic()
-            if step // every > saved // every or step == args.steps:
-                checkpointer.save(step)
-                saved = step
+        rounds = training.Rounds(strategy, lambda: make_batches(learning, args, first), step_on, tally)
+        ps_train.train(rounds, checkpointer, args, first)
     with training.phase("evaluation"):
         is_false = network(tf.constant(held_out.texts)) > 0
         accuracy = float(tf.reduce_mean(tf.cast(is_false == (held_out.labels == 1), tf.float32)))

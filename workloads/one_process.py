@@ -13,12 +13,12 @@ where the weights are and what is computed where; in what comes out, by rounding
 from __future__ import annotations
 
 import argparse
-import hashlib
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import digits
+import mwms_train
 import tensorflow as tf
 from slow import slowed
 
@@ -102,10 +102,8 @@ def main() -> None:
     print(f"training from step {first} to {args.steps}")
     batches = make_batches(strategy, learning, args, first)
     train(make_step(strategy, model, optimizer, args.batch_size), batches, checkpointer.save, args, first)
-    right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
-    weights = hashlib.sha256(b"".join(part.tobytes() for part in model.get_weights()))
-    print(f"weights digest sha256:{weights.hexdigest()}")
-    accuracy = tf.reduce_mean(tf.cast(right, tf.float32))
+    accuracy = digits.accuracy(model, held_out)
+    print(f"weights digest {mwms_train.digest(model)}")
     training.report(args.steps, accuracy=accuracy)
     print(f"held-out accuracy {accuracy:.3f} after {args.steps} steps")
 

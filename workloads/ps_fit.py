@@ -56,8 +56,7 @@ def main() -> None:
         made = make_dataset(learning, args.batch_size)
     model.fit(made, epochs=args.epochs, steps_per_epoch=args.steps, callbacks=[training.Backup()], verbose=2)
     with training.phase("evaluation"):  # here, on the weights as they are on the parameter servers
-        right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
-        accuracy = float(tf.reduce_mean(tf.cast(right, tf.float32)))
+        accuracy = digits.accuracy(model, held_out)
     training.report(args.epochs * args.steps, accuracy=accuracy)
     print(f"held-out accuracy {accuracy:.3f} after {args.epochs} epochs of {args.steps} steps")
 

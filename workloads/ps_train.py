@@ -121,8 +121,7 @@ def main() -> None:
         rounds = training.Rounds(strategy, lambda: batches(learning, args, first_step), step, tally)
         train(rounds, checkpointer, args, first_step)
     with training.phase("evaluation"):
-        right = tf.argmax(network(held_out.images), axis=1) == held_out.labels
-        accuracy = tf.reduce_mean(tf.cast(right, tf.float32))
+        accuracy = digits.accuracy(network, held_out)
     training.report(args.steps, accuracy=accuracy)
     print(f"held-out accuracy {accuracy:.3f} after {args.steps} steps")
 

@@ -134,8 +134,7 @@ def main() -> None:
     for step, loss in steps if first < total else ():
         training.report(step, loss=loss)
         if step // every > saved // every or step == total:
-            right = tf.argmax(network(held_out.images), axis=1) == held_out.labels
-            accuracy = float(tf.reduce_mean(tf.cast(right, tf.float32)))
+            accuracy = digits.accuracy(network, held_out)
             curve.add(step * at_once, float(loss), accuracy)
             print(f"{name}: {step * at_once} examples, loss {float(loss):.4f}, held-out accuracy {accuracy:.3f}")
             training.report(step, accuracy=accuracy)

@@ -112,8 +112,7 @@ def main() -> None:
             said = time.monotonic()
         if step % args.checkpoint_every == 0 or step == args.steps:
             checkpointer.save(step)
-    right = tf.argmax(model(held_out.images), axis=1) == held_out.labels
-    accuracy = float(tf.reduce_mean(tf.cast(right, tf.float32)))
+    accuracy = digits.accuracy(model, held_out)
     training.report(args.steps, accuracy=accuracy)
     print(f"held-out accuracy {accuracy:.3f} after {args.steps} steps")
 
