@@ -86,7 +86,9 @@ class CheckpointStore:
     def found(self) -> list[Checkpoint]:
         """All checkpoints under their final names, newest first; damaged ones among them."""
         steps: dict[int, str] = {}
-        for pattern in (_REPLACED, _COMPLETE):  # the second wins
+        # Complete ones win. They are looked for on either side, since a checkpoint that is being replaced (see
+        # `publish`) has the one name before, the other one meanwhile, and the first one again afterwards.
+        for pattern in (_COMPLETE, _REPLACED, _COMPLETE):
             for name in self._names():
                 if match := pattern.fullmatch(name):
                     steps[int(match[1])] = str(self.directory / name)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
-import shutil
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
-from clusterkit.training import progress, roles
+from clusterkit.training import progress, replacement, roles
 
 PHASE: Final = "export"
 DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # in the run's directory `export`
 
 
 def export(model: Any, path: str | os.PathLike[str] | None = None, format: str = "keras") -> str | None:
-    """Write a trained model; the chief's is kept. A kill at any moment leaves the old one, or the new one.
+    """Write a trained model; the chief's is kept. A kill at any moment leaves the old one or the new one.
+
+    Where the file system can't exchange two directories in one step, as some network file systems can't, an old
+    SavedModel that was being replaced may have to be put back in its place by the next export to the same path.
 
     Every worker of a multi-worker job must call this: to read some variables, such as Keras 2's moving averages,
     takes all of them. Elsewhere only the chief does anything.
@@ -48,19 +49,21 @@ def export(model: Any, path: str | os.PathLike[str] | None = None, format: str =
 
 def _export(write: Callable[[Path], None], target: Path) -> str | None:
     target.parent.mkdir(parents=True, exist_ok=True)
+    if roles.is_chief():
+        replacement.recover(target)
     prefix = f".exporting-{roles.task().replace(':', '-')}-"
     for left in target.parent.glob(f"{prefix}*"):  # by a killed export of this task
-        _remove(left)
+        replacement.remove(left)
     staged = target.parent / f"{prefix}{secrets.token_hex(6)}{target.suffix}"
     try:
         with progress.phase(PHASE):
             write(staged)
         if not roles.is_chief():
             return None
-        _publish(staged, target)
+        replacement.replace(target, staged)
         return str(target)
     finally:
-        _remove(staged)
+        replacement.remove(staged)
 
 
 def _write_keras(model: Any, path: str) -> None:
@@ -76,20 +79,3 @@ def _write_saved_model(model: Any, path: str) -> None:
         model.export(path, **quiet)
     else:
         tf.saved_model.save(model, path)
-
-
-def _publish(staged: Path, target: Path) -> None:
-    """Put it in its place, in one step where there is none, or it is a file."""
-    if target.is_dir():
-        old = staged.with_name(f"{staged.name}.old")
-        target.rename(old)
-        staged.rename(target)
-        _remove(old)
-    else:
-        staged.replace(target)
-
-
-def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
-        path.unlink()

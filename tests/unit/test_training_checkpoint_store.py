@@ -147,6 +147,28 @@ def test_replaced_step(tmp_path: Path) -> None:
     verify(Checkpoint(100, path))
 
 
+@pytest.mark.parametrize(("first", "second"), [(first, second) for second in range(4) for first in range(second + 1)])
+def test_a_step_that_is_replaced_meanwhile_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, second: int
+) -> None:
+    """Whichever looks at the directory the two renames come before."""
+    store, looks = make(tmp_path), iter(range(100))
+    put(store, 5)
+    final, hidden = tmp_path / "ckpt-5", tmp_path / ".replaced-ckpt-5"
+    listed = store._names
+
+    def looking() -> list[str]:
+        look = next(looks)
+        if look == first:
+            final.rename(hidden)
+        if look == second:
+            hidden.rename(final)
+        return listed()
+
+    monkeypatch.setattr(store, "_names", looking)
+    assert steps(store) == [5]
+
+
 def test_clean_leaves_what_is_not_its_own(tmp_path: Path) -> None:
     """A task removes what its own killed saves left, not what another task is writing."""
     mine, other = make(tmp_path), CheckpointStore(str(tmp_path), "worker:1")

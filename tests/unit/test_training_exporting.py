@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from clusterkit.training import replacement
 from clusterkit.training.exporting import export
 
 
@@ -110,3 +115,109 @@ def test_what_does_not_go_together(model: object, path: str | None, format: str,
     """It is refused before anything is written."""
     with pytest.raises(ValueError, match=why):
         export(model, path, format)
+
+
+CALLS = [(os, name) for name in ("rename", "replace", "rmdir", "unlink", "mkdir")]
+
+
+class Killed(BaseException):
+    """In place of SIGKILL: nothing more happens in the task."""
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, can_exchange: bool) -> list[str]:
+    """End the process at its call `number` that changes a directory, and at every later one; returns those made."""
+    made = list[str]()
+
+    def counted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            if len(made) >= number:
+                raise Killed
+            made.append(name)
+            return call(*args, **kwargs)
+
+        return counting
+
+    for place, name in CALLS:
+        monkeypatch.setattr(place, name, counted(name, getattr(place, name)))
+    exchange = replacement._exchange if can_exchange else lambda one, other: False
+    monkeypatch.setattr(replacement, "_exchange", counted("exchange", exchange))
+    return made
+
+
+def whole_models(place: Path) -> list[str]:
+    """The weights at the path, as far as a model is there."""
+    return [file.read_text() for file in place.glob("model/saved_model.pb")]
+
+
+@pytest.mark.parametrize("can_exchange", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize("next_fails", [False, True])
+def test_a_kill_at_any_step_of_a_replacement_leaves_a_whole_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool, next_fails: bool
+) -> None:
+    """It is at the path, or the next export puts it there before it writes, even where that one fails."""
+    for number in range(100):
+        place = tmp_path / str(number)
+        export(Model("old"), place / "model", "saved_model")
+        with monkeypatch.context() as patch:
+            made = kill_at(patch, number, can_exchange)
+            try:
+                export(Model("new"), place / "model", "saved_model")
+                done = True
+            except Killed:
+                done = False
+        seen = whole_models(place)
+        assert not can_exchange or len(seen) == 1, made
+        model = Model("newest", fails=next_fails)
+        with suppress(OSError):
+            export(model, place / "model", "saved_model")
+        (now,) = whole_models(place)
+        assert now in (("old", "new") if next_fails else ("newest",)), made
+        assert [found.name for found in place.iterdir()] == ["model"], made
+        if done:
+            assert seen == ["new"]
+            assert number > 3, "nothing was cut short"
+            return
+    pytest.fail("the export never ended")
+
+
+def test_where_the_new_model_cannot_take_its_place_the_old_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error between the two renames undoes the first one at once."""
+    export(Model("old"), tmp_path / "model", "saved_model")
+    monkeypatch.setattr(replacement, "_exchange", lambda one, other: False)
+    rename = os.rename
+
+    def refuse(source: Any, target: Any, **kwargs: Any) -> None:
+        if ".exporting-" in str(source):
+            raise OSError(28, "No space left on device")
+        rename(source, target, **kwargs)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(OSError, match="No space"):
+        export(Model("new"), tmp_path / "model", "saved_model")
+    assert whole_models(tmp_path) == ["old"]
+    assert [found.name for found in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("can_exchange", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize("old", ["file", "link", "directory", "nothing"])
+@pytest.mark.parametrize("format", ["keras", "saved_model"])
+def test_whatever_was_there_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, old: str, can_exchange: bool
+) -> None:
+    """A file by a directory, a directory by a file, and a link itself rather than what it points to."""
+    if not can_exchange:
+        monkeypatch.setattr(replacement, "_exchange", lambda one, other: False)
+    elsewhere, place = tmp_path / "elsewhere", tmp_path / "here" / "model.keras"
+    elsewhere.mkdir()
+    place.parent.mkdir()
+    if old == "file":
+        place.write_text("old")
+    elif old == "link":
+        place.symlink_to(elsewhere)
+    elif old == "directory":
+        place.mkdir()
+    assert content(export(Model(), place, format), format) == "weights"
+    assert [found.name for found in place.parent.iterdir()] == ["model.keras"]
+    assert not list(elsewhere.iterdir())
