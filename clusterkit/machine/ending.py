@@ -37,15 +37,15 @@ class Ending:
         return self.verdict is not None
 
     def succeed(self, leader: TaskRecord) -> None:
-        """The leader exited 0. Servers end now; the others get a moment, the evaluator its last checkpoint."""
+        """The leader exited 0. Servers end now; other training tasks may finish, the evaluator its last checkpoint."""
         board, limits = self.board, self.board.job.limits
         self.verdict = Verdict(RunState.SUCCEEDED, 0, f"{leader.task} exited with code 0")
         board.record(Succeeded(leader.task))
-        board.timers.set(Timer.FINISH, board.now + limits.finish * 2 / 3)
+        board.timers.set(Timer.FINISH, board.now + limits.finish - limits.servers)
         board.timers.set(Timer.EVALUATOR, board.now + limits.evaluator)
         for record in board.alive():
             if board.job.is_server(record.task):
-                board.end(record, Asked.SUCCESS, limits.finish)
+                board.end(record, Asked.SUCCESS, limits.servers)
             elif record.task.type is TaskType.EVALUATOR:
                 self.evaluator_reported(record)
 
@@ -66,10 +66,10 @@ class Ending:
             self.board.end(record, Asked.TEARDOWN, 0.0)
 
     def leader_is_done(self) -> None:
-        """Training tasks that are still there after most of their time are told to end, in the rest of it."""
+        """Training tasks that have not finished in most of their time are ended, in what a server gets for that."""
         for record in self.board.alive():
             if record.task.type is not TaskType.EVALUATOR:
-                self.board.end(record, Asked.SUCCESS, self.board.job.limits.finish / 3)
+                self.board.end(record, Asked.SUCCESS, self.board.job.limits.servers)
 
     def evaluator_reported(self, record: TaskRecord) -> None:
         """After success the evaluator ends once it has seen the newest checkpoint."""

@@ -151,7 +151,8 @@ class Limits:
     """How long things may take, in seconds; 0 switches the optional ones off."""
 
     grace: float = 10.0
-    finish: float = 3.0  # what the other tasks get, in total, after the chief's success
+    finish: float = 10.0  # what the other training tasks get, in total, after the chief's success
+    servers: float = 3.0  # the same for servers, which never return from TensorFlow's `Server.join()`
     collateral: float = 1.0
     evaluator: float = 30.0  # what the evaluator gets for the last checkpoint after the chief's success
     startup: float = 120.0

@@ -54,7 +54,7 @@ def test_servers_are_terminated_at_once_and_killed_after_three_seconds() -> None
     assert [exit_ and (exit_.signal, exit_.asked) for exit_ in exits] == [(15, Asked.SUCCESS), (9, Asked.SUCCESS)]
 
 
-def test_other_training_tasks_get_three_seconds_in_total() -> None:
+def test_other_training_tasks_get_ten_seconds_in_total() -> None:
     """They may finish by themselves, are told to end before their time is over, and killed at its end."""
     run = History(job(workers=3), stubborn={"worker:2"}).begin()
     run.exits("worker:0", code=0)
@@ -62,8 +62,19 @@ def test_other_training_tasks_get_three_seconds_in_total() -> None:
     assert run.signals() == []
     run.exits("worker:1", code=0)
     run.after(10)
-    assert run.signals() == [(2.0, "worker:2", SIGTERM), (3.0, "worker:2", SIGKILL)]
+    assert run.signals() == [(7.0, "worker:2", SIGTERM), (10.0, "worker:2", SIGKILL)]
     assert run.result.exit_code == 0
+
+
+def test_training_tasks_that_have_ended_are_not_waited_for() -> None:
+    """The end of a mirrored job comes with the last exit, not when everybody's time is over."""
+    run = History(job(workers=3)).begin()
+    run.exits("worker:1", code=0)
+    run.exits("worker:0", code=0)
+    run.after(0.4)
+    run.exits("worker:2", code=0)
+    assert run.result.duration == pytest.approx(0.4)
+    assert run.signals() == []
 
 
 def test_failures_after_success_are_no_failures() -> None:

@@ -71,7 +71,11 @@ def test_what_is_not_given_has_its_default() -> None:
     """The defaults of the design."""
     job = build()
     assert job.restart == RestartRules(RestartPolicy.ON_FAILURE, 3, 1.0, 30.0, RestartScope.AUTO, 600.0)
-    assert job.limits == Limits(10.0, 3.0, 1.0, 30.0, 120.0, 60.0, 0.0, 0.0, 2.0)
+    limits = Limits(
+        grace=10.0, finish=10.0, servers=3.0, collateral=1.0, evaluator=30.0, startup=120.0, stall_warning=60.0, stall=0.0,
+        job=0.0, drain=2.0,
+    )  # fmt: skip
+    assert job.limits == limits
     assert (job.checkpoint_dir, job.resume, job.progress_regex, job.setup) == (None, None, None, Setup())
 
 
