@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import select
 import threading
@@ -13,29 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clusterkit.hands.process import Child, exit_of
-from clusterkit.words.events import (
-    Checkpointed,
-    Exited,
-    GuardianLost,
-    Happened,
-    PhaseChanged,
-    Profiled,
-    Progressed,
-    Ready,
-    Resumed,
-)
+from clusterkit.rules.reports import LONGEST, parse_report
+from clusterkit.words.events import Exited, GuardianLost, Happened, Progressed
 from clusterkit.words.model import Task
 
 REST = 0.03125  # seconds for which a pipe is left alone after a read, at first: reports are taken in bunches
 LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that all pipes are read at one moment
 FULL = 1 << 13  # bytes that show that reports come fast, and would fill the pipe if it were left alone for long
-Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled
 EVERY = 1.0  # seconds between the steps that are passed on; what else a task reports is passed on at once
-LONGEST = 1 << 16  # bytes of a line; what is longer is no report
 CHUNK = 1 << 16
+MOST_CHUNKS = 16  # that are read of a pipe at a time: as much as a pipe can hold. A task may write without end.
 HURRIED = 0.0078125  # seconds for which a pipe rests when a fault waits for a step; a power of 2 as well
 NO_ROPES: Mapping[int, str] = MappingProxyType({})
 Post = Callable[[Happened], None]
@@ -184,13 +172,13 @@ class Watcher:
         """Take what is in the pipe; return how many bytes that was."""
         data = b""
         with suppress(BlockingIOError):
-            while chunk := os.read(channel.fd, CHUNK):
-                data += chunk
+            for _ in range(MOST_CHUNKS):
+                data += (chunk := os.read(channel.fd, CHUNK))
                 if len(chunk) < CHUNK:  # no more is there
                     break
         if data:
             *lines, half = (channel.half + data).split(b"\n")
-            channel.half = half[:LONGEST]
+            channel.half = half[: LONGEST + 1]  # which stays too long for a report, whatever follows
             for line, following in zip(lines, [*lines[1:], b""], strict=True):
                 if not _is_overtaken(channel, line, following):
                     self._message(channel, line, now)
@@ -220,34 +208,3 @@ def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
     """Whether a line need not be read: it tells a step, not the attempt's first one, and so does the following one."""
     ordinary = channel.ordinary
     return ordinary is not None and line.startswith(ordinary) and following.startswith(ordinary)
-
-
-def parse_report(task: Task, line: bytes) -> Report | None:
-    """Read one line of the progress channel; None for what is no report, since a task may write anything."""
-    try:
-        message: dict[str, Any] = json.loads(line)
-        kind, attempt = message["kind"], int(message["attempt"])
-        if kind == "progress":
-            metrics = message.get("metrics", {})
-            if not isinstance(metrics, dict):
-                return None
-            return Progressed(task, attempt, int(message["step"]), {k: _number(v) for k, v in metrics.items()})
-        if kind == "checkpoint":
-            return Checkpointed(task, attempt, int(message["step"]), str(message["path"]))
-        if kind == "resumed":
-            path = message.get("path")
-            return Resumed(task, attempt, int(message["step"]), None if path is None else str(path))
-        if kind == "phase":
-            return PhaseChanged(task, attempt, str(message["phase"]), message["begun"] is True)
-        if kind == "profiled":
-            path, steps = message.get("path"), message.get("steps")
-            made = (None if path is None else str(path), None if steps is None else int(steps))
-            return Profiled(task, attempt, int(message["request"]), *made, why=str(message.get("why", "")))
-        return Ready(task, attempt) if kind == "ready" else None
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _number(value: object) -> float | None:
-    """A metric; None for NaN, infinities and what is no number, which JSON does not have."""
-    return value if isinstance(value, int | float) and math.isfinite(value) else None

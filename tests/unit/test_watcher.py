@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from clusterkit.hands import watcher
-from clusterkit.hands.watcher import Watcher, parse_report
+from clusterkit.hands.watcher import Watcher
+from clusterkit.rules.reports import Report, parse_report
 from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
 from clusterkit.words.model import Task
 from tests.support import wait_until
@@ -101,7 +102,7 @@ def test_steps_that_others_overtake_are_not_even_read(pipe: Pipe, monkeypatch: p
     """Eight tasks that report a hundred times a second cost the supervisor a few lines a second."""
     parsed: list[bytes] = []
 
-    def counting(task: Task, line: bytes) -> watcher.Report | None:
+    def counting(task: Task, line: bytes) -> Report | None:
         parsed.append(line)
         return parse_report(task, line)
 

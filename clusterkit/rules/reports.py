@@ -1,0 +1,81 @@
+"""What a task may report. A task can write anything to its channel: what is taken of it is checked and bounded."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from clusterkit.words.events import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed
+from clusterkit.words.model import Task
+
+Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled
+
+LONGEST = 1 << 16  # bytes of a line; what is longer is not a report
+MOST = 1 << 63  # steps, attempts and requests are below it
+LONGEST_PATH = 4096  # characters; the kernel's own limit, in bytes
+LONGEST_NAME = 100  # characters of a phase's name, or a metric's
+LONGEST_REASON = 1000
+MOST_METRICS = 100
+
+
+def parse_report(task: Task, line: bytes) -> Report | None:
+    """Read one line of the progress channel; None for anything that is not a report."""
+    if len(line) > LONGEST:
+        return None
+    try:
+        message = json.loads(line)
+        return _report(task, message) if isinstance(message, dict) else None
+    except (ValueError, KeyError, RecursionError):
+        return None
+
+
+def _report(task: Task, message: dict[str, Any]) -> Report | None:
+    """Raises ValueError or KeyError where a field is missing or out of bounds."""
+    kind, attempt = message["kind"], _count(message["attempt"])
+    if kind == "progress":
+        return Progressed(task, attempt, _count(message["step"]), _metrics(message.get("metrics", {})))
+    if kind == "checkpoint":
+        return Checkpointed(task, attempt, _count(message["step"]), _text(message["path"], LONGEST_PATH))
+    if kind == "resumed":
+        return Resumed(task, attempt, _count(message["step"]), _path(message))
+    if kind == "phase":
+        return PhaseChanged(task, attempt, _text(message["phase"], LONGEST_NAME), message["begun"] is True)
+    if kind == "profiled":
+        steps, why = message.get("steps"), _text(message.get("why", ""), LONGEST)[:LONGEST_REASON]
+        request, made = _count(message["request"]), None if steps is None else _count(steps)
+        return Profiled(task, attempt, request, _path(message), made, why)
+    return Ready(task, attempt) if kind == "ready" else None
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < MOST:
+        raise ValueError(value)
+    return value
+
+
+def _text(value: object, longest: int) -> str:
+    """A string that every file and terminal takes: no NUL, and nothing that has no encoding in UTF-8."""
+    if not isinstance(value, str) or len(value) > longest or "\0" in value:
+        raise ValueError(value)
+    return value.encode(errors="replace").decode()
+
+
+def _path(message: dict[str, Any]) -> str | None:
+    path = message.get("path")
+    return None if path is None else _text(path, LONGEST_PATH)
+
+
+def _metrics(value: object) -> dict[str, float | None]:
+    """The first metrics; those whose names nobody could read are left out."""
+    if not isinstance(value, dict):
+        raise ValueError(value)
+    names = [name for name in value if len(name) <= LONGEST_NAME and name.isprintable()]
+    return {name: _number(value[name]) for name in names[:MOST_METRICS]}
+
+
+def _number(value: object) -> float | None:
+    """None for NaN, infinities and what is not a number, which JSON does not have, and for what no float can hold."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if type(value) is int and abs(value) < MOST else None
