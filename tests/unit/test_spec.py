@@ -72,8 +72,8 @@ def test_what_is_not_given_has_its_default() -> None:
     job = build()
     assert job.restart == RestartRules(RestartPolicy.ON_FAILURE, 3, 1.0, 30.0, RestartScope.AUTO, 600.0)
     limits = Limits(
-        grace=10.0, finish=10.0, servers=3.0, collateral=1.0, evaluator=30.0, startup=120.0, stall_warning=60.0, stall=0.0,
-        job=0.0, drain=2.0,
+        grace=10.0, finish=10.0, servers=3.0, collateral=1.0, evaluator=30.0, startup=120.0, stall_warning=60.0,
+        stall=0.0, job=0.0, drain=2.0,
     )  # fmt: skip
     assert job.limits == limits
     assert (job.checkpoint_dir, job.resume, job.progress_regex, job.setup) == (None, None, None, Setup())
