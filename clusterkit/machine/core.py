@@ -66,6 +66,7 @@ class Machine:
             ev.Requested: self.requests.take,
             ev.FaultTook: self._fault_took,
             ev.GuardianLost: self._guardian_lost,
+            ev.Impaired: lambda event: self.board.warn(event.what),
             ev.StorageFailed: lambda event: self.ending.fail(event.error),
         }
 

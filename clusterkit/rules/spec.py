@@ -10,6 +10,7 @@ from clusterkit.rules.aim import problems_of
 from clusterkit.rules.devices import GPUS
 from clusterkit.rules.faults import parse_all
 from clusterkit.rules.keras import keras_problems
+from clusterkit.rules.step_regex import problem_of
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import (
     Devices,
@@ -159,13 +160,7 @@ def _other_problems(options: Options) -> list[str]:
     if options.get("seed", 0) >= 2**64:
         problems.append(f"--seed is {options['seed']}. It has to be less than 2**64.")
     if (regex := options.get("progress_regex")) is not None:
-        try:
-            groups = re.compile(regex).groups
-        except re.error as error:
-            problems.append(f"--progress-regex {regex!r} is not a regular expression: {error}.")
-        else:
-            if groups < 1:
-                problems.append(f"--progress-regex {regex!r} has no group. Put the step in one: 'step (\\d+)'.")
+        problems += [problem] if (problem := problem_of(regex)) else []
     return problems
 
 

@@ -268,6 +268,13 @@ class GuardianLost:
 
 
 @dataclass(frozen=True, slots=True)
+class Impaired:
+    """A part of clusterkit does less than it should; `what` is a sentence about it. The run goes on."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class StorageFailed:
     """The run directory can't take what has to be written."""
 
@@ -279,6 +286,6 @@ Happened = (
     | PhaseChanged | Profiled
     | ForkServerReady | ForkServerLost | StartsCold | TensorBoardReady | TensorBoardLost
     | Inspected | Interrupted | Requested | FaultTook | GuardianLost
-    | StorageFailed
+    | Impaired | StorageFailed
 )  # fmt: skip
 Event = Happened | Decided

@@ -155,6 +155,16 @@ def test_a_module_is_a_program_too() -> None:
         ),
         ({"progress_regex": "step"}, "--progress-regex 'step' has no group. Put the step in one: 'step (\\d+)'."),
         (
+            {"progress_regex": "(step|epoch) \\d+"},
+            "--progress-regex '(step|epoch) \\\\d+' has no group that can match a number. "
+            "Put the step in one: 'step (\\d+)'.",
+        ),
+        (
+            {"progress_regex": "(\\w+)* (\\d+)"},
+            "--progress-regex '(\\\\w+)* (\\\\d+)' repeats a repeat, as (\\w+)* does: on a line that does not match, "
+            "the search can take years. Use one repeat, such as (\\w*).",
+        ),
+        (
             {"progress_regex": "step ("},
             "--progress-regex 'step (' is not a regular expression: missing ), unterminated subpattern at position 5.",
         ),

@@ -70,6 +70,7 @@ EVENTS: list[ev.Event] = [
     ev.FaultTook(3, "there is no checkpoint", done=False),
     ev.FaultHealed(1, "partition worker:1 for=2s", FaultAction.PARTITION, (WORKER,), "its time is over"),
     ev.GuardianLost(),
+    ev.Impaired("No client can connect."),
     ev.StorageFailed("full"),
     ev.Changed(WORKER, 1, TaskState.DRAINING),
     ev.Failed(CAUSE),

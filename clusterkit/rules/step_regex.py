@@ -1,0 +1,122 @@
+"""`--progress-regex`: whether a regular expression can find a step in a line, and the step that it finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+LONGEST = 1000  # characters of a line that are searched: how long a search takes can grow with a power of them
+_DIGITS = 19  # of 2**63 - 1
+
+# How `re` itself reads a pattern. There is no public name for it; an item that is not known here is taken for fine.
+_parse: Callable[[str], Any] = import_module("re._parser").parse
+_NO_DIGITS = ("CATEGORY_NOT_DIGIT", "CATEGORY_SPACE", "CATEGORY_NOT_WORD")
+_REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
+_MANY = 100  # a repeat that may go on longer than this counts as one without end
+
+
+def problem_of(regex: str) -> str | None:
+    """Why no step can be read with this regular expression; None where one can, as far as can be known."""
+    try:
+        groups, parsed = re.compile(regex).groups, _parse(regex)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"--progress-regex {regex!r} is not a regular expression: {error}."
+    if groups < 1:
+        return f"--progress-regex {regex!r} has no group. Put the step in one: 'step (\\d+)'."
+    if not any(_may_be_digits(group) for group in _groups(parsed)):
+        return f"--progress-regex {regex!r} has no group that can match a number. Put the step in one: 'step (\\d+)'."
+    if _is_explosive(parsed):
+        return (
+            f"--progress-regex {regex!r} repeats a repeat, as (\\w+)* does: on a line that does not match, the search "
+            "can take years. Use one repeat, such as (\\w*)."
+        )
+    return None
+
+
+def step_in(regex: re.Pattern[str], line: str) -> int | None:
+    """The step in a line: what the first group holds that matched a number."""
+    if match := regex.search(line, 0, LONGEST):
+        for found in match.groups():
+            if found and found.isdecimal() and len(found) <= _DIGITS and (step := int(found)) < 1 << 63:
+                return step
+    return None
+
+
+def _inner(op: str, value: Any) -> list[Any]:
+    """The patterns inside an item of a pattern."""
+    if op == "BRANCH":
+        return list(value[1])
+    if op in ("SUBPATTERN", "ATOMIC_GROUP", "POSSESSIVE_REPEAT", "ASSERT", *_REPEATS):
+        return [value if op == "ATOMIC_GROUP" else value[-1]]
+    return [part for part in value[1:] if part is not None] if op == "GROUPREF_EXISTS" else []
+
+
+def _groups(pattern: Any) -> list[Any]:
+    found = []
+    for op, value in pattern:
+        if str(op) == "SUBPATTERN" and value[0] is not None:
+            found.append(value[-1])
+        found += [group for inner in _inner(str(op), value) for group in _groups(inner)]
+    return found
+
+
+def _may_be_digits(pattern: Any) -> bool:
+    """Whether there may be a match that is a number, and nothing else."""
+    return pattern.getwidth()[1] > 0 and all(_item_may(str(op), value) for op, value in pattern)
+
+
+def _item_may(op: str, value: Any) -> bool:
+    """Whether an item of a pattern may match a number, or nothing."""
+    if op == "LITERAL":
+        return chr(value).isdecimal()
+    if op == "IN":
+        return any(_class_may(str(kind), inner) for kind, inner in value)
+    if op == "BRANCH":
+        return any(all(_item_may(str(o), v) for o, v in part) for part in value[1])
+    if op in (*_REPEATS, "POSSESSIVE_REPEAT") and value[0] == 0:
+        return True
+    if op in (*_REPEATS, "POSSESSIVE_REPEAT", "SUBPATTERN"):
+        return all(_item_may(str(o), v) for o, v in value[-1])
+    return True
+
+
+def _class_may(kind: str, value: Any) -> bool:
+    if kind == "LITERAL":
+        return chr(value).isdecimal()
+    if kind == "RANGE":
+        return any(chr(code).isdecimal() for code in range(value[0], value[1] + 1))
+    return str(value) not in _NO_DIGITS
+
+
+def _is_explosive(pattern: Any) -> bool:
+    """Whether a repeat without end is of nothing but another one: then `re` tries every way to divide a text."""
+    return any(
+        (str(op) in _REPEATS and value[1] > _MANY and _is_one_repeat(value[-1]))
+        or any(map(_is_explosive, _inner(str(op), value)))
+        for op, value in pattern
+    )
+
+
+def _is_one_repeat(pattern: Any) -> bool:
+    """Whether a pattern may come down to one repeat without end: all beside it may be empty."""
+    items = [(str(op), value) for op, value in pattern]
+    needed = [item for item in items if not _may_be_empty(item)]
+    repeats = [value for op, value in items if op in _REPEATS and value[1] > _MANY]
+    if len(needed) > 1:
+        return False
+    if needed and needed[0][0] == "SUBPATTERN":
+        return _is_one_repeat(needed[0][1][-1])
+    if needed and needed[0][0] == "BRANCH":
+        return any(map(_is_one_repeat, needed[0][1][1]))
+    return bool(repeats) and (not needed or (needed[0][0] in _REPEATS and needed[0][1][1] > _MANY))
+
+
+def _may_be_empty(item: tuple[str, Any]) -> bool:
+    op, value = item
+    if op in _REPEATS:
+        return value[0] == 0 or value[-1].getwidth()[0] == 0
+    if op == "SUBPATTERN":
+        return bool(value[-1].getwidth()[0] == 0)
+    return op in ("AT", "ASSERT", "ASSERT_NOT")
