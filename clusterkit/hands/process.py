@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusterkit import entry
@@ -31,6 +31,7 @@ class Child:
     pipe: str  # how /proc names the pipe that its output goes to
     oom_kills: int  # the system's count when it was started
     process: subprocess.Popen[bytes] | None = None  # None where a fork server made it
+    reached: list[int] = field(default_factory=list)  # the signals that were sent while its first process ran
 
 
 def code_of(module: str) -> str:
@@ -94,6 +95,19 @@ def _argv(plan: TaskPlan, descriptors: Sequence[int]) -> Sequence[str]:
     # A command goes through the entry too: only code inside the new process can ask for the parent-death signal,
     # and it holds across exec. Why not preexec_fn: it runs Python between fork and exec of a threaded process.
     return [plan.python, ENTRY, str(os.getpid()), ",".join(map(str, descriptors)), plan.kind, plan.target, *plan.args]
+
+
+def signal_attempt(child: Child, number: int) -> None:
+    """Signal every process of the group, and note whether the first one still ran, so that it can answer.
+
+    One that ends between the look and the signal counts as reached: that only restarts a program once more, while
+    the other way round a program that obeyed could pass for one that was done.
+    """
+    ended = select.poll()
+    ended.register(child.pidfd, select.POLLIN)
+    if not ended.poll(0):
+        child.reached.append(number)
+    signal_group(child, number)
 
 
 def signal_group(child: Child, number: int) -> None:

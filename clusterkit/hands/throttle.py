@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from signal import SIGCONT, SIGSTOP
 
-from clusterkit.hands.process import Child, signal_group
+from clusterkit.hands.process import Child, signal_attempt, signal_group
 from clusterkit.words.model import Task
 
 PERIOD = 0.1  # seconds; in each one a slowed task runs first, and is stopped for the rest
@@ -53,7 +53,7 @@ class Throttle:
             elif number == SIGCONT:
                 self._held.discard(task)
                 self._stopped.discard(task)
-            signal_group(child, number)
+            signal_attempt(child, number)
 
     def forget(self, task: Task) -> None:
         """The task's process is about to be reaped, and `child_of` does not know it any more."""

@@ -166,7 +166,8 @@ class Watcher:
         self._read(channel, now)  # what it reported before it ended comes before its end
         self._pass_on(channel, now)
         channel.rest = self._pace.rest
-        self._post(Exited(waiting.task, waiting.attempt, exit_of(waiting.child)))
+        exit_ = exit_of(waiting.child)
+        self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
 
     def _read(self, channel: Channel, now: float) -> int:
         """Take what is in the pipe; return how many bytes that was."""

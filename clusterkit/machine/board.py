@@ -29,6 +29,8 @@ class TaskRecord:
     exited: float = 0.0
     asked: Asked | None = None
     grace: float = 0.0
+    terminated: float | None = None  # when SIGTERM was sent last
+    reached: tuple[int, ...] = ()  # the signals that were sent before it exited
     swept: bool = False
     drained: bool = False
     tail: tuple[str, ...] = ()
@@ -159,4 +161,6 @@ class Board:
 
     def signal(self, record: TaskRecord, signal: int) -> None:
         """Signal a task that has a process."""
+        if signal == SIGTERM:
+            record.terminated = self.now
         self.out.append(Signal(record.task, record.attempt, signal))

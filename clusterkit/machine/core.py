@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.board import SIGTERM, Board, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
@@ -19,7 +19,7 @@ from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action, CloseOutput, SpawnWaiting, Sweep
 from clusterkit.words.model import JobSpec, RestartPolicy
-from clusterkit.words.outcome import Asked, Exit, RunState
+from clusterkit.words.outcome import PREEMPTED, Asked, Exit, RunState
 from clusterkit.words.states import TaskState
 
 SIGINT = 2
@@ -149,7 +149,7 @@ class Machine:
             return
         exit_ = event.exit
         record.exit = Exit(exit_.code, exit_.signal, exit_.error, exit_.out_of_memory, record.asked)
-        record.exited = self.board.now
+        record.exited, record.reached = self.board.now, event.reached
         for timer in (Timer.KILL, Timer.STARTUP):
             self.board.timers.clear(timer, record.task)
         self.board.move(record, TaskState.DRAINING)
@@ -189,13 +189,31 @@ class Machine:
             self.recoveries.failed(record)
         elif record.task == self.board.job.leader:
             self.ending.succeed(record)
+            self._doubt(record)
         elif self.board.job.restart.policy is RestartPolicy.ALWAYS:
             self.recoveries.ended_well(record)
 
     def _was_asked(self, record: TaskRecord) -> bool:
-        """Whether the exit answers a request. The leader's code 0 does not: it was done before SIGKILL reached it."""
-        done = record.exit is not None and record.exit.ok and record.task == self.board.job.leader
+        """Whether the exit answers a request of the machine's.
+
+        The leader's code 0 does so only where SIGTERM reached it. SIGKILL is not answered with a code, and what comes
+        too late reaches nobody: then the leader was done before.
+        """
+        ok = record.exit is not None and record.exit.ok
+        done = ok and record.task == self.board.job.leader and SIGTERM not in record.reached
         return record.asked not in (None, Asked.STALL) and not done
+
+    def _doubt(self, leader: TaskRecord) -> None:
+        """Code 0 right after a fault's SIGTERM, or one by hand, is taken at its word, as one from outside would be."""
+        if leader.terminated is None or SIGTERM not in leader.reached:
+            return
+        seconds = leader.exited - leader.terminated
+        if leader.asked is None and seconds <= self.board.job.limits.grace:
+            self.board.warn(
+                f"{leader.task} exited with code 0 within {seconds:.1f} s of SIGTERM, so the job counts as done. If it "
+                f"is not done, let the program exit with code {PREEMPTED} after SIGTERM: clusterkit then restarts it.",
+                leader.task,
+            )
 
     def _is_collateral(self, record: TaskRecord) -> bool:
         """A task that ended well while its gang waits to restart just waits with it."""

@@ -88,11 +88,15 @@ class TensorBoardLost:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The attempt's first process ended; what it left behind is not swept yet."""
+    """The attempt's first process ended; what it left behind is not swept yet.
+
+    `reached` has the signals that clusterkit sent to it while it still ran, so that it can have ended because of them.
+    """
 
     task: Task
     attempt: int
     exit: Exit
+    reached: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

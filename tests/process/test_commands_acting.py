@@ -63,6 +63,27 @@ def test_a_restart_that_was_asked_for_costs_no_budget(ck: Clusterkit) -> None:
     assert ck.task("ps:0")["last_exit"]["text"] == "ended to restart, as asked (SIGTERM)"
 
 
+@pytest.mark.parametrize(
+    ("shape", "asked", "restarted"),
+    [
+        (["--workers", "1"], "worker:0", ["worker:0"]),
+        (["--workers", "2"], "worker:1", ["worker:0", "worker:1"]),
+        (["--workers", "1", "--ps", "1"], "ps:0", ["chief:0", "ps:0"]),
+    ],
+)
+def test_a_program_that_exits_with_0_on_sigterm_is_restarted(
+    ck: Clusterkit, shape: list[str], asked: str, restarted: list[str]
+) -> None:
+    """It has obeyed, which is not to say that the job is done."""
+    run = ck.up(*shape, CHILDREN / "stubborn.py", "obey")
+    assert ck.json("restart", asked)["tasks"] == restarted
+    (planned,) = journal(run, "RestartPlanned")
+    assert planned["tasks"] == restarted
+    assert journal(run, "Exited", task=restarted[0])[0]["reached"] == [15]
+    assert not journal(run, "Succeeded")
+    assert {name: ck.task(name)["attempt"] for name in restarted} == dict.fromkeys(restarted, 2)
+
+
 def test_the_stacks_of_a_blocked_task_leave_it_as_it_was(ck: Clusterkit, tmp_path: Path) -> None:
     """Every thread's, also of one that waits inside C; then the task goes on and ends well."""
     run = ck.up("--cwd", tmp_path, CHILDREN / "busy.py", "sleep")

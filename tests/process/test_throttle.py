@@ -177,3 +177,16 @@ def test_a_zombie_is_neither_slowed_nor_limited(cast: Cast, tmp_path: Path, monk
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert not cast.inject(2, "memory worker:0").done
     cast.injector.heal(1)
+
+
+def test_a_signal_reaches_only_a_task_that_has_not_ended(cast: Cast) -> None:
+    """So exit code 0 of a task that had ended before is known not to answer SIGTERM."""
+    process = cast.starts("-c", "print('up', flush=True); input()")
+    child = cast.children[WORKER]
+    cast.injector.signal(WORKER, child, signal.SIGCONT)
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    wait_until(lambda: procfs.is_zombie(child.pid), 10, "it has ended")
+    cast.injector.signal(WORKER, child, signal.SIGTERM)
+    assert child.reached == [signal.SIGCONT]

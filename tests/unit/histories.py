@@ -72,6 +72,8 @@ class History:
     live: set[str] = field(default_factory=set)
     stubborn: set[str] = field(default_factory=set)  # they do not die of SIGTERM
     unreachable: set[str] = field(default_factory=set)  # they have exited when a signal comes; a test tells how
+    polite: set[str] = field(default_factory=set)  # they answer SIGTERM with exit code 0
+    reached: dict[str, list[int]] = field(default_factory=dict)  # the signals that came while a task lived
     listening: bool = True  # whether Inspect finds the tasks' ports open
     inbox: deque[ev.Happened] = field(default_factory=deque)
     clinging: set[str] = field(default_factory=set)  # something keeps their output open
@@ -139,7 +141,8 @@ class History:
         if exception is not None:
             self.last_words[name] = ((exception,), exception)
             code = 1 if code is None and signal is None else code
-        self.send(ev.Exited(task(name), self.attempts[name], Exit(code, signal)))
+        reached = tuple(self.reached.pop(name, ()))
+        self.send(ev.Exited(task(name), self.attempts[name], Exit(code, signal), reached))
 
     def progresses(self, name: str, step: int) -> None:
         """A task reports a step."""
@@ -210,8 +213,7 @@ class History:
                 del self.waiting[who]
                 self.send(ev.SpawnFailed(who, attempt, "it was ended before it had started"))
             case Signal(who, _, number) if str(who) in self.live - self.unreachable:
-                if number == SIGKILL or (number not in HARMLESS and str(who) not in self.stubborn):
-                    self.exits(str(who), signal=number)
+                self._signal(str(who), number)
             case Sweep(who, attempt):
                 if str(who) not in self.unswept:
                     self.send(ev.Swept(who, attempt))
@@ -228,6 +230,13 @@ class History:
             case _:
                 silent = Withdraw | Signal | Record | DumpStacks | Heal | HurrySteps | Answer | Finish
                 assert isinstance(action, silent | BeginProfile | EndProfile)
+
+    def _signal(self, name: str, number: int) -> None:
+        self.reached.setdefault(name, []).append(number)
+        if number == SIGTERM and name in self.polite:
+            self.exits(name, code=0)
+        elif number == SIGKILL or (number not in HARMLESS and name not in self.stubborn):
+            self.exits(name, signal=number)
 
     def _spawn(self, who: Task, attempt: int) -> None:
         name = str(who)
