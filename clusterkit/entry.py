@@ -20,11 +20,12 @@ import faulthandler  # noqa: E402
 import fcntl  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
-from collections.abc import Mapping, Sequence  # noqa: E402
+from collections.abc import Collection, Mapping, Sequence  # noqa: E402
 from types import CodeType, ModuleType, TracebackType  # noqa: E402
 
 LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python
 STACKS_SIGNAL = signal.SIGRTMIN + 9  # nobody's by convention; sent only where it is seen to be caught
 
 
@@ -35,16 +36,31 @@ def die_with_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def take_signals(kept: Collection[int] = IGNORED) -> None:
+    """Take signals, but for those `kept`, by their default actions, whatever the caller ignores or blocks.
+
+    SIGINT too until the program begins: it ends the task, and raises nothing in clusterkit's own code.
+    """
+    for number in signal.valid_signals().difference(kept):
+        if signal.getsignal(number) in (signal.SIG_IGN, signal.default_int_handler):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def take_interrupts() -> None:
+    """From now on SIGINT raises KeyboardInterrupt, unless something else was arranged."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def arrange_stack_dumps(fd: int) -> None:
     """On STACKS_SIGNAL, write every thread's stack to `fd`, also while the main thread is inside C code."""
     try:
         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # the program's own get the numbers that they always get
-    except OSError:  # so many are not allowed
-        os.set_inheritable(fd, False)
-    else:
         os.close(fd)
-        fd = high
-    faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
+    except OSError:  # so many are not allowed
+        os.set_inheritable(high := fd, False)
+    faulthandler.register(STACKS_SIGNAL, file=high, all_threads=True)
 
 
 def take_cores(env: Mapping[str, str]) -> None:
@@ -58,16 +74,8 @@ def take_cores(env: Mapping[str, str]) -> None:
         os._exit(1)
 
 
-def mend(env: Mapping[str, str]) -> None:
-    """Have mended what the plan names, as the program imports it."""
-    if names := env.get("CLUSTERKIT_MENDS"):
-        load("mends/hook").install(names.split(","), load)
-
-
 def execute(words: Sequence[str], env: Mapping[str, str]) -> None:
-    """Become another program, with the signals that Python ignores as they were."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    """Become another program."""
     try:
         os.execvpe(words[0], list(words), env)
     except OSError as error:
@@ -77,7 +85,7 @@ def execute(words: Sequence[str], env: Mapping[str, str]) -> None:
 
 def run_script(path: str) -> None:
     """Run a file as `python FILE` does."""
-    file_name = absolute(path)
+    file_name = os.path.join(os.getcwd(), path)  # not normalized
     if is_archive(file_name):
         run_archive(file_name)
         return
@@ -90,28 +98,23 @@ def run_script(path: str) -> None:
     if path.endswith(".pyc"):
         main.__loader__ = loader = SourcelessFileLoader("__main__", file_name)
         code = loader.get_code("__main__")
-        assert code is not None
-        exec(code, main.__dict__)
-        return
-    main.__loader__ = SourceFileLoader("__main__", main.__file__)
-    try:
-        with open(path, "rb") as file:
-            source = file.read()
-    except OSError as error:
-        why = f"[Errno {error.errno}] {error.strerror}"
-        print(f"{sys.executable}: can't open file {file_name!r}: {why}", file=sys.stderr)
-        sys.exit(2)
-    code = compiled(source, file_name)
+    else:
+        main.__loader__ = SourceFileLoader("__main__", file_name)
+        code = compiled(path, file_name)
     if code is None:
         run_file(path, main)  # the interpreter has other words for what is wrong with a file than with a text
     else:
         exec(code, main.__dict__)
 
 
-def compiled(source: bytes, name: str) -> CodeType | None:
+def compiled(path: str, name: str) -> CodeType | None:
     """The code of a program; None where it is none."""
     try:
-        return compile(source, name, "exec", dont_inherit=True)
+        with open(path, "rb") as file:
+            return compile(file.read(), name, "exec", dont_inherit=True)
+    except OSError as error:
+        print(f"{sys.executable}: can't open file {name!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+        sys.exit(2)
     except (SyntaxError, ValueError):  # the latter for a null byte, up to Python 3.11.3
         return None
 
@@ -124,11 +127,6 @@ def run_file(path: str, main: ModuleType) -> None:
     file_input, close, scope = 257, 1, ctypes.py_object(main.__dict__)  # Python.h: Py_file_input
     stream = ctypes.c_void_p(libc.fopen(os.fsencode(path), b"rb"))
     api.PyRun_FileExFlags(stream, os.fsencode(str(main.__file__)), file_input, scope, scope, close, None)
-
-
-def absolute(path: str) -> str:
-    """The absolute path as the interpreter makes it for `__file__`: not normalized."""
-    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
 
 
 def is_archive(path: str) -> bool:
@@ -200,6 +198,7 @@ def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
 def run(how: str, target: str) -> None:
     """Run the program; show what it raised as a plain start shows it."""
     try:
+        take_interrupts()
         run_module(target) if how == "module" else run_script(target)
         return
     except SystemExit:
@@ -249,22 +248,25 @@ def show(error: BaseException, traceback: TracebackType | None) -> None:
 def main() -> None:
     """See the module's docstring."""
     parent, how, target = int(sys.argv[1]), sys.argv[3], sys.argv[4]
+    is_server = how in ("serve", "share")
     stacks, *namespaces = map(int, sys.argv[2].split(","))
+    take_signals(() if how == "command" else IGNORED)
     if namespaces:
         load("join").join_or_end(namespaces)
     if how != "share":
         die_with_parent(parent)
-    if how not in ("serve", "share"):
+    if not is_server:
         take_cores(os.environ)
     if how == "command":
         os.close(stacks)
         execute(sys.argv[4:], os.environ)
-    if how in ("serve", "share"):
+    if is_server:
         how, target, stacks = serve(how, stacks, target)
-        mend(os.environ)
     else:
         del sys.argv[:4]
-        mend(os.environ)
+    if names := os.environ.get("CLUSTERKIT_MENDS"):  # by the plan
+        load("mends/hook").install(names.split(","), load)
+    if not is_server:
         give_way(os.getcwd() if how == "module" else os.path.dirname(os.path.realpath(target)))
     sys.orig_argv[1:] = ["-m", *sys.argv] if how == "module" else sys.argv
     arrange_stack_dumps(stacks)
@@ -273,10 +275,9 @@ def main() -> None:
 
 def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
     """Be a fork server; in each fork, return how to run what, and the descriptor of its stack dumps."""
-    import json
-
+    take_interrupts()  # what is imported may look at it
     server = load("fork_server" if how == "serve" else "warm_server")
-    return tuple(server.serve(sys.modules[__name__], channel, json.loads(options)))
+    return tuple(server.serve(sys.modules[__name__], channel, options))
 
 
 def load(name: str) -> ModuleType:

@@ -34,12 +34,13 @@ class Forked(NamedTuple):
     stacks: int
 
 
-def serve(entry: ModuleType, descriptor: int, options: Mapping[str, Any]) -> Forked:
-    """Import, say so on the descriptor `options["lifeline"]`, then answer requests. Returns in each fork only.
+def serve(entry: ModuleType, descriptor: int, told: str) -> Forked:
+    """Import, say so on the descriptor `lifeline`, then answer requests. Returns in each fork only.
 
-    `descriptor` is the socket; `options` are `tensorflow` (whether to import it and Keras), `preload` (other modules)
-    and `path` (the program's directory).
+    `descriptor` is the socket. `told` is JSON: `lifeline`, `tensorflow` (whether to import it and Keras), `preload`
+    (other modules) and `path` (the program's directory).
     """
+    options = json.loads(told)
     lifeline = options["lifeline"]
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
@@ -175,18 +176,13 @@ def fork_twice(
             os.write(tell, b"%d" % -(error.errno or 0))
             os._exit(1)
         if pid:
-            os.write(tell, b"%d" % pid)
             os._exit(0)
-        for descriptor in (told, tell, channel.detach()):
+        for descriptor in (told, channel.detach()):
             os.close(descriptor)
-        return become_or_end(entry, request, descriptors)
+        return become_or_end(entry, request, descriptors, tell)
     os.close(tell)
-    with os.fdopen(told, "rb") as answer:
-        os.waitpid(middle, 0)
-        pid = int(answer.read(16) or 0)
-    if pid <= 0:
-        raise OSError(-pid or errno.EAGAIN, "fork")
-    return pid
+    os.waitpid(middle, 0)
+    return heard(told)
 
 
 def fork_beside(entry: ModuleType, channel: socket.socket, request: dict[str, Any], descriptors: list[int]) -> int:
@@ -196,11 +192,23 @@ def fork_beside(entry: ModuleType, channel: socket.socket, request: dict[str, An
     nothing was imported that could have threads, and so a lock held by one.
     """
     libc = ctypes.PyDLL(None, use_errno=True)
+    told, tell = os.pipe()
     pid = int(libc.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
-    if pid < 0:
-        raise OSError(ctypes.get_errno(), "clone")
     if pid == 0:
-        become_or_end(entry, request, descriptors)
+        become_or_end(entry, request, descriptors, tell)
+    os.close(tell)
+    if pid < 0:
+        os.close(told)
+        raise OSError(ctypes.get_errno(), "clone")
+    return heard(told)
+
+
+def heard(told: int) -> int:
+    """The pid that a task tells once it takes signals. Raises OSError where it is minus an error, or nothing."""
+    with os.fdopen(told, "rb") as answer:
+        pid = int(answer.read() or 0)
+    if pid <= 0:
+        raise OSError(-pid or errno.EAGAIN, "fork")
     return pid
 
 
@@ -211,20 +219,34 @@ def quiet_fork() -> int:
         return os.fork()
 
 
-def become_or_end(entry: ModuleType, request: Mapping[str, Any], descriptors: list[int]) -> Forked:
+def become_or_end(entry: ModuleType, request: Mapping[str, Any], descriptors: list[int], tell: int) -> Forked:
     """Go on as the task, and never as a second server."""
     try:
+        announce(entry, request["how"], tell)
         return become(entry, request, *descriptors)
     except BaseException as error:
         os.write(2, f"clusterkit's fork server can't start this task: {error!r}\n".encode(errors="replace"))
         os._exit(1)
 
 
+def announce(entry: ModuleType, how: str, tell: int) -> None:
+    """Tell this task's pid: from now on it has a group of its own, which takes every signal as a program does."""
+    os.setsid()
+    if how == "command":  # a handler of Python's that was called between here and exec would be lost
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        entry.take_signals(kept=())
+    else:
+        entry.take_signals()
+    os.write(tell, b"%d" % os.getpid())
+    os.close(tell)
+
+
 def become(
     entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
 ) -> Forked:
     """Make of this fork what a fresh interpreter is when it begins with the task's program."""
-    os.setsid()
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.fchdir(cwd)

@@ -189,7 +189,8 @@ class WarmServer:
         """Serve one run, as a fork server does that has imported everything itself."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+        self.entry.take_signals()
+        self.entry.take_interrupts()
         if (rope := self.options.get("rope")) is not None:
             os.close(rope)
         for path, flags, number in ((os.devnull, os.O_RDONLY, 0), (message["log"], os.O_WRONLY | os.O_APPEND, 1)):
@@ -202,12 +203,13 @@ class WarmServer:
         return self.forks.answer(self.entry, channel, lifeline)
 
 
-def serve(entry: ModuleType, descriptor: int, options: Mapping[str, Any]) -> Any:
+def serve(entry: ModuleType, descriptor: int, told: str) -> Any:
     """Import, then answer clients on the listening socket `descriptor`. Returns in forks only.
 
-    `options` are `tensorflow`, `preload`, `path` (where else that is imported from, or None), `socket` (its path),
+    `told` is JSON: `tensorflow`, `preload`, `path` (where else that is imported from, or None), `socket` (its path),
     `idle` (seconds, or None) and `rope` (what can be read, or is at its end, when this process has to end, or None).
     """
+    options = json.loads(told)
     if os.fork():
         os._exit(0)  # so that this one is not among the descendants that a run's guardian ends
     os.set_inheritable(descriptor, False)

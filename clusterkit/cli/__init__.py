@@ -52,6 +52,9 @@ def cli() -> None:
 
 def main() -> None:
     """The console script."""
+    # Whatever the caller blocks or ignores: signals reach a run, and the end of its children can be waited for.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Until `up` has a run to end, Ctrl-C ends at once, with the same exit code.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))

@@ -7,8 +7,8 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,16 +79,31 @@ def spawn(
 
     Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
     """
-    return subprocess.Popen(
-        _argv(plan, (stacks, *namespaces)),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        cwd=plan.cwd,
-        env=env,
-        start_new_session=True,
-        pass_fds=(stacks, *namespaces),
-    )
+    with _held_back():
+        return subprocess.Popen(
+            _argv(plan, (stacks, *namespaces)),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=plan.cwd,
+            env=env,
+            start_new_session=True,
+            pass_fds=(stacks, *namespaces),
+        )
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Have a new interpreter keep the signals that it would lose, or raise an exception for, until the entry runs.
+
+    Those are SIGINT, what Python ignores, and what the caller of clusterkit does.
+    """
+    ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ignored})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _argv(plan: TaskPlan, descriptors: Sequence[int]) -> Sequence[str]:

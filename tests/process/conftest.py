@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from clusterkit.hands.process import PR_SET_CHILD_SUBREAPER, become_subreaper
 from tests.commands import Clusterkit
 from tests.process.cast import Cast
 from tests.process.nets import Nets
@@ -35,3 +37,11 @@ def nets(tmp_path: Path) -> Iterator[Nets]:
     made = Nets(tmp_path / "switch.log")
     yield made
     made.end()
+
+
+@pytest.fixture
+def subreaper() -> Iterator[None]:
+    """The test's process inherits the orphans among its descendants, as a supervisor does."""
+    become_subreaper()
+    yield
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.support import CHILDREN, Up
 
 STUBBORN = CHILDREN / "stubborn.py"
+IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGCHLD)
 Start = Callable[..., Up]
 
 
@@ -83,6 +85,32 @@ def test_ctrl_c_during_the_backoff_ends_at_once(up: Start) -> None:
     run.wait_for("RestartPlanned")
     run.signal(signal.SIGINT)
     assert run.wait(10) == 130
+
+
+@contextmanager
+def started_carelessly() -> Iterator[None]:
+    """What starts a command in here ignores some signals, as nohup and a script's background do, and blocks others."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in IGNORED}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("mode", [(), ("--start", "cold")], ids=["warm", "cold"])
+def test_what_the_caller_ignores_and_blocks_is_nothing_to_a_run(up: Start, mode: tuple[str, ...]) -> None:
+    """The end of tasks is noticed, they take every signal, and the run does, but for the hangup that nohup is for."""
+    with started_carelessly():
+        run = up(*mode, "--restart-backoff", "0", "--grace-period", "60", "sleep", "60")
+    for attempt, number in enumerate((signal.SIGINT, signal.SIGHUP, signal.SIGUSR1), 1):
+        run.wait_for("Spawned", attempt=attempt)
+        run.kill("worker:0", number)
+        assert run.wait_for("Exited", deadline=10, attempt=attempt)["exit"]["signal"] == number
+    run.wait_for("Spawned", attempt=4)
+    run.signal(signal.SIGHUP)
+    run.signal(signal.SIGTERM)
+    assert run.wait(10) == 143
 
 
 def test_a_ctrl_c_while_the_run_starts_is_not_lost(up: Start, home: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import queue
 import subprocess
@@ -13,21 +12,13 @@ import pytest
 
 from clusterkit.hands import procfs
 from clusterkit.hands.family import Ended, Family
-from clusterkit.hands.process import PR_SET_CHILD_SUBREAPER, Child, become_subreaper
+from clusterkit.hands.process import Child
 from clusterkit.hands.sweeper import Sweeper
 from clusterkit.words.events import Swept
 from clusterkit.words.model import Task, TaskType
 
 pytestmark = pytest.mark.timeout(60)
 MANY = 40
-
-
-@pytest.fixture
-def subreaper() -> Iterator[None]:
-    """The test's process inherits the orphans among its descendants, as a supervisor does."""
-    become_subreaper()
-    yield
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.fixture

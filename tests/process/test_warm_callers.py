@@ -35,7 +35,7 @@ def warm(home: Path, up: Start, clusterkit: Commands) -> Iterator[Warm]:
 
 
 def test_what_a_caller_has_reaches_the_tasks(warm: Warm, tmp_path: Path) -> None:
-    """Limits, umask, directory, priority, environment and ignored signals are those of a run without the server."""
+    """Limits, umask, directory, priority, environment and signals are those of a run without the server."""
     pid = warm.start()
     told = {}
     shell = f"umask 027; ulimit -n 512; ulimit -c 0; trap '' HUP; cd '{tmp_path}'; exec nice -n 5 \"$@\""
@@ -49,7 +49,7 @@ def test_what_a_caller_has_reaches_the_tasks(warm: Warm, tmp_path: Path) -> None
     assert (told["cold"]["imported_by"] == told["cold"]["pid"], told["warm"]["imported_by"]) == (True, pid)
     seen = told["warm"]["world"]
     assert (seen["umask"], seen["nice"], seen["cwd"]) == (0o027, 5, str(tmp_path))
-    assert signal.SIGHUP in seen["ignored"]
+    assert seen["ignored"] == [signal.SIGPIPE, signal.SIGXFSZ], "a task does not ignore what its caller ignores"
     assert [512, 512] in seen["limits"]
     assert seen == told["cold"]["world"]
 
