@@ -1,7 +1,7 @@
 """The control socket: a small JSON-RPC server in a thread of its own.
 
 Requests become events in the supervisor's inbox. Subscriptions are read from the journal file, at each client's own
-pace: a snapshot and what follows it are one stream, and a slow client costs one chunk of memory and nobody's time.
+pace: a snapshot and what follows it are one stream, and a slow client takes one chunk of memory and nobody's time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import selectors
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,15 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.hands.control_socket import listen
+from clusterkit.hands.subscription import CHUNK, Subscription, begins_event
 from clusterkit.rules import protocol
+from clusterkit.rules.params import no_offset, offset_in, requested
 from clusterkit.rules.protocol import Call, RpcError
 from clusterkit.words.actions import Answer
-from clusterkit.words.events import Requested, Verb
-from clusterkit.words.model import Task
+from clusterkit.words.errors import RunDirectoryError
+from clusterkit.words.events import Impaired, Requested, Verb
 
-CHUNK = 1 << 16
-LONGEST_PROFILE = 3600.0  # seconds
-Post = Callable[[Requested], None]
+REST = 1.0  # seconds until the next try to accept where no client can be accepted
+Post = Callable[[Requested | Impaired], None]
 
 
 @dataclass(slots=True)
@@ -34,7 +36,8 @@ class _Client:
     connection: socket.socket
     received: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
-    journal: int | None = None  # the offset up to which a subscriber has been served
+    answers: bytearray = field(default_factory=bytearray)  # that go out once no event is half sent
+    subscription: Subscription | None = None
     leaving: bool = False  # cut off as soon as the error is sent
 
 
@@ -42,10 +45,12 @@ class ControlServer:
     """Serves any number of clients. None of them can delay another, or the supervisor."""
 
     def __init__(self, run: Path, greeting: dict[str, Any], post: Post) -> None:
-        self._journal = run / "journal.jsonl"
+        self._journal = _open(run / "journal.jsonl")
         self._greeting = {"protocol": protocol.PROTOCOL, **greeting}
         self._post = post
         self._socket, self._unlink = listen(run)
+        self._rests_until: float | None = None  # when a client can't be accepted
+        self._told = False
         self._selector = selectors.DefaultSelector()
         self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(self._socket, selectors.EVENT_READ)
@@ -77,6 +82,7 @@ class ControlServer:
         self._wake()
         self._thread.join()
         self._socket.close()
+        os.close(self._journal)
         os.close(self._bell)
         os.close(self._ring)
         self._unlink()
@@ -87,7 +93,7 @@ class ControlServer:
 
     def _run(self) -> None:
         while not self._stopped:
-            for key, mask in self._selector.select():
+            for key, mask in self._selector.select(self._until_accepting()):
                 if key.fileobj is self._socket:
                     self._accept()
                 elif key.fd == self._bell:
@@ -99,18 +105,38 @@ class ControlServer:
             self._drop(client)
         self._selector.close()
 
+    def _until_accepting(self) -> float | None:
+        """The rest before clients are accepted again, in seconds; once it is over, they are."""
+        if self._rests_until is None:
+            return None
+        if (left := self._rests_until - time.monotonic()) > 0:
+            return left
+        self._rests_until = None
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        return None
+
     def _accept(self) -> None:
         try:
             connection, _ = self._socket.accept()
-        except OSError:
+        except (BlockingIOError, ConnectionError):  # it has hung up meanwhile
+            return
+        except OSError as error:  # no descriptor is free: the client stays at the door, and would wake us all the time
+            self._selector.unregister(self._socket)
+            self._rests_until = time.monotonic() + REST
+            self._tell(error)
             return
         if _peer_uid(connection) not in (os.getuid(), 0):
             connection.close()
             return
         connection.setblocking(False)
-        client = _Client(connection)
-        self._clients[connection.fileno()] = client
+        self._clients[connection.fileno()] = _Client(connection)
         self._selector.register(connection, selectors.EVENT_READ)
+
+    def _tell(self, error: OSError) -> None:
+        if not self._told:
+            self._told = True
+            why = f"{error.strerror}. Commands for this run wait until it can: end other clients, or raise `ulimit -n`"
+            self._post(Impaired(f"The control socket can't accept a client: {why}."))
 
     def _answer_bell(self) -> None:
         with suppress(BlockingIOError):
@@ -127,7 +153,7 @@ class ControlServer:
                 result = {"request": answer.request, "tasks": [str(task) for task in answer.tasks]}
                 self._send(client, protocol.answer(call_id, result))
         for client in list(self._clients.values()):
-            if client.journal is not None:
+            if client.subscription is not None:
                 self._push(client)
 
     def _serve(self, client: _Client, mask: int) -> None:
@@ -148,7 +174,7 @@ class ControlServer:
             return
         *lines, client.received = (client.received + data).split(b"\n")
         for line in lines:
-            if not client.leaving:
+            if not client.leaving and client.connection.fileno() >= 0:
                 self._handle(client, line)
         if len(client.received) > protocol.LONGEST:
             self._cut_off(client, RpcError(protocol.INVALID_REQUEST, "The line is longer than a request can be."))
@@ -166,90 +192,79 @@ class ControlServer:
         if call.method == "hello":
             self._send(client, protocol.answer(call.id, self._greeting))
         elif call.method == "subscribe":
-            offset = call.params.get("from", 0)
-            if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-                raise RpcError(protocol.INVALID_PARAMS, "`from` is an offset in the journal, in bytes.", call.id)
-            client.journal = offset
-            self._followed = True
-            self._send(client, protocol.answer(call.id, {}))
+            self._subscribe(client, call)
         elif call.method in set(Verb):
             self._count += 1
-            event = _requested(self._count, call)
+            event = requested(self._count, call)
             self._asking[self._count] = (client, call.id)
             self._post(event)
         else:
             raise RpcError(protocol.METHOD_NOT_FOUND, f"There is no method {call.method[:40]!r}.", call.id)
 
+    def _subscribe(self, client: _Client, call: Call) -> None:
+        offset = offset_in(call)
+        if not begins_event(self._journal, offset):
+            raise no_offset(call)
+        if client.subscription is None:
+            client.subscription = Subscription(self._journal, offset)
+        client.subscription.go_to(offset)
+        self._followed = True
+        self._send(client, protocol.answer(call.id, {}))
+
     def _cut_off(self, client: _Client, error: RpcError) -> None:
         client.leaving = True
-        client.journal, client.received = None, b""
+        client.received = b""
         self._send(client, protocol.failure(error))
 
     def _send(self, client: _Client, line: bytes) -> None:
-        if len(client.unsent) > protocol.LONGEST * 16:  # asks and asks, and never reads
+        if len(client.answers) > protocol.LONGEST * 16:  # asks and asks, and never reads
             self._drop(client)
             return
-        client.unsent += line
+        client.answers += line
         self._push(client)
 
     def _push(self, client: _Client) -> None:
         """Send until the client takes no more, reading on in the journal for a subscriber."""
-        while True:
-            if not client.unsent and client.journal is not None:
-                self._read_journal(client)
-            if not client.unsent:
-                break
-            try:
+        try:
+            while client.unsent or self._fill(client):
                 del client.unsent[: client.connection.send(client.unsent)]
-            except BlockingIOError:
-                break
-            except OSError:
-                self._drop(client)
-                return
+        except BlockingIOError:
+            pass
+        except OSError:  # it has hung up, or the journal can't be read
+            self._drop(client)
+            return
         if client.leaving and not client.unsent:
             self._drop(client)
             return
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.unsent else 0)
         self._selector.modify(client.connection, wanted)
 
-    def _read_journal(self, client: _Client) -> None:
-        assert client.journal is not None
-        with self._journal.open("rb") as file:
-            file.seek(client.journal)
-            data = file.read(CHUNK)
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            client.journal += len(line) + 1
-            # The event is in the journal as JSON already; it goes out as it is.
-            client.unsent += b'{"jsonrpc":"2.0","method":"event","params":{"offset":%d,"event":%b}}\n' % (
-                client.journal,
-                line,
-            )
-        if not lines and len(rest) == CHUNK:  # one line longer than a chunk: the next read has to be longer
-            client.journal = None
-            self._cut_off(client, RpcError(protocol.REFUSED, "An event is too long to be sent; read the journal."))
+    def _fill(self, client: _Client) -> bool:
+        """Find what has to be sent next: the rest of an event that has begun, answers, events; whether there is any."""
+        events = client.subscription
+        if events is not None and events.in_an_event:
+            client.unsent += events.next()
+        elif client.answers:
+            client.unsent, client.answers = client.answers, bytearray()
+        elif events is not None and not client.leaving:
+            client.unsent += events.next()
+        return bool(client.unsent)
 
     def _drop(self, client: _Client) -> None:
         if self._clients.pop(client.connection.fileno(), None):
             self._selector.unregister(client.connection)
             client.connection.close()
-            self._followed = any(other.journal is not None for other in self._clients.values())
+            self._followed = any(other.subscription is not None for other in self._clients.values())
+            if self._rests_until is not None:  # its descriptor is free
+                self._rests_until = 0.0
 
 
-def _requested(number: int, call: Call) -> Requested:
+def _open(journal: Path) -> int:
+    """Open the journal once for all: later there may be no descriptor. Raises RunDirectoryError."""
     try:
-        tasks = tuple(Task.parse(str(name)) for name in call.params.get("tasks", []))
-        signal = int(call.params.get("signal", 9))
-        steps, seconds = int(call.params.get("steps", 20)), float(call.params.get("seconds", 30))
-    except (ValueError, TypeError, OverflowError) as error:
-        raise RpcError(protocol.INVALID_PARAMS, str(error), call.id) from None
-    if not 1 <= signal <= 64:
-        raise RpcError(protocol.INVALID_PARAMS, f"{signal} is not a signal.", call.id)
-    if not (1 <= steps < 1 << 63 and 0 < seconds <= LONGEST_PROFILE):
-        problem = f"A profile is of 1 step or more, and of {LONGEST_PROFILE:g} s at most."
-        raise RpcError(protocol.INVALID_PARAMS, problem, call.id)
-    force, fault = call.params.get("force") is True, str(call.params.get("fault", ""))
-    return Requested(number, Verb(call.method), tasks, signal, force, fault, steps, seconds)
+        return os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise RunDirectoryError(f"{journal} can't be read: {error.strerror}.") from None
 
 
 def _peer_uid(connection: socket.socket) -> int:
