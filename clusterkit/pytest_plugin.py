@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterkit.rules.durations import seconds
+from clusterkit.rules.printable import printable
 
 if TYPE_CHECKING:  # a test session that starts no cluster does not load what starts one
     from clusterkit.api import Attempt, Cluster, TaskHandle
@@ -147,7 +148,8 @@ def sections(cluster: Cluster, suffix: str) -> list[tuple[str, str]]:
     for name, task in cluster.tasks.items():
         for attempt in _telling(task):
             title = f"clusterkit: {name} attempt {attempt.number} log{suffix}"
-            found.append((title, "\n".join(task.logs(attempt.number).splitlines()[-TAIL:])))
+            lines = task.logs(attempt.number).splitlines()[-TAIL:]
+            found.append((title, "\n".join(map(printable, lines))))
     return found
 
 

@@ -10,6 +10,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import echo_json, json_option, run_option, tasks_argument, tasks_of
+from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import Look
@@ -102,7 +103,7 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
         echo_json(answer)
         return
     for task in answer["tasks"]:
-        click.echo(f"{task} {what}.")
+        echo(f"{task} {what}.")
 
 
 def _wait_for_attempts(look: Look, wanted: dict[str, int]) -> None:

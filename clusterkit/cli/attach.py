@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import display_options
 from clusterkit.cli.params import run_argument
+from clusterkit.cli.terminal import echo, use_color
 
 if TYPE_CHECKING:
     from clusterkit.cli.watching import Watched
@@ -35,9 +35,7 @@ def command(
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
-    if color is None:
-        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=color)
+    show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color))
     level = Level.WARNING if quiet else Level[log_level.upper()]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with told():
@@ -57,5 +55,5 @@ def _until_over(watched: Watched) -> int:
     except KeyboardInterrupt:
         watched.console.close()
         name = watched.run.name
-        click.echo(f"clusterkit: the run {name} goes on. End it with `clusterkit down {name}`.", err=True)
+        echo(f"clusterkit: the run {name} goes on. End it with `clusterkit down {name}`.", err=True)
         return 0

@@ -11,10 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import click
-
 from clusterkit.api.campaign import Campaign, Terms
 from clusterkit.api.trial import Asked, Ended
+from clusterkit.cli.terminal import CLEAR_LINE, act, echo, is_screen
 from clusterkit.views.campaign import baseline_line, document, failure, run_line, summary
 from clusterkit.words.campaign import Outcome
 
@@ -97,12 +96,12 @@ def _signals() -> Iterator[None]:
 def _write(file: str, value: dict[str, Any]) -> None:
     text = json.dumps(value, indent=2) + "\n"
     if file == "-":
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     try:
         Path(file).write_text(text)
     except OSError as error:
-        click.echo(f"clusterkit: {file} can't be written: {error.strerror}.", err=True)
+        echo(f"clusterkit: {file} can't be written: {error.strerror}.", err=True)
 
 
 class Say:
@@ -110,13 +109,13 @@ class Say:
 
     def __init__(self, runs: int, to_stderr: bool) -> None:
         self._runs, self._err = runs, to_stderr
-        self._bar = (sys.stderr if to_stderr else sys.stdout).isatty()
+        self._bar = is_screen(sys.stderr if to_stderr else sys.stdout)
         self._over = self._failed = 0
 
     def line(self, text: str) -> None:
         """A line of its own, above the bar."""
         self._clear()
-        click.echo(text, err=self._err)
+        echo(text, err=self._err)
         self._draw()
 
     def run(self, outcome: Outcome, campaign: Campaign) -> None:
@@ -137,11 +136,12 @@ class Say:
 
     def _clear(self) -> None:
         if self._bar:
-            click.echo("\r\x1b[K", nl=False, err=self._err)
+            act(CLEAR_LINE, err=self._err)
 
     def _draw(self) -> None:
         if self._bar:
             full = 40 * self._over // self._runs
             failed = f", {self._failed} failed" if self._failed else ""
-            bar = f"\r\x1b[K[{'#' * full}{'-' * (40 - full)}] {self._over} of {self._runs}{failed}"
-            click.echo(bar, nl=False, err=self._err)
+            bar = f"[{'#' * full}{'-' * (40 - full)}] {self._over} of {self._runs}{failed}"
+            act(CLEAR_LINE, err=self._err)
+            echo(bar, nl=False, err=self._err)

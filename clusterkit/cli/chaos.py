@@ -11,6 +11,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import given, job_options
+from clusterkit.cli.terminal import echo
 from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _asked(values: dict[str, Any], job_file: str | None) -> Asked:
     options = given({name: value for name, value in values.items() if name not in DISPLAY})
     prepared = prepare(options, job_file)
     for warning in prepared.warnings:
-        click.echo(f"clusterkit: {warning}", err=True)
+        echo(f"clusterkit: {warning}", err=True)
     program, args = options.pop("program", None), options.pop("args", ())
     return Asked(prepared.job, program, tuple(args), {**options, **({"file": job_file} if job_file else {})})
 

@@ -10,6 +10,7 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import given, job_options
 from clusterkit.cli.params import echo_json, json_option
+from clusterkit.cli.terminal import echo
 
 
 @click.command("check", context_settings={"allow_interspersed_args": False})
@@ -35,5 +36,5 @@ def command(job_file: str | None, as_json: bool, **values: Any) -> None:
     if as_json:
         echo_json(document(str(job.program), findings))
     else:
-        click.echo(as_text(findings), nl=False)
+        echo(as_text(findings), nl=False)
     sys.exit(any(finding.severity is Severity.ERROR for finding in findings))

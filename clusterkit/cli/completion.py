@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from clusterkit.cli.terminal import echo
+
 # click's own function for bash hands over the words as bash has split them, at each colon too: worker:1 is three.
 _BASH = r"""
 _clusterkit_complete() {
@@ -37,8 +39,8 @@ def command(shell: str) -> None:
     from clusterkit.cli import cli
 
     if shell == "bash":
-        click.echo(_BASH.strip())
+        echo(_BASH.strip())
         return
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(cli, {}, "clusterkit", "_CLUSTERKIT_COMPLETE").source())
+    echo(kind(cli, {}, "clusterkit", "_CLUSTERKIT_COMPLETE").source())

@@ -8,6 +8,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import given, job_options
+from clusterkit.cli.terminal import echo
 
 
 @click.command("config", context_settings={"allow_interspersed_args": False})
@@ -25,5 +26,5 @@ def command(job_file: str | None, as_json: bool, **values: Any) -> None:
         prepared = prepare(given(values), job_file, only)
         resolved = resolve(prepared)
     for warning in prepared.warnings:
-        click.echo(f"clusterkit: {warning}", err=True)
-    click.echo(as_text(resolved, as_json), nl=False)
+        echo(f"clusterkit: {warning}", err=True)
+    echo(as_text(resolved, as_json), nl=False)

@@ -8,9 +8,8 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
 from clusterkit.cli.looking import Look
+from clusterkit.cli.terminal import echo
 from clusterkit.hands.detach import detach, exit_code
 from clusterkit.hands.ports import listening
 from clusterkit.hands.rundir import is_live, new_run_id, runs_dir
@@ -38,10 +37,10 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | No
     try:
         code = Beginning(run, early, pid).wait(wait)
     except KeyboardInterrupt:
-        click.echo(f"clusterkit: the run {run_id} goes on. End it with `clusterkit down {run_id}`.", err=True)
+        echo(f"clusterkit: the run {run_id} goes on. End it with `clusterkit down {run_id}`.", err=True)
         return 130
     if run.is_dir():
-        click.echo(run_id)
+        echo(run_id)
     return code
 
 
@@ -99,7 +98,7 @@ class Beginning:
             running = status.state is TaskState.RUNNING
             if running and (status.ready or task in listens or single) and task not in self._told:
                 self._told.add(task)
-                click.echo(f" ✔ {task} is {'running' if single else 'ready'}", err=True)
+                echo(f" ✔ {task} is {'running' if single else 'ready'}", err=True)
             elif not running:
                 self._told.discard(task)
         return len(self._told) == len(tasks)
@@ -111,6 +110,6 @@ class Beginning:
             self._adopt_console()
             console = self._run / "console.log"
         lines = console.read_text(errors="replace").splitlines()[-TAIL:]
-        click.echo("".join(f"{line}\n" for line in lines), nl=False, err=True)
+        echo("".join(f"{line}\n" for line in lines), nl=False, err=True)
         self._early.unlink(missing_ok=True)
         return code

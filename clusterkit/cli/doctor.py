@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import given, job_options
 from clusterkit.cli.params import echo_json, json_option
+from clusterkit.cli.terminal import echo, use_color
 
 
 @click.command("doctor", context_settings={"allow_interspersed_args": False})
@@ -28,15 +28,14 @@ def command(job_file: str | None, as_json: bool, deep: bool, **values: Any) -> N
     from clusterkit.views.doctor import as_json as document
     from clusterkit.views.doctor import as_text
 
-    color = values.pop("color")
+    asked = values.pop("color")
     for name in ("only", "all_output", "log_level", "quiet"):
         values.pop(name)
     with told():
         findings = diagnose(look(given(values), job_file, deep))
-    if color is None:
-        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    color = use_color(asked)
     if as_json:
         echo_json(document(findings))
     else:
-        click.echo(as_text(findings, color), nl=False)
+        echo(as_text(findings, color), nl=False, color=color)
     sys.exit(not is_well(findings))

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
-
+from clusterkit.cli.terminal import echo
 from clusterkit.words.errors import BadJob, ClusterkitError
 
 
@@ -18,9 +17,9 @@ def told() -> Iterator[None]:
         yield
     except BadJob as error:
         for problem in error.problems:
-            click.echo(f"clusterkit: {problem}", err=True)
-        click.echo("Nothing was started.", err=True)
+            echo(f"clusterkit: {problem}", err=True)
+        echo("Nothing was started.", err=True)
         sys.exit(error.exit_code)
     except ClusterkitError as error:
-        click.echo(f"clusterkit: {error}", err=True)
+        echo(f"clusterkit: {error}", err=True)
         sys.exit(error.exit_code)

@@ -10,6 +10,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
+from clusterkit.cli.terminal import echo
 
 LOOK_EVERY = 0.1  # seconds between two looks at the journal of a live run
 
@@ -39,7 +40,7 @@ def command(run: str | None, follow: bool, tasks: tuple[str, ...], as_json: bool
 def _print(found: Iterable[dict[str, Any]], names: set[str] | None, as_json: bool) -> None:
     lines = [_line(message, as_json) for message in found if names is None or _concerns(message) & names]
     if text := "".join(f"{line}\n" for line in lines if line is not None):
-        click.echo(text, nl=False)
+        echo(text, nl=False)
 
 
 def _line(message: dict[str, Any], as_json: bool) -> str | None:

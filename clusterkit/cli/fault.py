@@ -9,6 +9,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import RunId, echo_json, json_option, run_option
+from clusterkit.cli.terminal import echo
 from clusterkit.words.errors import ClusterkitError
 
 
@@ -51,9 +52,9 @@ def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) 
         echo_json(answers)
         return
     if heal:
-        click.echo(f"Healed: {', '.join(answers[0]['tasks']) or 'nothing was broken'}.")
+        echo(f"Healed: {', '.join(answers[0]['tasks']) or 'nothing was broken'}.")
     for fault in faults:
-        click.echo(f"{path.name}: {fault}")
+        echo(f"{path.name}: {fault}")
 
 
 def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[str]]:

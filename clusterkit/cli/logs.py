@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
-import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,11 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
+from clusterkit.cli.terminal import color_option, echo, use_color
 from clusterkit.rules import durations
 
 if TYPE_CHECKING:
-    from clusterkit.views.loglines import LogLine, LogText
+    from clusterkit.views.loglines import LogLine
 
 BATCH = 2000  # lines that are printed at a time
 
@@ -66,7 +67,7 @@ class Pattern(click.ParamType[re.Pattern[str]]):
 @click.option("--grep", type=Pattern(), metavar="RE", help="Only lines in which this is found.")
 @click.option("-t", "--timestamps", is_flag=True, help="The time at which each line came.")
 @click.option("--merge", is_flag=True, help="The lines of all tasks in the order in which they came.")
-@click.option("--color/--no-color", default=None, help="[colors on a terminal]")
+@color_option
 @json_option
 def command(
     run: str | None, follow: bool, tasks: tuple[str, ...], attempt: int | None, since: float | None, tail: int | None,
@@ -80,17 +81,15 @@ def command(
     with told():
         path = choose(run, finished=True)
         shown = tasks_shown(path, tasks)
-    text = LogText(shown, sys.stdout.isatty() if color is None else color, timestamps, as_json)
+    colored = use_color(color)
+    text = LogText(shown, colored, timestamps, as_json)
     reader = LogReader(path, Wanted(tasks, attempt, since, tail, grep))
-    for lines in reader.followed() if follow else _batches(reader.so_far(merge)):
-        _print(lines, text)
+    with closing(reader.arrivals):
+        for lines in reader.followed() if follow else _batches(reader.so_far(merge)):
+            if joined := "".join(map(text.text, lines)):
+                echo(joined, nl=False, color=colored)
 
 
 def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
     while batch := list(islice(lines, BATCH)):
         yield batch
-
-
-def _print(lines: Iterable[LogLine], text: LogText) -> None:
-    if joined := "".join(map(text.text, lines)):
-        click.echo(joined, nl=False)

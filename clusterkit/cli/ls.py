@@ -6,6 +6,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import echo_json, json_option
+from clusterkit.cli.terminal import echo
 
 
 @click.command("ls")
@@ -22,10 +23,10 @@ def command(live: bool, quiet: bool, as_json: bool) -> None:
     with told():
         runs = newest_first(run for run in all_runs() if not live or is_live(run))
         if quiet and not as_json:
-            click.echo("".join(f"{run.name}\n" for run in runs), nl=False)
+            echo("".join(f"{run.name}\n" for run in runs), nl=False)
             return
         rows = [Look(run).row(created(run)) for run in runs]
     if as_json:
         echo_json(rows)
     else:
-        click.echo(runs_table(rows), nl=False)
+        echo(runs_table(rows), nl=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from clusterkit.cli.terminal import color_option
 from clusterkit.rules import durations
 from clusterkit.words.model import Network, RestartPolicy, RestartScope, Servers, StartMode, Task, TaskType
 
@@ -116,7 +117,7 @@ _DISPLAY_OPTIONS = [
     click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True,
                  help="How much clusterkit itself tells."),
     click.option("-q", "--quiet", is_flag=True, help="Show no task's output, only problems and the end."),
-    click.option("--color/--no-color", default=None, help="[colors on a terminal]"),
+    color_option,
 ]  # fmt: skip
 
 _PROGRAM = [click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from clusterkit.cli.terminal import echo
 from clusterkit.words.model import Task, TaskType
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def echo_json(value: Any) -> None:
     """Print one document, for people too."""
-    click.echo(json.dumps(value, indent=2))
+    echo(json.dumps(value, indent=2))
 
 
 def selects(names: Iterable[str]) -> Callable[[Task], bool]:

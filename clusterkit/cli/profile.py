@@ -12,6 +12,7 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option, run_argument, task_option, tasks_of
+from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
     from clusterkit.hands.history import History
@@ -52,7 +53,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     if as_json:
         echo_json({str(one.task): {"path": one.path, "steps": one.steps, "why": one.why} for one in answers.in_order})
     for said in () if as_json else map(sentence, answers.in_order):
-        click.echo(said[1] if said else "")
+        echo(said[1] if said else "")
     sys.exit(not any(one.path for one in answers.in_order))
 
 

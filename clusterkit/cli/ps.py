@@ -6,6 +6,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import echo_json, json_option, run_argument
+from clusterkit.cli.terminal import echo
 
 
 @click.command("ps")
@@ -28,4 +29,4 @@ def command(run: str | None, as_json: bool) -> None:
     if as_json:
         echo_json({"run_id": look.run.name, "state": look.state, "tasks": rows})
     else:
-        click.echo(tasks_table(rows), nl=False)
+        echo(tasks_table(rows), nl=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.errors import told
+from clusterkit.cli.terminal import echo
 
 
 @click.command("reap")
@@ -16,6 +17,6 @@ def command(everywhere: bool) -> None:
     with told():
         counts = reap_strays(everywhere)
     for run_id, count in counts.items():
-        click.echo(f"Ended {count} process(es) of the run {run_id}.")
+        echo(f"Ended {count} process(es) of the run {run_id}.")
     if not counts:
-        click.echo("Nothing was left behind.")
+        echo("Nothing was left behind.")

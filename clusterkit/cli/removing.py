@@ -10,6 +10,7 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import RunId, echo_json, json_option
+from clusterkit.cli.terminal import echo
 
 
 @click.command("rm")
@@ -31,7 +32,7 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
             problems.append(error)
     _print(removed, as_json)
     for problem in problems:
-        click.echo(f"clusterkit: {problem}", err=True)
+        echo(f"clusterkit: {problem}", err=True)
     sys.exit(1 if problems else 0)
 
 
@@ -61,4 +62,4 @@ def _print(removed: list[str], as_json: bool) -> None:
     if as_json:
         echo_json({"removed": removed})
     else:
-        click.echo("".join(f"{name}\n" for name in removed), nl=False)
+        echo("".join(f"{name}\n" for name in removed), nl=False)

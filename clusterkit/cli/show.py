@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import echo_json, json_option, run_argument
+from clusterkit.cli.terminal import echo, use_color
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import Look
@@ -47,19 +46,19 @@ def command(run: str | None, as_json: bool) -> None:
             }
         )
         return
-    click.echo(_head(look, result, recovered), nl=False)
+    color = use_color(None)
+    echo(_head(look, result, recovered, color), nl=False, color=color)
     if lines:
-        click.echo("\nTimeline\n" + timeline_text(lines), nl=False)
+        echo("\nTimeline\n" + timeline_text(lines), nl=False)
 
 
-def _head(look: Look, result: RunResult | None, recovered: RecoveryReport) -> str:
+def _head(look: Look, result: RunResult | None, recovered: RecoveryReport, color: bool) -> str:
     """The report of a run that is over; else its tasks, and what it has recovered from so far."""
     from clusterkit.views.listing import tasks_table
     from clusterkit.views.recoveries import recovery_lines
     from clusterkit.views.report import report
 
     if result is not None:
-        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         return report(result, look.run, color, recovered=recovered)
     how = "is live" if look.live else "ended, and nobody was left to say how"
     table = "".join(f"{line}\n" for line in recovery_lines(recovered))

@@ -7,6 +7,7 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import TaskName, echo_json, json_option, run_option, tasks_of
+from clusterkit.cli.terminal import echo
 
 
 @click.command("stacks")
@@ -37,4 +38,4 @@ def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bo
             if dump.asked
             else "can't be asked: no Python program, or it only just began."
         )
-        click.echo(f"{name} (attempt {attempts[name]})\n{dump.text}" if dump.text else f"{name} {why}\n")
+        echo(f"{name} (attempt {attempts[name]})\n{dump.text}" if dump.text else f"{name} {why}\n")

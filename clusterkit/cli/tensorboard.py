@@ -9,6 +9,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import run_argument
+from clusterkit.cli.terminal import echo
 
 
 @click.command("tensorboard")
@@ -35,7 +36,7 @@ def command(run: str | None, port: int) -> None:
         board = TensorBoard(path, happened.put, port)
         try:
             while isinstance(event := happened.get(), TensorBoardReady):
-                click.echo(f"TensorBoard of the run {path.name} answers at {event.address} until Ctrl-C is pressed.")
+                echo(f"TensorBoard of the run {path.name} answers at {event.address} until Ctrl-C is pressed.")
             raise ClusterkitError(f"There is no TensorBoard: {event.why}.")
         except KeyboardInterrupt:
             return

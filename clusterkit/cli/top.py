@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,11 +11,10 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import json_option, run_argument
+from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import Look
-
-FRESH = "\x1b[H\x1b[2J"  # the cursor to the first line, and everything below it cleared
 
 
 @click.command("top")
@@ -42,9 +40,10 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
             look.refresh()
             rows = look.rows(meter)
             if as_json:
-                click.echo(json.dumps({"run_id": look.run.name, "state": look.state, "tasks": rows}))
+                echo(json.dumps({"run_id": look.run.name, "state": look.state, "tasks": rows}))
             else:
-                click.echo((FRESH if sys.stdout.isatty() else "") + f"{_head(look)}\n{tasks_table(rows)}")
+                act(CLEAR_SCREEN)
+                echo(f"{_head(look)}\n{tasks_table(rows)}")
             if over:
                 return
             count = None if count is None else count - 1

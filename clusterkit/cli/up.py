@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import given, job_options
+from clusterkit.cli.terminal import use_color
 
 
 @click.command("up", context_settings={"allow_interspersed_args": False})
@@ -52,9 +52,7 @@ def command(
         prepared = prepare(given(values), job_file, only)
         if rope is not None:
             check_rope(rope)
-    if color is None:
-        color = not detach and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=color)
+    show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach))
     level = Level.WARNING if quiet else Level[log_level.upper()]
     if not detach:
         own = None if session is None else Session(session[0], Path(session[1]), Path(session[2]))

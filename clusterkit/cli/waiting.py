@@ -9,6 +9,7 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option, run_argument
+from clusterkit.cli.terminal import echo
 
 
 @click.command("wait")
@@ -28,7 +29,7 @@ def wait(run: str | None, as_json: bool) -> None:
         echo_json({"run_id": path.name, "state": state, "exit_code": code})
     else:
         how = "ended, and nobody was left to say how" if result is None else state
-        click.echo(f"The run {path.name} {how} (exit code {code}).")
+        echo(f"The run {path.name} {how} (exit code {code}).")
     sys.exit(code)
 
 
@@ -61,4 +62,4 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
             {"run_id": path.name, "was_live": was_live, "state": "lost" if result is None else result.state.value}
         )
     else:
-        click.echo(f"The run {path.name} {'is ended' if was_live else 'was over already'}.")
+        echo(f"The run {path.name} {'is ended' if was_live else 'was over already'}.")

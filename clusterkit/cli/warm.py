@@ -6,6 +6,7 @@ import click
 
 from clusterkit.cli.errors import told
 from clusterkit.cli.options import Duration
+from clusterkit.cli.terminal import echo
 
 IDLE = "30m"
 
@@ -29,7 +30,7 @@ def start(preload: tuple[str, ...], idle: float) -> None:
 
     with told():
         server = WarmPlace(warm_dir(), launch_to_share(preload)).start(idle)
-    click.echo(f"The warm server is up (pid {server['pid']}; the imports took {server['seconds']:.1f} s).")
+    echo(f"The warm server is up (pid {server['pid']}; the imports took {server['seconds']:.1f} s).")
 
 
 @command.command()
@@ -39,9 +40,9 @@ def status() -> None:
 
     found = list(all_servers())
     for path, server in found:
-        click.echo(f"{path.stem}  {_told(server)}")
+        echo(f"{path.stem}  {_told(server)}")
     if not found:
-        click.echo("There is no warm server. Start one with `clusterkit warm start`.")
+        echo("There is no warm server. Start one with `clusterkit warm start`.")
         raise SystemExit(1)
 
 
@@ -55,11 +56,11 @@ def stop() -> None:
     for path, server in found:
         if "pid" in server:
             end(path)
-            click.echo(f"The warm server {path.stem} (pid {server['pid']}) was ended.")
+            echo(f"The warm server {path.stem} (pid {server['pid']}) was ended.")
         else:
-            click.echo(f"The warm server {path.stem} was not ended: {server['problem']}.", err=True)
+            echo(f"The warm server {path.stem} was not ended: {server['problem']}.", err=True)
     if not found:
-        click.echo("There is no warm server.")
+        echo("There is no warm server.")
 
 
 def _told(server: dict[str, object]) -> str:

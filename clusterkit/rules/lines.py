@@ -9,13 +9,6 @@ from collections.abc import Sequence
 LONGEST = 1 << 20  # characters; a longer line is shown in pieces, or one without end would fill the memory
 
 _BREAK = re.compile(r"\r\n|\n|\r")
-_COLOR = re.compile(r"(\x1b\[[0-9;:]*m)")
-_CONTROL = (
-    {code: chr(0x2400 + code) for code in range(32)}
-    | {127: "␡"}
-    | dict.fromkeys(range(0x80, 0xA0), "\ufffd")  # the other control characters, some of which terminals obey too
-)
-_HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # one of them
 
 
 class LineSplitter:
@@ -74,19 +67,6 @@ def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
             line = line[LONGEST:]
         pieces.append((line, is_bar))
     return pieces
-
-
-def printable(line: str) -> str:
-    """Show control characters as their pictures; tabs and colors stay, and nothing else that moves a cursor."""
-    if line.isprintable() or not _HIDDEN.search(line):
-        return line
-    parts = _COLOR.split(line)  # every second one is a color
-    parts[::2] = [_HIDDEN.sub(_picture, part) for part in parts[::2]]
-    return "".join(parts)
-
-
-def _picture(match: re.Match[str]) -> str:
-    return _CONTROL[ord(match.group())]
 
 
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")

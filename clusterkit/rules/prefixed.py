@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.rules import lines
-from clusterkit.rules.lines import LineSplitter, printable
+from clusterkit.rules.lines import LineSplitter
 from clusterkit.rules.noise import NoiseFilter
+from clusterkit.rules.printable import COLOR, printable
 
 BAR_EVERY = 1.0  # seconds between two states of a progress bar that are shown
 BLOCK = 1 << 11  # bytes; of a chunk that is not plain, only the blocks that are not are taken line by line
@@ -15,8 +16,10 @@ BLOCK = 1 << 11  # bytes; of a chunk that is not plain, only the blocks that are
 Text = bytes | memoryview
 
 _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
+# What `printable` hides beyond ASCII. Two expressions: each begins with one byte, which is searched for fast.
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
-_COLOR = re.compile(rb"\x1b\[[0-9;:]*m")
+_DIRECTION = re.compile(rb"\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])")
+_COLOR = re.compile(COLOR.encode())
 
 
 class Prefixer:
@@ -27,10 +30,11 @@ class Prefixer:
     once the newlines are replaced. Of short lines that costs a twenty-fifth.
     """
 
-    def __init__(self, prefix: str, noise: bool) -> None:
+    def __init__(self, prefix: str, noise: bool, color: bool) -> None:
         self._prefix = prefix
         self._first = prefix.encode()
         self._next = b"\n" + self._first
+        self._color = color
         self._filter = None if noise else NoiseFilter()
         self._splitter = LineSplitter()
         self._rest = b""  # of a line that has not ended; the splitter is empty then
@@ -65,20 +69,25 @@ class Prefixer:
     # prefixes are put after.
 
     def _shown(self, whole: bytes, now: float) -> list[Text]:
-        if self._is_plain(whole):
-            return self._at_once(whole)
+        shown = self._if_plain(whole)
+        if shown is not None:
+            return shown
         shown = []
         for block in _blocks(whole):
-            plain = self._is_plain(block)
-            shown += self._at_once(block) if plain else self._by_line(self._splitter.feed(block[1:]), now)
+            plain = self._if_plain(block)
+            shown += self._by_line(self._splitter.feed(block[1:]), now) if plain is None else plain
         return shown
 
-    def _is_plain(self, whole: bytes) -> bool:
-        """Whether the way line by line would only put prefixes before the lines."""
+    def _if_plain(self, whole: bytes) -> list[Text] | None:
+        bare = without_colors(whole)
+        return self._at_once(whole if self._color else bare) if self._is_plain(whole, bare) else None
+
+    def _is_plain(self, whole: bytes, bare: bytes) -> bool:
+        """Whether the way line by line would only put prefixes before the lines, and perhaps take colors out."""
         return (
             self._splitter.is_empty
             and len(whole) <= lines.LONGEST
-            and is_printable(whole)
+            and is_printable(whole, bare)
             and not (self._filter is not None and self._filter.may_hide(whole))
         )
 
@@ -91,7 +100,7 @@ class Prefixer:
         return ["".join(shown).encode("utf-8", "replace")] if shown else []
 
     def _line(self, line: str) -> str:
-        return f"{self._prefix}{printable(line)}\n"
+        return f"{self._prefix}{printable(line, self._color)}\n"
 
     def _is_shown(self, line: str, is_bar: bool, now: float) -> bool:
         if is_bar:
@@ -102,12 +111,16 @@ class Prefixer:
         return self._filter is None or not self._filter.is_noise(line)
 
 
-def is_printable(whole: bytes) -> bool:
-    r"""Whether whole lines are text in UTF-8 with no control characters but tabs and colors, and with no `\r`.
+def without_colors(text: bytes) -> bytes:
+    """The text without the escape sequences of colors."""
+    return _COLOR.sub(b"", text) if b"\x1b" in text else text
+
+
+def is_printable(whole: bytes, bare: bytes) -> bool:
+    r"""Whether whole lines are text in UTF-8 with no `\r` and nothing to hide. `bare` are the lines without colors.
 
     Why not a regular expression: these passes together are ten times as fast as one that looks for a set of bytes.
     """
-    bare = _COLOR.sub(b"", whole) if b"\x1b" in whole else whole
     if b"\r" in bare or len(bare.translate(None, _CONTROL)) < len(bare):
         return False
     if whole.isascii():
@@ -116,7 +129,7 @@ def is_printable(whole: bytes) -> bool:
         whole.decode()  # with its colors, or the bytes around one could make a character
     except UnicodeDecodeError:
         return False
-    return _HIGH_CONTROL.search(whole) is None
+    return _HIGH_CONTROL.search(whole) is None and _DIRECTION.search(whole) is None
 
 
 def _blocks(whole: bytes) -> Iterator[bytes]:

@@ -28,6 +28,7 @@ from clusterkit.hands.watcher import EVERY
 from clusterkit.machine import Machine
 from clusterkit.rules.faults import waits_for_steps
 from clusterkit.rules.plan import RunPaths
+from clusterkit.rules.printable import printable_lines
 from clusterkit.rules.recoveries import RecoveryFold
 from clusterkit.rules.tfconfig import Endpoints
 from clusterkit.supervisor.ground import Ground, board_for, claim_endpoints, network_for
@@ -82,7 +83,7 @@ class Run:
         try:
             return _supervise(self, ropes, inherited)
         except ClusterkitError as error:
-            print(f"clusterkit: {error}", file=sys.stderr)
+            print(f"clusterkit: {printable_lines(str(error))}", file=sys.stderr)
             return error.exit_code
 
 

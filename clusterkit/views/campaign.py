@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clusterkit.rules.durations import shown
+from clusterkit.rules.printable import printable
 from clusterkit.rules.tally import PERCENTILES, Row, by_action, by_type
 from clusterkit.views.tables import number, table
 from clusterkit.words.campaign import Baseline, Outcome, Shrunk
@@ -30,7 +31,7 @@ def run_line(outcome: Outcome, runs: int) -> str:
     """One run that is over."""
     mark = "✘" if outcome.violations else "✔"
     width = len(str(runs))
-    return (
+    return printable(
         f"{mark} run {outcome.trial.number:>{width}} of {runs}  {shown(outcome.duration):>8}  "
         f"{'; '.join(outcome.trial.faults)}"
     )
@@ -42,7 +43,7 @@ def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
     lines += [f"    {violation}" for violation in outcome.violations]
     lines += [f"  its directory: {outcome.directory}", "  to replay it:", f"    {replay(outcome)}"]
     if shrunk is None:
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
     took = f"{shrunk.runs} run{'s' * (shrunk.runs != 1)}"
     if shrunk.trial.faults == outcome.trial.faults:
         lines.append(f"  nothing smaller fails ({took})")
@@ -50,7 +51,7 @@ def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
         lines += [f"  shrunk in {took} to: {'; '.join(shrunk.trial.faults)}"]
         lines += [f"    {violation}" for violation in shrunk.violations]
         lines.append(f"    {replay(shrunk)}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:

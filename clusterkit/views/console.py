@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from clusterkit.rules.prefixed import Prefixer, Text
+from clusterkit.rules.printable import printable_lines
 from clusterkit.words.model import Task, TaskType
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; what comes then is counted and left to the files
@@ -26,7 +27,7 @@ class Show:
     tasks: bool = True
     only: frozenset[str] = frozenset()  # `worker:1` or `worker`; empty: all
     noise: bool = False
-    color: bool = False
+    color: bool = False  # of prefixes and in what tasks write
 
     def wants(self, task: Task) -> bool:
         """Whether the task's output is shown."""
@@ -75,10 +76,11 @@ class Console:
     def say(self, sentence: str, bad: bool = False) -> None:
         """Show a sentence of the supervisor's own, after what was taken before."""
         prefix = self._prefix(SELF, 31 if bad else 1)
-        self._put("".join(f"{prefix}{line}\n" for line in sentence.splitlines()))
+        self._put("".join(f"{prefix}{line}\n" for line in printable_lines(sentence).split("\n")))
 
     def block(self, text: str) -> None:
-        """Show lines as they are, such as the final report."""
+        """Show lines without a prefix, such as the final report."""
+        text = printable_lines(text, self._show.color)
         self._put(text if text.endswith("\n") else text + "\n")
 
     def close(self) -> None:
@@ -150,7 +152,8 @@ class Console:
         if chunk:
             stream = self._streams.get((task, attempt))
             if stream is None:
-                stream = self._streams[task, attempt] = Prefixer(self._prefixes[task], self._show.noise)
+                stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color)
+                self._streams[task, attempt] = stream
             return stream.feed(chunk, time.monotonic())
         stream = self._streams.pop((task, attempt), None)
         return [] if stream is None else stream.flush(time.monotonic())
@@ -181,7 +184,7 @@ def prefix(task: Task, width: int, color: bool) -> str:
 
 def _prefix(name: str, width: int, color: int | None) -> str:
     text = f"{name.ljust(width)} │ "
-    return text if color is None else f"\x1b[{color}m{text}\x1b[0m"
+    return text if color is None else f"\x1b[0;{color}m{text}\x1b[0m"  # 0: whatever style is left on
 
 
 def _color(task: Task) -> int:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from clusterkit.rules.printable import printable
 from clusterkit.words.doctor import Finding, Grade, Topic
 
 MARKS = {Grade.FINE: "✔", Grade.NOTE: "·", Grade.DOUBT: "!", Grade.WRONG: "✘"}
@@ -49,7 +50,7 @@ def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
 def _lines(finding: Finding, about: str, color: bool) -> list[str]:
     mark = MARKS[finding.grade]
     mark = f"{COLORS[finding.grade]}{mark}{PLAIN}" if color else mark
-    sentence, run, command = finding.text.partition(" Run: ")
+    sentence, run, command = printable(finding.text).partition(" Run: ")
     lines = textwrap.wrap(f"{about}{sentence}", WIDTH - 4, break_long_words=False, break_on_hyphens=False)
     lines += [f"Run: {command}"] if run else []
     return [f"  {mark} {lines[0]}", *(f"    {line}" for line in lines[1:])]

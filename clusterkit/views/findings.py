@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from clusterkit.rules.printable import printable
 from clusterkit.words.findings import Finding, Severity
 
 
 def as_text(findings: Sequence[Finding]) -> str:
     """Where, what and what to do, as compilers write it; then the sum."""
-    return "".join(f"{line}\n" for line in [*map(str, findings), _sum(findings)])
+    return "".join(f"{line}\n" for line in [*(printable(str(finding)) for finding in findings), _sum(findings)])
 
 
 def as_json(program: str, findings: Sequence[Finding]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from clusterkit.rules.lines import LineSplitter, printable
+from clusterkit.rules.lines import LineSplitter
+from clusterkit.rules.printable import printable
 from clusterkit.views.console import prefix
 from clusterkit.words.model import Task
 
@@ -80,7 +81,7 @@ class LogText:
             fields = {"t": line.at, "task": str(line.task), "attempt": line.attempt, "line": line.text}
             return json.dumps(fields) + "\n"
         when = f"{moment(line.at)} " if self._timestamps else ""
-        return f"{prefix(line.task, self._width, self._color)}{when}{printable(line.text)}\n"
+        return f"{prefix(line.task, self._width, self._color)}{when}{printable(line.text, self._color)}\n"
 
 
 def moment(at: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 
+from clusterkit.rules.printable import printable, printable_lines
 from clusterkit.words import events as ev
 from clusterkit.words.outcome import Failure
 
@@ -26,6 +27,15 @@ _ASKED = {verb: verb.value for verb in ev.Verb} | {
 
 def sentence(event: ev.Event) -> tuple[Level, str] | None:
     """What to tell the user of an event, and how important it is; None where there is nothing to tell."""
+    told = _told(event)
+    if told is None:
+        return None
+    level, text = told
+    # Only a warning has lines of its own. Anywhere else a line end is part of what some task or file said.
+    return level, printable_lines(text) if isinstance(event, ev.Warned) else printable(text)
+
+
+def _told(event: ev.Event) -> tuple[Level, str] | None:
     match event:
         case ev.Changed(task, attempt, state):
             return Level.DEBUG, f"{task} is {state} (attempt {attempt})."
@@ -73,7 +83,7 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
 
 def failed(failure: Failure) -> str:
     """`worker:1 was killed by SIGKILL (attempt 2)`."""
-    return f"{failure.task} {failure.exit} (attempt {failure.attempt})"
+    return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
 
 
 def is_bad(event: ev.Event) -> bool:

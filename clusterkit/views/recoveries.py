@@ -8,7 +8,7 @@ from pathlib import PurePath
 from textwrap import wrap
 
 from clusterkit.rules.durations import shown
-from clusterkit.rules.lines import printable
+from clusterkit.rules.printable import printable
 from clusterkit.words.model import Task
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 

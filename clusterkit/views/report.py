@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clusterkit.rules.durations import shown
-from clusterkit.rules.lines import printable
 from clusterkit.rules.noise import NoiseFilter
+from clusterkit.rules.printable import NO_STYLE, printable
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.words.model import Task
@@ -38,11 +38,14 @@ def report(
     if recovered is not None:
         lines += _titled(recovery_lines(recovered))
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run}", ())])
-    return "".join("".join(_styled(text, style if color else ()) for text, style in line) + "\n" for line in lines)
+    return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
 
 
-def _styled(text: str, style: _Style) -> str:
-    return f"\x1b[{';'.join(map(str, style))}m{text}\x1b[0m" if style else text
+def _styled(text: str, style: _Style, color: bool) -> str:
+    text = printable(text, color)
+    if style and color:
+        return f"\x1b[{';'.join(map(str, style))}m{text}{NO_STYLE}"
+    return text + NO_STYLE * ("\x1b" in text)  # a task's own color, from its log
 
 
 def _headline(result: RunResult, run_id: str, width: int) -> _Line:
@@ -59,7 +62,7 @@ def _blame(cause: Failure, collateral: Sequence[Failure], run: Path) -> Iterator
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
-        yield [(f"    {cause.task} │ {printable(line)}", ())]
+        yield [(f"    {cause.task} │ {line}", ())]
     if cause.exit.error is None:
         log = run / "tasks" / str(cause.task) / f"attempt-{cause.attempt}.log"
         yield [(f"    its log: {log}", ())]
@@ -97,7 +100,7 @@ def _row(task: Task, attempts: Sequence[AttemptRecord]) -> tuple[str, str, str, 
         str(last.attempt),
         "" if not steps else str(steps[-1]),
         "" if resumed is None else str(resumed),
-        str(last.exit),
+        printable(str(last.exit)),
     )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from clusterkit.rules.durations import shown
+from clusterkit.rules.printable import printable
 
 GAP = "   "
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as what is in them; the last one is not filled up."""
-    lines = [titles, *rows]
+    lines = [titles, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
     return "".join(
         GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from clusterkit.rules.printable import printable
 from clusterkit.views.narrate import Level, sentence
 from clusterkit.words import events as ev
 from clusterkit.words import wire
@@ -35,4 +36,4 @@ def event_text(at: float, event: ev.Event, when: Callable[[float], str]) -> str 
     fields = wire.encode_event(event)
     kind = fields.pop("event")
     shown = " ".join(f"{key}={value}" for key, value in fields.items() if value not in (None, [], {}) and key != "tail")
-    return f"{when(at)} {kind} {shown}".rstrip()
+    return printable(f"{when(at)} {kind} {shown}".rstrip())

@@ -14,7 +14,10 @@ LINE = 1000  # bytes of a line of `flood`, with its newline
 
 
 def content(kind: str, index: int) -> Iterator[bytes]:
-    """What the task of that index writes: `long`, `unended`, `bars`, `invalid`, `nul`, `plain`, `flood-MB`."""
+    """What the task of that index writes.
+
+    Kinds: `long`, `unended`, `bars`, `invalid`, `nul`, `plain`, `colored`, `flood-MB`.
+    """
     name = f"worker:{index}".encode()
     if kind == "long":
         for n in range(20):
@@ -32,6 +35,8 @@ def content(kind: str, index: int) -> Iterator[bytes]:
         yield b"a\0b\0\0c\n\0\n" + bytes(5000) + b"\n"
     elif kind == "plain":
         yield name + b" says this\n"
+    elif kind == "colored":
+        yield b"\x1b[35m" + name + b" says this\x1b[0m\n"
     else:
         yield from flood(name, int(kind.removeprefix("flood-")))
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.rules.lines import LineSplitter, printable
+from clusterkit.rules.lines import LineSplitter
+from clusterkit.rules.printable import printable
 from tests.children.writes import LINE, content
 from tests.support import CHILDREN, ROOT, Up, wait_until
 
@@ -54,9 +55,14 @@ def torn(output: str, report: str = "✔ run ") -> list[str]:
 
 def started(home: Path, *args: str | Path, stdout: int, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
     """`clusterkit up` with its output going to a descriptor."""
+    return called(home, "up", *args, stdout=stdout, env=env)
+
+
+def called(home: Path, *args: str | Path, stdout: int, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """A command with its output going to a descriptor."""
     clean = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     return subprocess.Popen(
-        [sys.executable, "-m", "clusterkit", "up", *map(str, args)],
+        [sys.executable, "-m", "clusterkit", *map(str, args)],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
         stderr=subprocess.STDOUT,
@@ -212,25 +218,32 @@ def test_known_noise_is_hidden_unless_it_is_asked_for(up: Start, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("flags", "no_color", "terminal", "colored"),
+    ("flags", "env", "terminal", "colored"),
     [
-        ([], "", True, True),
-        ([], "", False, False),
-        ([], "1", True, False),
-        (["--no-color"], "", True, False),
-        (["--color"], "1", False, True),
+        ([], {}, True, True),
+        ([], {}, False, False),
+        ([], {"NO_COLOR": "1"}, True, False),
+        ([], {"TERM": "dumb"}, True, False),
+        ([], {"FORCE_COLOR": "1"}, False, True),
+        (["--no-color"], {"FORCE_COLOR": "1"}, True, False),
+        (["--color"], {"NO_COLOR": "1"}, False, True),
     ],
 )
-def test_colors_are_for_terminals(flags: list[str], no_color: str, terminal: bool, colored: bool, home: Path) -> None:
-    """A flag wins over NO_COLOR, which wins over the terminal."""
-    reading, writing = pty.openpty() if terminal else os.pipe()
-    with started(home, *flags, WRITES, "plain", stdout=writing, env={"TERM": "xterm", "NO_COLOR": no_color}) as run:
-        os.close(writing)
-        output = b"".join(iter(lambda: _read(reading), b""))
-        os.close(reading)
-        assert run.wait(20) == 0
-    assert b"worker:0 says this" in output
-    assert (b"\x1b[" in output) == colored
+def test_colors_are_for_terminals(
+    flags: list[str], env: dict[str, str], terminal: bool, colored: bool, home: Path
+) -> None:
+    """Those of the tasks too, in `up` and in `logs`; the log has them all."""
+    env = {"TERM": "xterm", "NO_COLOR": "", "FORCE_COLOR": "", "CLICOLOR_FORCE": ""} | env
+    for command in (["up", "--run-id", "r", *flags, WRITES, "colored"], ["logs", "r", *flags]):
+        reading, writing = pty.openpty() if terminal else os.pipe()
+        with called(home, *command, stdout=writing, env=env) as run:
+            os.close(writing)
+            output = b"".join(iter(lambda: _read(reading), b""))  # noqa: B023 - called at once
+            os.close(reading)
+            assert run.wait(20) == 0
+        assert b"worker:0 says this" in output
+        assert (b"\x1b[35m" in output) == (b"\x1b[" in output) == colored
+    assert (home / "runs/r/tasks/worker:0/attempt-1.log").read_bytes() == b"\x1b[35mworker:0 says this\x1b[0m\n"
 
 
 def _read(descriptor: int) -> bytes:

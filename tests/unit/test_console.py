@@ -161,7 +161,7 @@ def test_colors_are_shown_only_where_they_are_wanted(screen: Callable[..., Scree
     starts = [line.split("m")[0] for line in colored.text().splitlines()]
     assert all(start.startswith("\x1b[") for start in starts)
     assert len(set(starts)) == 6
-    assert starts[-1] == "\x1b[31"
+    assert starts[-1] == "\x1b[0;31"
 
 
 def test_a_reader_that_went_away_does_not_disturb(screen: Callable[..., Screen]) -> None:

@@ -1,4 +1,4 @@
-"""Lines out of chunks, control characters, and the last exception of a log."""
+"""Lines out of chunks, and the last exception of a log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from clusterkit.rules import lines
-from clusterkit.rules.lines import LineSplitter, last_exception, printable
+from clusterkit.rules.lines import LineSplitter, last_exception
 
 
 def split(*chunks: bytes) -> list[tuple[str, bool]]:
@@ -75,21 +75,6 @@ def test_a_line_without_end_comes_in_pieces() -> None:
     assert [len(piece) for piece in pieces] == [lines.LONGEST] * 3
     rest = splitter.feed(b"\nshort\n")
     assert [len(line) for line, _ in rest] == [50 * 70_000 - 3 * lines.LONGEST, 5]
-
-
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("plain é 😀", "plain é 😀"),
-        ("tab\tand \x1b[31mcolor\x1b[0m", "tab\tand \x1b[31mcolor\x1b[0m"),
-        ("\x00\x07\x08\x0b", "␀␇␈␋"),
-        ("rubout\x7f", "rubout␡"),
-        ("clear\x1b[2J up\x1b[A and \x9b2J", "clear␛[2J up␛[A and \ufffd2J"),
-    ],
-)
-def test_control_characters_are_shown_as_pictures(line: str, shown: str) -> None:
-    """A task can't ring the bell or erase what others wrote; tabs and colors stay."""
-    assert printable(line) == shown
 
 
 TRACEBACK = ["Traceback (most recent call last):", '  File "x.py", line 1, in <module>', "    f()"]

@@ -9,23 +9,24 @@ from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
 
 from clusterkit.rules import lines, prefixed
-from clusterkit.rules.lines import LineSplitter, printable
+from clusterkit.rules.lines import LineSplitter
 from clusterkit.rules.noise import NoiseFilter
-from clusterkit.rules.prefixed import Prefixer, is_printable
+from clusterkit.rules.prefixed import Prefixer, is_printable, without_colors
+from clusterkit.rules.printable import printable
 
 PREFIX = "worker:0 │ "
 OPTIONS = b"I0000 00:00:1763700000.1 1 direct_session.cc:1] SessionOptions: device_count {\n"
 NOISE = b"I0000 00:00:1763700000.1 1 port.cc:153] oneDNN custom operations are on.\n"
 
 
-def shown(*chunks: bytes, noise: bool = False) -> bytes:
+def shown(*chunks: bytes, noise: bool = False, color: bool = True) -> bytes:
     """What is shown of a whole stream that came in these chunks, all at one time."""
-    prefixer = Prefixer(PREFIX, noise)
+    prefixer = Prefixer(PREFIX, noise, color)
     texts = [text for chunk in chunks for text in prefixer.feed(chunk, 0.0)]
     return b"".join([*texts, *prefixer.flush(0.0)])
 
 
-def shown_by_line(stream: bytes, noise: bool) -> bytes:
+def shown_by_line(stream: bytes, noise: bool, color: bool) -> bytes:
     """The same by the way line by line alone."""
     splitter, hidden = LineSplitter(), NoiseFilter()
     result, bar, first = [], None, True
@@ -37,14 +38,14 @@ def shown_by_line(stream: bytes, noise: bool) -> bytes:
             bar = None
             result += [line] * (noise or not hidden.is_noise(line))
     result += [] if bar is None else [bar]
-    return "".join(f"{PREFIX}{printable(line)}\n" for line in result).encode("utf-8", "replace")
+    return "".join(f"{PREFIX}{printable(line, color)}\n" for line in result).encode("utf-8", "replace")
 
 
 PARTS = [
     b"\n", b"\n", b"\r", b"\r\n", b"step 12 loss 0.5\n", b"a", b"\t", b"}", b"  key: 1\n", b"x {\n",
     NOISE, OPTIONS, b"I", b"I1", b": I ", b"/job:worker/replica:0/task:0", b"TF-TRT Warning",
     b"2026-11-21 05:00:00.1: I tensorflow/core x\n", b"\x07", b"\x1b[32m", b"\x1b[0m", b"\x1b[2J", b"\x7f", b"\x00",
-    "é €\n".encode(), "\x85".encode(), "\xa0".encode(),
+    "é €\n".encode(), "\x85".encode(), "\xa0".encode(), "\u202e".encode(), "\u2067".encode(), "\u2028".encode(),
     b"\xe2\x82", b"\xac", b"\xc2", b"\xf0", b"\xff", b"\xed\xa0\x80",
 ]  # fmt: skip
 STREAMS = st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join)
@@ -53,32 +54,38 @@ STREAMS = st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join)
 @seed(1)
 @settings(max_examples=1500, deadline=None)
 @given(
-    STREAMS, st.lists(st.integers(0, 400)), st.sampled_from([1, 30, 1 << 20]), st.sampled_from([4, 60]), st.booleans()
-)
-@example(b"\xc2\x1b[0m\xa0 no character\n", [], 1 << 20, 4, True)
-@example(b"\x1b\x1b[0m[2J no color\n", [], 1 << 20, 4, True)
-@example(OPTIONS + b"x: 1\n" + b"step 1\n" * 3, [], 1 << 20, 4, False)
-def test_by_the_chunk_is_as_line_by_line(stream: bytes, cuts: list[int], longest: int, block: int, noise: bool) -> None:
+    STREAMS, st.lists(st.integers(0, 400)), st.sampled_from([1, 30, 1 << 20]), st.sampled_from([4, 60]), st.booleans(),
+    st.booleans(),
+)  # fmt: skip
+@example(b"\xc2\x1b[0m\xa0 no character\n", [], 1 << 20, 4, True, False)
+@example(b"\x1b\x1b[0m[2J no color\n", [], 1 << 20, 4, True, False)
+@example(OPTIONS + b"x: 1\n" + b"step 1\n" * 3, [], 1 << 20, 4, False, True)
+def test_by_the_chunk_is_as_line_by_line(
+    stream: bytes, cuts: list[int], longest: int, block: int, noise: bool, color: bool
+) -> None:
     """For any text, wherever the pipe cut it, and however chunks are divided to be looked at."""
     edges = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "LONGEST", longest)
         patch.setattr(prefixed, "BLOCK", block)
-        expected = shown_by_line(stream, noise)
-        assert shown(stream, noise=noise) == expected
-        assert shown(*(stream[a:b] for a, b in pairwise(edges)), noise=noise) == expected
-        assert shown(*(bytes([byte]) for byte in stream), noise=noise) == expected
+        expected = shown_by_line(stream, noise, color)
+        assert shown(stream, noise=noise, color=color) == expected
+        assert shown(*(stream[a:b] for a, b in pairwise(edges)), noise=noise, color=color) == expected
+        assert shown(*(bytes([byte]) for byte in stream), noise=noise, color=color) == expected
 
 
 @seed(1)
 @given(st.text() | st.lists(st.sampled_from(PARTS)).map(lambda parts: b"".join(parts).decode("utf-8", "replace")))
 def test_what_is_printable_is_shown_as_it_is(text: str) -> None:
     """Text that passes as printable is text of which no character would be replaced."""
-    if is_printable(text.encode("utf-8", "surrogatepass")):
-        assert printable(text) == text
+    whole = text.encode("utf-8", "surrogatepass")
+    if is_printable(whole, without_colors(whole)):
+        assert [printable(line, color=True) for line in text.split("\n")] == text.split("\n")
+        assert printable(text.replace("\n", "")) == without_colors(whole).decode().replace("\n", "")
 
 
-def test_plain_lines_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("color", [True, False])
+def test_plain_lines_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch, color: bool) -> None:
     """Neither are tabs, colors, text in UTF-8 and a half line before; noise costs its own neighbourhood only."""
     taken: list[int] = []
     feed = LineSplitter.feed
@@ -88,7 +95,7 @@ def test_plain_lines_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> Non
         return feed(splitter, chunk)
 
     monkeypatch.setattr(LineSplitter, "feed", counted)
-    prefixer = Prefixer(PREFIX, noise=False)
+    prefixer = Prefixer(PREFIX, noise=False, color=color)
     plain = "INFO: loss\t\x1b[32m0.5\x1b[0m é\n".encode() * 1000
     for chunk in (b"half", plain, b"half", plain):
         prefixer.feed(chunk, 0.0)
@@ -103,6 +110,6 @@ def test_plain_lines_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_a_progress_bar_is_shown_once_a_second(at: list[float], expected: list[str]) -> None:
     r"""Its states end with \r, and none has to wait for the next."""
-    prefixer = Prefixer(PREFIX, noise=False)
+    prefixer = Prefixer(PREFIX, noise=False, color=False)
     texts = [text for n, now in enumerate(at) for text in prefixer.feed(b"%d%%\r." % n, now)]
     assert b"".join(texts).decode().replace(".", "").replace(PREFIX, "").split() == expected

@@ -1,0 +1,38 @@
+"""The way to the terminal: everything that a command prints goes through here, and nothing on it acts on the screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, TextIO
+
+import click
+
+from clusterkit.rules.printable import printable_lines
+from clusterkit.views.colors import HELP, wants_color
+
+CLEAR_SCREEN = "\x1b[H\x1b[2J"  # the cursor to the first line, and everything below it cleared
+CLEAR_LINE = "\r\x1b[K"
+
+color_option = click.option("--color/--no-color", default=None, help=HELP)
+
+
+def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
+    """Print text; `color`: it may have colors. Fields that must not have a line end lost theirs before."""
+    click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # True: click leaves it as it is
+
+
+def act(sequence: str, err: bool = False) -> None:
+    """Have the terminal do something, if it is one that can: `CLEAR_SCREEN` or `CLEAR_LINE`."""
+    if is_screen(sys.stderr if err else sys.stdout):
+        click.echo(sequence, err=err, nl=False, color=True)
+
+
+def is_screen(stream: TextIO) -> bool:
+    """Whether what was printed there can be overwritten."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def use_color(asked: bool | None, detached: bool = False) -> bool:
+    """Whether to print colors; `asked` by --color or --no-color."""
+    return wants_color(asked, os.environ, sys.stdout.isatty() and not detached)

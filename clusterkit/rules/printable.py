@@ -1,0 +1,34 @@
+"""Text that is safe to print: whatever a task, a file or a client wrote, no terminal does more than show it."""
+
+from __future__ import annotations
+
+import re
+
+COLOR = r"\x1b\[[0-9;:]*m"  # colors and other styles, which change nothing that is on the screen already
+NO_STYLE = "\x1b[0m"
+
+_COLOR = re.compile(f"({COLOR})")
+# Control characters but for the tab; line ends that only Unicode knows; what changes the direction of the text around
+# it, so that it reads as what it is not; halves of characters, which can't be encoded.
+_HIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(line: str, color: bool = False) -> str:
+    """One line, control characters shown as their pictures. Tabs stay, and with `color` colors; without, they go."""
+    if line.isprintable() or not _HIDDEN.search(line):
+        return line
+    parts = _COLOR.split(line)  # every second one is a color
+    parts[::2] = [_HIDDEN.sub(_picture, part) for part in parts[::2]]
+    return "".join(parts if color else parts[::2])
+
+
+def printable_lines(text: str, color: bool = False) -> str:
+    """The same of a text whose lines are meant as such. A field that may be hostile takes `printable` before."""
+    if text.isprintable():
+        return text
+    return "\n".join(printable(line, color) for line in text.split("\n"))
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "\ufffd"

@@ -1,0 +1,21 @@
+"""Whether colors are shown: one decision for all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+HELP = (
+    "Colors, those of the tasks too; the log files keep them all. NO_COLOR and FORCE_COLOR in the environment decide "
+    "where neither is given. [colors on a terminal]"
+)
+
+
+def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal: bool) -> bool:
+    """What the user asked for; else what the environment says, as Python and most tools read it; else the terminal."""
+    if asked is not None:
+        return asked
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR") or environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return is_terminal and environment.get("TERM") != "dumb"

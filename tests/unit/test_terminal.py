@@ -1,0 +1,173 @@
+"""Hostile text on the way to a terminal: through every view, every command and the console."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import os
+import re
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from clusterkit.cli import cli
+from clusterkit.cli.errors import told
+from clusterkit.hands.rundir import RunDirectory
+from clusterkit.views import campaign, doctor, findings
+from clusterkit.views.console import Console, Show
+from clusterkit.views.journal import Journal
+from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table
+from clusterkit.views.narrate import failed, sentence
+from clusterkit.views.recoveries import recovery_lines
+from clusterkit.views.report import report
+from clusterkit.views.status import fold
+from clusterkit.views.timeline import event_text, timeline, timeline_text
+from clusterkit.words import doctor as doctoring
+from clusterkit.words import events as ev
+from clusterkit.words import wire
+from clusterkit.words.campaign import Outcome, Shrunk
+from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.findings import Finding
+from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.outcome import Failure, RunResult
+from clusterkit.words.recovery import RecoveryReport
+
+FORGED = "FORGED"
+HOSTILE = (
+    f"\x1b]0;title\x07\x1b]52;c;eA==\x1b\\\x1b[2J\x1b[9A\x9b2J\x90q\x9c\u202e\u2066\ud800\x08\x85\u2028\r\n{FORGED}"
+)
+COLORED = f"\x1b[31m{HOSTILE}"
+ACTS = re.compile("[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\x1b(?!\\[[0-9;:]*m)")
+WORKER = Task.parse("worker:0")
+KINDS = typing.get_args(ev.Event)
+
+
+def made(hint: Any) -> Any:
+    """A value of a type, in which every text is hostile."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (UnionType, typing.Union):
+        return made(next(arg for arg in args if arg is not type(None)))
+    if origin is tuple:
+        return (made(args[0]),)
+    if origin is not None and issubclass(origin, Mapping):
+        return {made(args[0]): made(args[1])}
+    if hint is Task:
+        return WORKER
+    if dataclasses.is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        return typing.cast(Any, hint)(**{field.name: made(hints[field.name]) for field in dataclasses.fields(hint)})
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return next(iter(hint))
+    return COLORED if hint in (str, Any) else hint(2)
+
+
+def is_harmless(text: str, color: bool = False) -> bool:
+    """Whether nothing in a text acts on a terminal, or begins a line that no view has made."""
+    forged = [line for line in text.split("\n") if line.startswith(FORGED)]
+    return not ACTS.search(text) and not forged and (color or "\x1b" not in text)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_events(kind: type) -> None:
+    """As a sentence, and as a line of `events` and of the timeline. A warning may have more lines than one."""
+    event = made(kind)
+    lines = event_text(0.0, event, str) or ""
+    if kind is not ev.Warned:
+        assert is_harmless(lines)
+        assert lines.count("\n") == 0
+    for text in [(sentence(event) or ("", ""))[1], timeline_text(timeline([(0.0, event)])), lines]:
+        assert is_harmless(text.replace(FORGED, ""))
+
+
+VIEWS: dict[str, Callable[[], str]] = {
+    "report": lambda: report(made(RunResult), Path(f"/{HOSTILE}"), False, recovered=made(RecoveryReport)),
+    "recoveries": lambda: "\n".join(recovery_lines(made(RecoveryReport))),
+    "a failure": lambda: failed(made(Failure)),
+    "ps": lambda: tasks_table(task_rows(fold([(0.0, made(kind)) for kind in KINDS], [WORKER]), 1.0, True, {})),
+    "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), fold([], []))]),
+    "check": lambda: findings.as_text([made(Finding)]),
+    "doctor": lambda: doctor.as_text([made(doctoring.Finding)], color=False),
+    "chaos": lambda: campaign.failure(made(Outcome), made(Shrunk), lambda outcome: ""),
+    "chaos, a run": lambda: campaign.run_line(made(Outcome), 3),
+    "chaos, all": lambda: campaign.summary([made(Outcome)], 3, 1),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views(view: str) -> None:
+    """Each makes one line of what is one line, and leaves no control character in it."""
+    assert is_harmless(VIEWS[view]())
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_the_console(color: bool) -> None:
+    """What tasks write, sentences and blocks; colors only where they are wanted."""
+    reading, writing = os.pipe()
+    console = Console(writing, [WORKER], Show(color=color))
+    console.output(WORKER, 1, (COLORED * 3 + "\n").encode("utf-8", "surrogatepass") * 100)
+    console.output(WORKER, 1, COLORED.encode("utf-8", "surrogatepass"))
+    console.output(WORKER, 1, b"")
+    console.say(COLORED)
+    console.block(report(made(RunResult), Path("/"), color))
+    console.block(COLORED.replace(FORGED, ""))
+    console.close()
+    os.close(writing)
+    with os.fdopen(reading, "rb") as shown:
+        assert is_harmless(shown.read().decode(), color)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+    """A run that is over, whose files are hostile."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(tmp_path))
+    directory = RunDirectory("run", None)
+    os.close(directory.lock())
+    directory.add_task(WORKER)
+    job = {"created": 1.0, "endpoints": {"worker:0": HOSTILE}, "job": wire.encode(made(JobSpec))}
+    directory.write_json("job.json", job)
+    directory.write_json("result.json", wire.encode(made(RunResult)))
+    journal = Journal(directory.path / "journal.jsonl", lambda: 1.0, print)
+    for kind in KINDS:
+        if kind is not ev.Warned:
+            journal.write(made(kind), 1.0)
+    journal.close()
+    (directory.directory_of(WORKER) / "attempt-1.log").write_bytes(COLORED.encode("utf-8", "surrogatepass"))
+    return directory
+
+
+@pytest.mark.parametrize("json_flag", [[], ["--json"]])
+@pytest.mark.parametrize("command", ["ps", "ls", "show", "events", "logs", "wait", "prune"])
+def test_commands(run: RunDirectory, command: str, json_flag: list[str]) -> None:
+    """Those that look at a run print nothing that acts, as text and as JSON."""
+    named = {"ls": [], "prune": ["--keep", "0", "--dry-run"]}.get(command, ["run"])
+    outcome = CliRunner().invoke(cli, [command, *named, *json_flag])
+    assert outcome.exception is None or isinstance(outcome.exception, SystemExit)
+    assert outcome.output
+    assert is_harmless(outcome.output)
+
+
+@pytest.mark.parametrize("error", [ClusterkitError(COLORED), BadJob([COLORED, "b"])])
+def test_errors(error: ClusterkitError) -> None:
+    """Messages name files, and a file's name can be anything."""
+
+    @click.command
+    def fail() -> None:
+        with told():
+            raise error
+
+    outcome = CliRunner().invoke(fail)
+    assert outcome.exit_code == error.exit_code
+    assert is_harmless(outcome.output.replace(FORGED, ""))
+
+
+def test_json_is_plain_ascii(run: RunDirectory) -> None:
+    """And gives back what was there."""
+    outcome = CliRunner().invoke(cli, ["show", "run", "--json"])
+    assert json.loads(outcome.output)["result"]["reason"] == COLORED
