@@ -63,7 +63,7 @@ def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 @tasks_argument
 @json_option
 def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Let paused tasks go on."""
+    """Continue paused tasks. A task that a fault stops as well continues when the fault is over."""
     answer = _ask(run, "unpause", tasks)
     _print(answer, as_json, "goes on")
 

@@ -14,6 +14,7 @@ from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure
 from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
+BY_HAND = 0  # the holder of a task that somebody paused; faults count from 1
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class TaskRecord:
     ready: bool = False
     ready_at: float | None = None
     phases: dict[str, float] = field(default_factory=dict)  # what it does now that makes no steps, and since when
-    paused: bool = False
+    holders: set[int] = field(default_factory=set)  # the faults that stop it, and BY_HAND
     first_step: int | None = None
     last_step: int | None = None
     resumed_step: int | None = None
@@ -127,7 +128,7 @@ class Board:
             self.move(record, TaskState.STOPPING)
             if grace > 0:
                 self.signal(record, SIGTERM)
-                self.pause(record, False)  # a stopped process does not get to know of SIGTERM
+                self.let_go(record, *record.holders)  # a stopped process does not get to know of SIGTERM
                 self.timers.set(Timer.KILL, self.now + grace, record.task)
         if record.state is TaskState.STOPPING and grace <= 0:
             self.timers.clear(Timer.KILL, record.task)
@@ -152,12 +153,20 @@ class Board:
             resumed_from=record.resumed_from,
         )
 
-    def pause(self, record: TaskRecord, paused: bool) -> None:
-        """Stop a task, or let it go on."""
-        if record.paused != paused:
-            record.paused = paused
-            self.signal(record, SIGSTOP if paused else SIGCONT)
-            self.record(Paused(record.task, record.attempt, paused))
+    def hold(self, record: TaskRecord, holder: int) -> None:
+        """Stop a task, until each of its holders has let go of it."""
+        if not record.holders:
+            self.signal(record, SIGSTOP)
+            self.record(Paused(record.task, record.attempt, True))
+        record.holders.add(holder)
+
+    def let_go(self, record: TaskRecord, *holders: int) -> None:
+        """These do not hold the task any more; it continues where nobody else does."""
+        if record.holders.intersection(holders):
+            record.holders.difference_update(holders)
+            if not record.holders:
+                self.signal(record, SIGCONT)
+                self.record(Paused(record.task, record.attempt, False))
 
     def signal(self, record: TaskRecord, signal: int) -> None:
         """Signal a task that has a process."""

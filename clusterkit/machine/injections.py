@@ -48,7 +48,7 @@ class Injections:
             self._act_where_possible(one)
         elif fault.action is FaultAction.HANG_START:
             one.until = None  # its time counts from when the task would start
-            self.latecomers.expect(near, fault.seconds or 0.0)
+            self.latecomers.expect(one.number, near, fault.seconds or 0.0)
         else:
             self.board.out.append(Inject(one.number, fault, near, far))
         if one.missing or fault.action not in AT_ONCE:
@@ -68,7 +68,7 @@ class Injections:
             if one.until is not None and self.board.now >= one.until:
                 self._close(one, "its time is over")
             elif one.fault.action is FaultAction.HANG_START:
-                if not any(map(self.latecomers.is_late, one.tasks)):
+                if not any(self.latecomers.is_late(one.number, task) for task in one.tasks):
                     self._close(one, "it starts")
             elif one.attempts and not one.missing and not any(map(self._lives, one.attempts.items())):
                 self._close(one, "its process has ended")
@@ -102,7 +102,7 @@ class Injections:
             return
         one.attempts[record.task] = record.attempt
         if one.fault.action is FaultAction.STOP:
-            self.board.pause(record, True)
+            self.board.hold(record, one.number)
         else:
             self.board.out.append(Inject(one.number, one.fault, (record.task,)))
 
@@ -121,9 +121,9 @@ class Injections:
         fault = one.fault
         if fault.action is FaultAction.STOP:
             for item in filter(self._lives, one.attempts.items()):
-                self.board.pause(self.board.records[item[0]], False)
+                self.board.let_go(self.board.records[item[0]], one.number)
         elif fault.action is FaultAction.HANG_START:
-            self.latecomers.hurry(one.tasks)
+            self.latecomers.hurry(one.number, one.tasks)
         elif fault.action not in AT_ONCE:
             self.board.out.append(Heal(one.number))
         if fault.action not in AT_ONCE:

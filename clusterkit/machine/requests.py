@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.board import BY_HAND, SIGCONT, SIGSTOP, SIGTERM, Board, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.profiles import Profiles
@@ -18,8 +18,6 @@ from clusterkit.words.events import Requested, Verb
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
 from clusterkit.words.states import TaskState
-
-SIGTERM = 15
 
 
 @dataclass(slots=True)
@@ -44,8 +42,10 @@ class Requests:
                 self._down(event)
             case Verb.RESTART:
                 self._restart(event, records)
-            case Verb.PAUSE | Verb.UNPAUSE:
+            case Verb.PAUSE:
                 self._pause(event, records)
+            case Verb.UNPAUSE:
+                self._unpause(event, records)
             case Verb.KILL:
                 self._kill(event, records)
             case Verb.STACKS:
@@ -70,20 +70,48 @@ class Requests:
         self._answer(event, self.recoveries.asked({record.task for record in records}))
 
     def _pause(self, event: Requested, records: list[TaskRecord]) -> None:
-        pause = event.verb is Verb.PAUSE
-        able = [record for record in records if record.state is TaskState.RUNNING and record.paused != pause]
-        if self._refused(event, able, "running" if pause else "paused"):
+        running = [record for record in records if record.state is TaskState.RUNNING]
+        able = [record for record in running if BY_HAND not in record.holders]
+        if running and not able:
+            verb = "is" if len(running) == 1 else "are"
+            self._refuse(event, f"{_listed([record.task for record in running])} {verb} paused already.")
+        elif not self._refused(event, able, "running"):
+            for record in able:
+                self.board.hold(record, BY_HAND)
+            self._answer(event, [record.task for record in able])
+
+    def _unpause(self, event: Requested, records: list[TaskRecord]) -> None:
+        held = [record for record in records if record.holders]
+        if not self._refused(event, held, "paused"):
+            self._continue(event, held)
+
+    def _continue(self, event: Requested, records: list[TaskRecord]) -> None:
+        """Take back what was paused by hand. A task that a fault stops too continues when the fault is healed."""
+        for record in records:
+            if record.holders:
+                self.board.let_go(record, BY_HAND)
+            else:
+                self.board.signal(record, SIGCONT)
+        stopped = [record for record in records if record.holders]
+        if stopped and len(stopped) == len(records):
+            self._refuse(event, _stay_stopped(stopped))
             return
-        for record in able:
-            self.board.pause(record, pause)
-        self._answer(event, [record.task for record in able])
+        if stopped:
+            self.board.warn(_stay_stopped(stopped))
+        self._answer(event, [record.task for record in records if not record.holders])
 
     def _kill(self, event: Requested, records: list[TaskRecord]) -> None:
         able = [record for record in records if record.state in (TaskState.RUNNING, TaskState.STOPPING)]
         if self._refused(event, able, "running"):
             return
+        if event.signal == SIGCONT:
+            self._continue(event, able)
+            return
         for record in able:
-            self.board.signal(record, event.signal)
+            if event.signal == SIGSTOP:
+                self.board.hold(record, BY_HAND)
+            else:
+                self.board.signal(record, event.signal)
         self._answer(event, [record.task for record in able])
 
     def _stacks(self, event: Requested, records: list[TaskRecord]) -> None:
@@ -126,3 +154,16 @@ class Requests:
 
     def _answer(self, event: Requested, tasks: tuple[Task, ...] | list[Task]) -> None:
         self.board.out.append(Answer(event.request, tuple(tasks)))
+
+
+def _listed(things: Sequence[object]) -> str:
+    return " and ".join(", ".join(map(str, things)).rsplit(", ", 1))
+
+
+def _stay_stopped(records: Sequence[TaskRecord]) -> str:
+    numbers = sorted({number for record in records for number in record.holders})
+    stay, faults = "stay" + "s" * (len(records) == 1), "fault" + "s" * (len(numbers) > 1)
+    return (
+        f"{_listed([record.task for record in records])} {stay} stopped by {faults} {_listed(numbers)}. "
+        f"To end the {faults}, run `clusterkit fault --heal`."
+    )
