@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from clusterkit.backends.base import Post
 from clusterkit.hands import procfs
-from clusterkit.hands.checkpoints import newest_checkpoint
 from clusterkit.hands.family import Ended, Family
 from clusterkit.hands.injector import Injector
 from clusterkit.hands.logs import LogPump, Viewer
@@ -20,6 +20,7 @@ from clusterkit.hands.ports import listening
 from clusterkit.hands.process import Child
 from clusterkit.hands.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.hands.rundir import RunDirectory
+from clusterkit.hands.scout import Scout
 from clusterkit.hands.stacks import ask, dump_for
 from clusterkit.hands.starts import Starts
 from clusterkit.hands.sweep import WillNotDie
@@ -53,6 +54,7 @@ class LocalBackend:
         self._resumes = bool(job.resume)
         self._injector = Injector(self._present, network, directory.paths.checkpoints, seed, post)
         self._looks = Looks(directory.path, post)
+        self._scout = Scout(directory.paths.checkpoints, post)
         self._logs = LogPump(post, viewer, directory.paths.arrivals)
         self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, ropes)
 
@@ -130,6 +132,7 @@ class LocalBackend:
         self._sweeper.stop()
         self._watcher.stop()
         self._looks.stop()
+        self._scout.stop()
         self._logs.stop()
         for dump in Path(self._directory.path, "stacks").iterdir():
             if dump.stat().st_size == 0:
@@ -137,7 +140,7 @@ class LocalBackend:
 
     def _start(self, task: Task, attempt: int, plan: TaskPlan, env: Mapping[str, str]) -> None:
         paths = self._directory.paths
-        checkpoint = newest_checkpoint(paths.checkpoints) if attempt > 1 or self._resumes else None
+        moment = time.time()
         try:
             output = self._logs.open(task, attempt, paths.log(task, attempt))
         except OSError as error:
@@ -152,7 +155,9 @@ class LocalBackend:
         finally:
             os.close(output)
         self._children[task] = (attempt, child)
-        self._post(Spawned(task, attempt, child.pid, checkpoint))
+        self._post(Spawned(task, attempt, child.pid))
+        if attempt > 1 or self._resumes:
+            self._scout.look(task, attempt, moment)
         self._watcher.wait_for(task, attempt, child)
 
     def _vitals(self) -> dict[Task, Vitals]:

@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 import glob
+import itertools
+import math
 import os
 import random
 import shutil
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from clusterkit.words.errors import RunDirectoryError
 
 FLIPPED = 64  # bytes, in the middle half of a file
+MOST_ENTRIES = 100_000  # that are looked at in a directory
+LONGEST_SCAN = 5.0  # seconds
 _ENDINGS = (".index", ".keras", ".weights.h5", ".h5", ".ckpt")
 _TRIES = 3  # a checkpoint may be removed between finding and opening it, as newer ones are written
 
 
-def newest_checkpoint(directory: PurePosixPath) -> str | None:
-    """The path of what looks most like the newest checkpoint below a directory; None where nothing does."""
+def newest_checkpoint(
+    directory: PurePosixPath, before: float = math.inf, ended: Callable[[], bool] = lambda: False
+) -> str | None:
+    """The path of what looks most like the newest checkpoint below a directory; None where nothing does.
+
+    Of those that were complete `before` a wall time. It may change meanwhile in any way. Of a directory that is too
+    large, or where it takes too long, the newest of what was seen by then; so too when `ended` says so.
+    """
     best: tuple[float, str] | None = None
-    for path in Path(directory).rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(directory).parts)
-        if hidden or not path.name.endswith(_ENDINGS):
+    until = time.monotonic() + LONGEST_SCAN
+    for entry in itertools.islice(_entries(os.fspath(directory)), MOST_ENTRIES):
+        if ended() or time.monotonic() > until:
+            break
+        if not entry.name.endswith(_ENDINGS):
             continue
-        try:
-            found = (path.stat().st_mtime, str(path))
-        except OSError:  # removed meanwhile
-            continue
-        best = max(best, found) if best else found
+        with suppress(OSError):  # removed meanwhile
+            written = entry.stat().st_mtime
+            best = max(best or (-math.inf, ""), (written, entry.path)) if written <= before else best
     return best[1] if best else None
+
+
+def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
+    """What is below a directory, but for hidden files. What is renamed or removed meanwhile may be left out."""
+    todo = [directory]
+    while todo:
+        with suppress(OSError), os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                if not entry.name.startswith("."):
+                    yield entry
+                    if entry.is_dir(follow_symlinks=False):
+                        todo.append(entry.path)
 
 
 def corrupt(directory: PurePosixPath, how: str, seed: str) -> str | None:

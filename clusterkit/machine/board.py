@@ -45,6 +45,7 @@ class TaskRecord:
     resumed_step: int | None = None
     resumed_from: str | None = None
     checkpoint_found: str | None = None
+    from_step: int | None = None  # where it began, as long as nothing is known of a checkpoint that was there
 
     @property
     def alive(self) -> bool:

@@ -46,6 +46,7 @@ class Machine:
             ev.Began: self._began,
             ev.Ticked: self._ticked,
             ev.Spawned: self._spawned,
+            ev.CheckpointFound: self._reported(self.watch.checkpoint_found),
             ev.SpawnFailed: self._spawn_failed,
             ev.ForkServerReady: self._fork_server_changed,
             ev.ForkServerLost: self._fork_server_changed,

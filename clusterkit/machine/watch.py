@@ -11,7 +11,17 @@ from clusterkit.machine.stalls import Stalls
 from clusterkit.machine.timers import Timer
 from clusterkit.rules.stall import whereabouts
 from clusterkit.words.actions import Inspect
-from clusterkit.words.events import Checkpointed, Inspected, Look, PhaseChanged, Progressed, Resumed, Spawned, Vitals
+from clusterkit.words.events import (
+    Checkpointed,
+    CheckpointFound,
+    Inspected,
+    Look,
+    PhaseChanged,
+    Progressed,
+    Resumed,
+    Spawned,
+    Vitals,
+)
 from clusterkit.words.model import Shape, Task, TaskType
 
 
@@ -35,6 +45,12 @@ class Watch:
             self.board.timers.set(Timer.STARTUP, self.board.now + limit, record.task)
         if record.attempt > 1 and record.task.trains:
             self.stalls.expect_progress()
+
+    def checkpoint_found(self, record: TaskRecord, event: CheckpointFound) -> None:
+        """There was a checkpoint when the attempt began; where it began may be known already."""
+        record.checkpoint_found = event.path
+        if record.from_step is not None:
+            self._warn_of_lost_steps(record, event.path, record.from_step)
 
     def ready(self, record: TaskRecord) -> None:
         """The task is connected; what it does until its first step counts as its first compilation."""
@@ -148,8 +164,15 @@ class Watch:
             there = f"{known[1]} (step {known[0]})"
         elif known is None and found is not None and step <= 1:
             there = found
+        elif known is None and step <= 1:
+            record.from_step = step
+            return
         else:
             return
+        self._warn_of_lost_steps(record, there, step)
+
+    def _warn_of_lost_steps(self, record: TaskRecord, there: str, step: int) -> None:
+        record.from_step = None
         where = "started again at step 0" if step <= 1 else f"went on from step {step}"
         self.board.warn(
             f"{record.task} {where} although the checkpoint {there} was there. "

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 
 from clusterkit.rules.explained import Timed, hits, wrong_causes
 from clusterkit.words.campaign import Baseline
-from clusterkit.words.events import Checkpointed, FaultInjected, FaultTook, Progressed, Resumed, Spawned
+from clusterkit.words.events import (
+    Checkpointed,
+    CheckpointFound,
+    FaultInjected,
+    FaultTook,
+    Progressed,
+    Resumed,
+    Spawned,
+)
 from clusterkit.words.faults import FaultAction, plain
 from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import RunResult, RunState
@@ -44,6 +52,7 @@ class Measure:
 
 
 DEFAULT = Measure()
+_NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not restored."
 _Said = tuple[Task, int, str]  # of which attempt of which task, and what
 
 
@@ -118,7 +127,9 @@ class _Saved:
     unclear: list[str] = field(default_factory=list)  # damage to what nobody has told of yet
     at_start: dict[tuple[Task, int], int] = field(default_factory=dict)
     told: set[tuple[Task, int]] = field(default_factory=set)
-    unknown: set[tuple[Task, int]] = field(default_factory=set)  # attempts that found one of which no step is known
+    nameless: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began before any was told of
+    unknown: set[tuple[Task, int]] = field(default_factory=set)  # those of them that found one all the same
+    at_zero: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began at step 0
 
     def add(self, event: Checkpointed) -> None:
         self.steps = [step for step in self.steps if step != event.step] + [event.step]
@@ -152,8 +163,10 @@ class _Saved:
         key = event.task, event.attempt
         if event.attempt > 1 and self.steps:
             self.at_start[key] = self.steps[-1]
-        elif event.attempt > 1 and event.checkpoint is not None and not self.names:
-            self.unknown.add(key)
+        elif event.attempt > 1 and not self.names:
+            self.nameless.add(key)
+            if event.checkpoint is not None:
+                self.unknown.add(key)
 
 
 def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
@@ -170,6 +183,10 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
                 saved.damage(detail)
             case Spawned():
                 saved.spawned(event)
+            case CheckpointFound(task, attempt) if (task, attempt) in saved.nameless - saved.unknown:
+                saved.unknown.add((task, attempt))
+                if (task, attempt) in saved.at_zero:
+                    yield task, attempt, _NOT_RESTORED
             case Resumed(task, attempt, step):
                 saved.told.add((task, attempt))
                 yield from _resumption(saved, task, attempt, step)
@@ -187,8 +204,10 @@ def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[
         lost = f"{newest - step} step{'s' * (newest - step != 1)}"
         what = f"went on from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
         yield task, attempt, what
-    elif key in saved.unknown and step <= 0:
-        yield task, attempt, "began at step 0 although there was a checkpoint: it was not restored."
+    elif step <= 0:
+        saved.at_zero.add(key)
+        if key in saved.unknown:
+            yield task, attempt, _NOT_RESTORED
 
 
 def _causes(events: Timed) -> Iterator[_Said]:

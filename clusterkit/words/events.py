@@ -11,6 +11,8 @@ from clusterkit.words.decided import *  # noqa: F403 - whoever reads events read
 from clusterkit.words.decided import Decided
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit
+from clusterkit.words.vitals import *  # noqa: F403
+from clusterkit.words.vitals import Look, Vitals
 
 # What happened: from the hands, the backend and the user, through the one inbox.
 
@@ -29,12 +31,21 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """A process exists. `checkpoint` names the newest one found in the checkpoint directory just before."""
+    """A process exists. `checkpoint` is in older journals what CheckpointFound tells now."""
 
     task: Task
     attempt: int
     pid: int
     checkpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFound:
+    """When a later attempt, or a resumed run, began there was a checkpoint: this is the newest one. After Spawned."""
+
+    task: Task
+    attempt: int
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,28 +196,6 @@ class Profiled:
     why: str = ""
 
 
-class Look(enum.StrEnum):
-    """How closely live tasks are looked at: at once, or for a while and for a report on why nothing goes on."""
-
-    GLANCE = "glance"
-    STALL = "stall"
-    STARTUP = "startup"
-
-
-@dataclass(frozen=True, slots=True)
-class Vitals:
-    """What can be seen of a live task from outside. `state` is the letter of /proc/PID/stat.
-
-    After more than a glance, `doing` is where its main thread is, as in "waits in Server.join", empty where it does
-    not tell; `own` where that is the program's own code, so that it waits for no other task.
-    """
-
-    listening: bool
-    state: str
-    doing: str = ""
-    own: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Inspected:
     """The answer to Inspect: every live task and its vitals; after more than a glance, where the report is."""
@@ -286,8 +275,8 @@ class StorageFailed:
 
 
 Happened = (
-    Began | Ticked | Spawned | SpawnFailed | Exited | Swept | Drained | Progressed | Checkpointed | Resumed | Ready
-    | PhaseChanged | Profiled
+    Began | Ticked | Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
+    | Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled
     | ForkServerReady | ForkServerLost | StartsCold | TensorBoardReady | TensorBoardLost
     | Inspected | Interrupted | Requested | FaultTook | GuardianLost
     | Impaired | StorageFailed

@@ -84,6 +84,7 @@ class History:
     warming: bool = False  # a fork server is on its way: what is spawned waits for it
     waiting: dict[Task, int] = field(default_factory=dict)  # and the attempts that do
     checkpoint: str | None = None  # what is in the checkpoint directory
+    late_scan: bool = False  # what was found there is told by a test
     happened: list[tuple[float, ev.Happened]] = field(default_factory=list)
     observe: Callable[[ev.Event, float], None] = lambda event, now: None
     last_words: dict[str, tuple[tuple[str, ...], str | None]] = field(default_factory=dict)
@@ -246,8 +247,9 @@ class History:
             self.send(ev.SpawnFailed(who, attempt, self.unspawnable[name]))
             return
         self.live.add(name)
-        found = self.checkpoint if attempt > 1 or self.job.resume else None
-        self.send(ev.Spawned(who, attempt, 100 + len(self.actions), found))
+        self.send(ev.Spawned(who, attempt, 100 + len(self.actions)))
+        if self.checkpoint is not None and not self.late_scan and (attempt > 1 or self.job.resume):
+            self.send(ev.CheckpointFound(who, attempt, self.checkpoint))
 
     def _drained(self, who: Task, attempt: int) -> None:
         tail, exception = self.last_words.pop(str(who), ((), None))

@@ -10,6 +10,7 @@ from clusterkit.rules.invariants import Measure, baseline_of, violations
 from clusterkit.words.campaign import Baseline
 from clusterkit.words.events import (
     Checkpointed,
+    CheckpointFound,
     Event,
     Failed,
     FaultHealed,
@@ -126,10 +127,15 @@ def test_no_step_is_lost_beyond_the_last_checkpoint(events: list[Event], sentenc
 
 def test_a_checkpoint_of_which_no_step_is_known_counts_too() -> None:
     """A program that tells of no checkpoint is seen to begin anew by its first step."""
-    before = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, 7, "/run/checkpoints/model.keras")]
+    begun = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, 7)]
+    older = [*begun[:-1], Spawned(CHIEF, 2, 7, "/run/checkpoints/model.keras")]  # as journals had it once
+    found = CheckpointFound(CHIEF, 2, "/run/checkpoints/model.keras")
     sentence = "chief:0 (attempt 2) began at step 0 although there was a checkpoint: it was not restored."
-    assert said([*before, Progressed(CHIEF, 2, 1), done()]) == [sentence]
-    assert said([*before, Progressed(CHIEF, 2, 41), done()]) == []
+    for step, sentences in ((1, [sentence]), (41, [])):
+        first = Progressed(CHIEF, 2, step)
+        assert said([*older, first, done()]) == sentences
+        assert said([*begun, found, first, done()]) == sentences
+        assert said([*begun, first, saved(step, 2), found, done()]) == sentences
 
 
 CORRUPTED = killed(number=2, action=FaultAction.CORRUPT)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.histories import History, job
+from clusterkit.words import events as ev
+from tests.unit.histories import History, job, task
 
 
 def restarted(resume: str | None = None, written: int | None = 50) -> History:
@@ -65,14 +66,51 @@ def test_the_first_attempt_of_a_fresh_run_starts_at_step_0() -> None:
     assert run.warnings == []
 
 
-def test_a_checkpoint_that_nobody_reported_is_known_from_the_directory() -> None:
-    """A program that does not report its checkpoints is caught at step 0 all the same."""
-    run = History(job(workers=1)).begin()
+FOUND = ev.CheckpointFound(task("worker:0"), 2, "ckpt-9")
+
+
+@pytest.mark.parametrize("says", [True, False])
+@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize(("step", "warnings"), [(1, 1), (6, 0)])
+def test_a_checkpoint_that_nobody_reported_is_known_from_the_directory(
+    says: bool, late: bool, step: int, warnings: int
+) -> None:
+    """A program that does not report its checkpoints is caught at step 0, also where the scan takes long."""
+    run = History(job(workers=1), late_scan=late).begin()
     run.checkpoint = "ckpt-9"
     run.exits("worker:0", code=1)
     run.after(2)
+    if says:
+        run.resumes("worker:0", step - 1, None)
+    run.progresses("worker:0", step)
+    if late:
+        run.checkpoints("worker:0", step)  # its own first one is no reason not to warn, and none to warn twice
+        run.send(FOUND)
+    run.progresses("worker:0", step + 1)
+    warning = (
+        "worker:0 started again at step 0 although the checkpoint ckpt-9 was there. "
+        "The program does not restore it, or could not read it; steps are lost."
+    )
+    assert run.warnings == [warning] * warnings
+
+
+def test_what_a_scan_finds_for_an_attempt_that_is_over_says_nothing() -> None:
+    """The next attempt has a scan of its own."""
+    run = History(job(workers=1), late_scan=True).begin()
+    for _ in range(2):
+        run.exits("worker:0", code=1)
+        run.after(5)
     run.progresses("worker:0", 1)
-    assert "although the checkpoint ckpt-9 was there" in run.warnings[0]
+    run.send(FOUND)
+    assert run.warnings == []
+
+
+def test_a_checkpoint_that_was_reported_counts_and_not_what_a_scan_finds_later() -> None:
+    """The step of the reported one is known, and that it resumed there."""
+    run = restarted()
+    run.resumes("worker:0", 50, "ckpt-50")
+    run.send(ev.CheckpointFound(task("worker:0"), 2, "ckpt-50"))
+    assert run.warnings == []
 
 
 def test_a_resumed_run_that_starts_at_step_0_is_warned_of_in_its_first_attempt() -> None:

@@ -36,6 +36,7 @@ EVENTS: list[ev.Event] = [
     ev.Ticked(),
     ev.Spawned(WORKER, 1, 4711, "ckpt-9"),
     ev.Spawned(WORKER, 1, 4711),
+    ev.CheckpointFound(WORKER, 2, "/x/ckpt-9"),
     ev.SpawnFailed(WORKER, 1, "no such file"),
     ev.Began(warm=True),
     ev.ForkServerReady(4711, 3.25),
