@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,24 +20,51 @@ LONGEST = 107  # bytes of a Unix socket's path
 def listen(run: Path) -> tuple[socket.socket, Callable[[], None]]:
     """Listen for this user's clients; also returns what removes the socket. Raises RunDirectoryError."""
     path = run / "control.sock"
-    if len(os.fsencode(path)) > LONGEST:
-        path = _short(run)
-        (run / "control.path").write_text(str(path))
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        server.bind(str(path))
-        path.chmod(0o600)
-        server.listen(128)
+        if len(os.fsencode(path)) > LONGEST:
+            path = _short(run)
+            (run / "control.path").write_text(str(path))
+        _remove_stale(path)
+        server = _bound(path)
     except OSError as error:
-        server.close()
         raise RunDirectoryError(f"The control socket {path} can't be made: {error.strerror or error}.") from None
-    server.setblocking(False)
 
     def unlink() -> None:
         with suppress(OSError):
             path.unlink()
 
     return server, unlink
+
+
+def _bound(path: Path) -> socket.socket:
+    """Raises OSError."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        server.bind(str(path))
+        path.chmod(0o600)
+        server.listen(128)
+        server.setblocking(False)
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket of an earlier run with this run's directory, which was killed. Raises OSError.
+
+    Whoever comes here holds the run's lock, so no such run is live. Whether somebody listens is looked at all the same:
+    in another container the same path can be another directory, and the temporary directory the same one.
+    """
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
+            path.unlink()
+
+
+def _is_served(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
+        client.setblocking(False)
+        return client.connect_ex(str(path)) != errno.ECONNREFUSED
 
 
 def connect(run: Path, timeout: float) -> socket.socket:

@@ -1,0 +1,72 @@
+"""Where the control socket is, also where a run that was killed has left its own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit.hands.control_socket import connect, listen
+from clusterkit.words.errors import RunDirectoryError
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run whose directory has too long a path for a socket; the short one is removed after the test."""
+    directory = tmp_path / ("d" * 60) / ("e" * 60)
+    directory.mkdir(parents=True)
+    yield directory
+    if (directory / "control.path").exists():
+        Path((directory / "control.path").read_text()).unlink(missing_ok=True)
+
+
+def left_behind(run: Path) -> Path:
+    """A socket as a supervisor leaves it that was killed."""
+    server, _ = listen(run)
+    server.close()
+    return Path((run / "control.path").read_text())
+
+
+def test_a_socket_that_was_left_behind_makes_room(run: Path) -> None:
+    """A run id can be used again after a kill -9."""
+    path = left_behind(run)
+    assert path.is_socket()
+    server, unlink = listen(run)
+    with server, connect(run, 10):
+        assert server.accept()[0].close() is None
+    unlink()
+    assert not path.exists()
+
+
+def test_a_socket_that_is_served_stays(run: Path) -> None:
+    """Somebody listens: it belongs to a run that lives, in another container."""
+    server, unlink = listen(run)
+    with server:
+        with pytest.raises(RunDirectoryError, match="Address already in use"):
+            listen(run)
+        connect(run, 10).close()
+    unlink()
+
+
+def test_what_is_no_socket_stays(run: Path) -> None:
+    """Nothing but a socket is removed."""
+    path = left_behind(run)
+    path.unlink()
+    path.write_text("mine")
+    with pytest.raises(RunDirectoryError, match="can't be made"):
+        listen(run)
+    assert path.read_text() == "mine"
+
+
+def test_a_full_queue_of_connections_is_not_stale(run: Path) -> None:
+    """A live server that is too busy to accept is one."""
+    path = left_behind(run)
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as first:
+        busy.bind(str(path))
+        busy.listen(0)
+        first.connect(str(path))
+        with pytest.raises(RunDirectoryError, match="Address already in use"):
+            listen(run)

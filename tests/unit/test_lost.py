@@ -1,0 +1,66 @@
+"""The guardian's account of a supervisor that was killed: the result first, whatever becomes of the message."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusterkit.supervisor.lost import supervisor_lost
+
+
+@pytest.fixture
+def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run's directory without a result."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
+    directory = home / "runs" / "r-1"
+    directory.mkdir(parents=True)
+    return directory
+
+
+class Gone(io.StringIO):
+    """A stream whose reader is gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def closed() -> io.StringIO:
+    """A stream that is closed."""
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stderr", [io.StringIO(), Gone(), closed(), None], ids=["open", "gone", "closed", "none"])
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (11, "SIGSEGV"), (40, "signal 40")])
+def test_the_result_is_there_whatever_becomes_of_the_message(
+    run: Path, monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO | None, number: int, name: str
+) -> None:
+    """A closed terminal loses the message alone."""
+    monkeypatch.setattr(sys, "stderr", stderr)
+    supervisor_lost("r-1", number, 3)
+    assert json.loads((run / "result.json").read_text())["reason"] == f"the supervisor was killed by {name}"
+    assert [path.name for path in run.iterdir()] == ["result.json"]
+
+
+def test_a_result_that_is_there_stays(run: Path) -> None:
+    """The supervisor had written it before it was killed."""
+    (run / "result.json").write_text("{}")
+    supervisor_lost("r-1", 9, 0)
+    assert (run / "result.json").read_text() == "{}"
+
+
+def test_a_result_that_can_not_be_written_is_no_error(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message is shown all the same."""
+    (run / ".result.json.part").mkdir()
+    supervisor_lost("r-1", 9, 3)
+    supervisor_lost("no-such-run", 9, 3)
+    assert capsys.readouterr().err == 2 * (
+        "clusterkit: the supervisor was killed by SIGKILL; 3 process(es) of the run were ended.\n"
+    )
