@@ -24,6 +24,11 @@ class RunOrFault(RunId):
 
     name = "fault"
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("A run id or a fault is not empty.", param, ctx)
+        return str(value)
+
 
 @click.command("fault")
 @run_option
@@ -62,8 +67,7 @@ def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[st
     from clusterkit.rules.faults import parse_all
     from clusterkit.words.faults import FaultAction
 
-    first = words[0].split()[:1] if words else []
-    if run is None and first == list(words[:1]) and first[0] not in set(FaultAction):
+    if run is None and words and words[0].split() == [words[0]] and words[0] not in set(FaultAction):
         run, words = words[0], words[1:]
     faults, problems = parse_all(words)
     if problems:
