@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from clusterkit.backends.base import Post
@@ -38,7 +38,7 @@ class LocalBackend:
 
     def __init__(
         self, job: JobSpec, directory: RunDirectory, endpoints: Endpoints, starts: Starts, post: Post, viewer: Viewer,
-        ropes: Mapping[int, str], seed: int = 0, network: VirtualNetwork | None = None,
+        seed: int = 0, network: VirtualNetwork | None = None,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._endpoints = endpoints
@@ -56,7 +56,7 @@ class LocalBackend:
         self._looks = Looks(directory.path, post)
         self._scout = Scout(directory.paths.checkpoints, post)
         self._logs = LogPump(post, viewer, directory.paths.arrivals)
-        self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks}, ropes)
+        self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks})
 
     def start(self, task: Task, attempt: int, reason: str) -> None:
         plan = self._plans[task]
@@ -123,20 +123,28 @@ class LocalBackend:
         self._watcher.hurry()
 
     def shut(self) -> None:
-        self._injector.stop()  # while no process is reaped that it may have to let go on
-        self._starts.stop()
-        if self._network is not None:
-            self._network.stop()  # in peace, so that it writes what it has captured
+        with ExitStack() as stack:  # from the last to the first, each whatever becomes of the others
+            stack.callback(self._remove_empty_dumps)
+            stack.callback(self._logs.stop)
+            stack.callback(self._scout.stop)
+            stack.callback(self._looks.stop)
+            stack.callback(self._watcher.stop)
+            stack.callback(self._sweeper.stop)
+            stack.callback(self._end_all)
+            if self._network is not None:
+                stack.callback(self._network.stop)  # in peace, so that it writes what it has captured
+            stack.callback(self._starts.stop)
+            stack.callback(self._injector.stop)  # while no process is reaped that it may have to let go on
+
+    def _end_all(self) -> None:
         with suppress(WillNotDie):
             self._family.end_all()
-        self._sweeper.stop()
-        self._watcher.stop()
-        self._looks.stop()
-        self._scout.stop()
-        self._logs.stop()
+
+    def _remove_empty_dumps(self) -> None:
         for dump in Path(self._directory.path, "stacks").iterdir():
-            if dump.stat().st_size == 0:
-                dump.unlink()
+            with suppress(FileNotFoundError):
+                if dump.stat().st_size == 0:
+                    dump.unlink()
 
     def _start(self, task: Task, attempt: int, plan: TaskPlan, env: Mapping[str, str]) -> None:
         paths = self._directory.paths

@@ -25,9 +25,9 @@ def command(run: str | None, port: int) -> None:
     from clusterkit.hands.runs import choose
     from clusterkit.hands.tensorboard import TensorBoard
     from clusterkit.words.errors import BadJob, ClusterkitError
-    from clusterkit.words.events import TensorBoardLost, TensorBoardReady
+    from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
-    happened = queue.SimpleQueue[TensorBoardReady | TensorBoardLost]()
+    happened = queue.SimpleQueue[TensorBoardReady | TensorBoardLost | Crashed]()
     with told():
         path = choose(run, finished=True)
         if problems := tensorboard_problems():
@@ -37,7 +37,8 @@ def command(run: str | None, port: int) -> None:
         try:
             while isinstance(event := happened.get(), TensorBoardReady):
                 echo(f"TensorBoard of the run {path.name} answers at {event.address} until Ctrl-C is pressed.")
-            raise ClusterkitError(f"There is no TensorBoard: {event.why}.")
+            why = event.error if isinstance(event, Crashed) else event.why
+            raise ClusterkitError(f"There is no TensorBoard: {why}.")
         except KeyboardInterrupt:
             return
         finally:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clusterkit.barrier import join, start_thread
 from clusterkit.hands.control_socket import listen
 from clusterkit.hands.subscription import CHUNK, Subscription, begins_event
 from clusterkit.rules import protocol
@@ -25,10 +26,10 @@ from clusterkit.rules.params import no_offset, offset_in, requested
 from clusterkit.rules.protocol import Call, RpcError
 from clusterkit.words.actions import Answer
 from clusterkit.words.errors import RunDirectoryError
-from clusterkit.words.events import Impaired, Requested, Verb
+from clusterkit.words.events import Crashed, Impaired, Requested, Verb
 
 REST = 1.0  # seconds until the next try to accept where no client can be accepted
-Post = Callable[[Requested | Impaired], None]
+Post = Callable[[Requested | Impaired | Crashed], None]
 
 
 @dataclass(slots=True)
@@ -62,8 +63,7 @@ class ControlServer:
         self._count = 0
         self._followed = False  # set before a subscriber's first look at the journal, so that it misses nothing
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("control", self._run, post)
 
     def answer(self, answer: Answer) -> None:
         """Send a client what the machine said to its request. For the supervisor's thread."""
@@ -80,7 +80,7 @@ class ControlServer:
         """Send what the clients take at once, and close. A subscriber reads the rest in the journal itself."""
         self._stopped = True
         self._wake()
-        self._thread.join()
+        join(self._thread)
         self._socket.close()
         os.close(self._journal)
         os.close(self._bell)

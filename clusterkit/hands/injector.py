@@ -11,7 +11,7 @@ from clusterkit.hands.network import VirtualNetwork
 from clusterkit.hands.process import Child
 from clusterkit.hands.throttle import Throttle
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.events import FaultTook
+from clusterkit.words.events import Crashed, FaultTook
 from clusterkit.words.faults import AMOUNTS, Fault, FaultAction, plain
 from clusterkit.words.model import Task
 
@@ -29,13 +29,13 @@ class Injector:
         network: VirtualNetwork | None,
         checkpoints: PurePosixPath,
         seed: int,
-        post: Callable[[FaultTook], None],
+        post: Callable[[FaultTook | Crashed], None],
     ) -> None:
         self._network = network
         self._checkpoints = checkpoints
         self._seed = seed
         self._post = post
-        self._throttle = Throttle(child_of)
+        self._throttle = Throttle(child_of, post)
         self._memory = MemoryLimits(child_of)
         self._in_network: set[int] = set()
 

@@ -13,17 +13,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from clusterkit.barrier import join, start_thread
 from clusterkit.rules.lines import LineSplitter, last_exception
-from clusterkit.words.events import Drained, StorageFailed
+from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.model import Task
 
 CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
+READS = 4  # of a pipe whose writers are gone; one takes all that is in it
 KEPT = 1 << 24  # bytes that the allocator keeps for the next chunks
 SWITCH = 0.0005  # seconds for which another thread may keep the interpreter from the pump
 TAIL_BYTES = 1 << 16
 TAIL_LINES = 60
-Post = Callable[[Drained | StorageFailed], None]
+Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # an empty chunk: the attempt's output is at its end
 
 
@@ -56,8 +58,7 @@ class LogPump:
         self._stopped = False
         self._full = False
         _make_fast()
-        self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("logs", self._run, post)
 
     def open(self, task: Task, attempt: int, path: PurePosixPath) -> int:
         """Make the attempt's log and a pipe to it; return the pipe's end for the task. Raises OSError."""
@@ -82,10 +83,11 @@ class LogPump:
         self._wake()
 
     def stop(self) -> None:
-        """End the thread; what was not read by then is lost, so drain first."""
+        """End the thread, and keep what the pipes still hold: the thread may have failed before it was read."""
         self._stopped = True
         self._wake()
-        self._thread.join()
+        join(self._thread)
+        self._keep_the_rest()
         self._selector.close()
         os.close(self._arrivals)
         os.close(self._bell)
@@ -103,9 +105,18 @@ class LogPump:
                 else:
                     self._move(key.data)
             self._note()
-        for key in list(self._selector.get_map().values()):
-            if key.data is not None:
-                self._end(key.data)
+
+    def _keep_the_rest(self) -> None:
+        """No task lives any more, so that a pipe holds no more than fits into it."""
+        known = [key.data for key in self._selector.get_map().values() if key.data is not None]
+        for stream in known + self._added:
+            with suppress(OSError):
+                for _ in range(READS):
+                    self._keep(stream, os.read(stream.source, PIPE_SIZE))
+            os.close(stream.source)
+            os.close(stream.file)
+        with suppress(OSError):
+            self._note()
 
     def _answer_bell(self) -> None:
         with suppress(BlockingIOError):

@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+from clusterkit.barrier import join, start_thread
 from clusterkit.hands import procfs
 from clusterkit.hands.process import Child
 from clusterkit.hands.sockets import Connection, established
@@ -17,13 +19,13 @@ from clusterkit.hands.stacks import Dump, ask, collect, dump_for
 from clusterkit.hands.usage import Meter
 from clusterkit.rules.stall import halted
 from clusterkit.rules.waits import Doing, doing, main_thread
-from clusterkit.words.events import Inspected, Look, Vitals
+from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
 APART = 0.5  # seconds between the two looks: enough to see who uses the CPU, and that a disk wait is no passing one
 PATIENCE = 3.0  # seconds for the tasks to write their stacks; a stopped one never does
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
-Post = Callable[[Inspected], None]
+Post = Callable[[Inspected | Crashed], None]
 
 
 @dataclass(slots=True)
@@ -56,14 +58,13 @@ class Looks:
             subject.dump = dump_for(self._run, str(subject.task), subject.attempt, why)
             ask(subject.dump, subject.child.pid)
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        self._threads.append(threading.Thread(target=self._look, args=(look, why, subjects), name="look", daemon=True))
-        self._threads[-1].start()
+        self._threads.append(start_thread("look", partial(self._look, look, why, subjects), self._post))
 
     def stop(self) -> None:
         """End what goes on."""
         self._ended.set()
         for thread in self._threads:
-            thread.join()
+            join(thread)
 
     def _look(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
         report: str | None = None

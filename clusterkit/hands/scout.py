@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from clusterkit.barrier import start_thread
 from clusterkit.hands.checkpoints import newest_checkpoint
-from clusterkit.words.events import CheckpointFound
+from clusterkit.words.events import CheckpointFound, Crashed
 from clusterkit.words.model import Task
 
 TOGETHER = 1.0  # seconds; attempts that begin in so short a time, as a gang's do, share a scan
@@ -28,7 +29,7 @@ class Scout:
     Only what was written before then counts: the attempt itself may write its first one while the scan goes on.
     """
 
-    def __init__(self, directory: PurePosixPath, post: Callable[[CheckpointFound], None]) -> None:
+    def __init__(self, directory: PurePosixPath, post: Callable[[CheckpointFound | Crashed], None]) -> None:
         self._directory = directory
         self._post = post
         self._starts = queue.SimpleQueue[_Start | None]()
@@ -39,8 +40,7 @@ class Scout:
         """Look for the newest checkpoint that was there at that wall time."""
         self._starts.put(_Start(task, attempt, moment))
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="scout", daemon=True)
-            self._thread.start()
+            self._thread = start_thread("scout", self._run, self._post)
 
     def stop(self) -> None:
         """End the thread, also in the midst of a scan."""

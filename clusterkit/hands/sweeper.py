@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable
+from functools import partial
 
+from clusterkit.barrier import join, start_thread
 from clusterkit.hands.family import Ended, Family
 from clusterkit.hands.sweep import WillNotDie
-from clusterkit.words.events import Swept
+from clusterkit.words.events import Crashed, Swept
 
-Post = Callable[[Swept], None]
+Post = Callable[[Swept | Crashed], None]
 
 
 class Sweeper:
@@ -20,8 +21,7 @@ class Sweeper:
         self._family = family
         self._post = post
         self._ended = queue.SimpleQueue[Ended | None]()
-        self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("sweeper", self._run, post)
 
     def sweep(self, ended: Ended) -> None:
         """Kill what the attempt left behind, and reap it: Swept."""
@@ -30,14 +30,14 @@ class Sweeper:
     def stop(self) -> None:
         """End the thread; an attempt whose Swept was not posted yet is left to others."""
         self._ended.put(None)
-        self._thread.join()
+        join(self._thread)
 
     def _run(self) -> None:
         while batch := self._next():
             left = self._family.reap_clean(batch)
             for ended in batch:
                 if ended in left:  # it may take its time to die, and the others must not wait for it
-                    threading.Thread(target=self._end, args=(ended,), name=f"sweep {ended.task}").start()
+                    start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
                 else:
                     self._post(Swept(ended.task, ended.attempt))
 

@@ -7,17 +7,17 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from clusterkit.barrier import join, start_thread
 from clusterkit.hands.process import code_of, end_beside, start_beside
-from clusterkit.words.events import TensorBoardLost, TensorBoardReady
+from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
 END_WITHIN = 3.0  # seconds, for the last scalars
 NOTHING: Mapping[str, str] = MappingProxyType({})
-Post = Callable[[TensorBoardReady | TensorBoardLost], None]
+Post = Callable[[TensorBoardReady | TensorBoardLost | Crashed], None]
 
 
 class TensorBoard:
@@ -40,8 +40,7 @@ class TensorBoard:
             post(TensorBoardLost(f"it can't be started ({error.strerror})"))
             return
         self._pidfd = os.pidfd_open(self._process.pid)
-        self._thread = threading.Thread(target=self._listen, name="tensorboard", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("tensorboard", self._listen, post)
 
     @property
     def pid(self) -> int | None:
@@ -56,7 +55,7 @@ class TensorBoard:
         if self._process is not None:
             self._channel.shutdown(socket.SHUT_WR)
             end_beside(self._process, self._pidfd, END_WITHIN)
-            self._thread.join()
+            join(self._thread)
             os.close(self._pidfd)
         self._channel.close()
 

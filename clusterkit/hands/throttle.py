@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Collection
 from signal import SIGCONT, SIGSTOP
 
+from clusterkit.barrier import join, start_thread
 from clusterkit.hands.process import Child, signal_attempt, signal_group
+from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task
 
 PERIOD = 0.1  # seconds; in each one a slowed task runs first, and is stopped for the rest
@@ -21,8 +23,9 @@ class Throttle:
     signal is sent once the process may have been reaped.
     """
 
-    def __init__(self, child_of: ChildOf) -> None:
+    def __init__(self, child_of: ChildOf, post: Callable[[Crashed], None]) -> None:
         self._child_of = child_of
+        self._post = post
         self._slowed: dict[int, dict[Task, float]] = {}  # a fault's number to its tasks' shares
         self._held: set[Task] = set()  # stopped by others, who let them go on
         self._stopped: set[Task] = set()  # stopped here
@@ -35,8 +38,7 @@ class Throttle:
         with self._changed:
             self._slowed.setdefault(number, {}).update(dict.fromkeys(tasks, share))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="throttle", daemon=True)
-                self._thread.start()
+                self._thread = start_thread("throttle", self._run, self._post)
             self._changed.notify()
 
     def heal(self, number: int) -> None:
@@ -69,7 +71,7 @@ class Throttle:
             self._let_run(set(self._stopped))
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join()
+            join(self._thread)
 
     def _run(self) -> None:
         with self._changed:

@@ -8,21 +8,21 @@ import select
 import signal
 import socket
 import subprocess
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from clusterkit.barrier import join, start_thread
 from clusterkit.hands.process import ENTRY
 from clusterkit.rules.plan import TaskPlan
 from clusterkit.rules.warm import Preload
-from clusterkit.words.events import ForkServerLost, ForkServerReady
+from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
 
 PATIENCE = 5.0  # seconds that a fork may take; a server that needs more is given up
 TRIES = 3
 UP_WITHIN = 120.0  # seconds that the imports may take
-Post = Callable[[ForkServerReady | ForkServerLost], None]
+Post = Callable[[ForkServerReady | ForkServerLost | Crashed], None]
 
 
 class NoForkServer(Exception):
@@ -57,8 +57,7 @@ class ForkServer:
         self._lifeline = lifeline
         self._pid = pid
         self._pidfd = os.pidfd_open(pid)
-        self._thread = threading.Thread(target=self._attend, name="fork server", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("fork server", self._attend, post)
 
     @classmethod
     def start(cls, launch: Launch, post: Post, tries: int) -> ForkServer:
@@ -99,7 +98,7 @@ class ForkServer:
         """End it, at once: it has nothing to lose."""
         self.gone = True
         self._kill()
-        self._thread.join()
+        join(self._thread)
         with suppress(ChildProcessError):  # reaped as one of this process's children already
             os.waitpid(self._pid, 0)
         self._channel.close()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import NamedTuple
 
+from clusterkit.barrier import join, start_thread
 from clusterkit.hands.process import Child, exit_of
 from clusterkit.rules.reports import LONGEST, parse_report
-from clusterkit.words.events import Exited, GuardianLost, Happened, Progressed
+from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
 REST = 0.03125  # seconds for which a pipe is left alone after a read, at first: reports are taken in bunches
@@ -25,7 +24,6 @@ EVERY = 1.0  # seconds between the steps that are passed on; what else a task re
 CHUNK = 1 << 16
 MOST_CHUNKS = 16  # that are read of a pipe at a time: as much as a pipe can hold. A task may write without end.
 HURRIED = 0.0078125  # seconds for which a pipe rests when a fault waits for a step; a power of 2 as well
-NO_ROPES: Mapping[int, str] = MappingProxyType({})
 Post = Callable[[Happened], None]
 
 
@@ -61,30 +59,24 @@ class Waiting:
 
 
 class Watcher:
-    """Epoll over the tasks' pidfds, their progress pipes and the ropes. Sleeps when nothing happens.
+    """Epoll over the tasks' pidfds and their progress pipes. Sleeps when nothing happens.
 
     A pipe is waited for until something is in it. From then on it is looked at after each rest, together with the
     others that rest, until it is found empty and nothing of it has to be passed on any more.
-
-    A rope is a pipe that is at its end when the process at the other side is gone; `ropes` tells whose each one is.
     """
 
-    def __init__(self, post: Post, pipes: Mapping[Task, PurePosixPath], ropes: Mapping[int, str] = NO_ROPES) -> None:
+    def __init__(self, post: Post, pipes: Mapping[Task, PurePosixPath]) -> None:
         self._post = post
         self._epoll = select.epoll()
         self._known: dict[int, Channel | Waiting] = {}
         self._channels = {task: self._listen(task, path) for task, path in pipes.items()}
         self._resting: dict[int, float] = {}
-        self._ropes = ropes
         self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._epoll.register(self._bell, select.EPOLLIN)
-        for rope in ropes:
-            self._epoll.register(rope, select.EPOLLIN)
         self._pace = Pace(REST, LONGEST_REST, EVERY)
         self._hurry = False
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("watcher", self._run, post)
 
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
@@ -100,7 +92,7 @@ class Watcher:
         """End the thread and close what it read."""
         self._stopped = True
         os.write(self._ring, b"!")
-        self._thread.join()
+        join(self._thread)
         for channel in self._channels.values():
             os.close(channel.fd)
         self._epoll.close()
@@ -126,10 +118,6 @@ class Watcher:
     def _take(self, fd: int, now: float) -> None:
         if fd == self._bell:
             self._answer_bell()
-            return
-        if fd in self._ropes:
-            self._epoll.unregister(fd)
-            self._post(GuardianLost(self._ropes[fd]))
             return
         known = self._known.get(fd)
         if isinstance(known, Waiting):

@@ -68,6 +68,7 @@ class Machine:
             ev.FaultTook: self._fault_took,
             ev.GuardianLost: self._guardian_lost,
             ev.Impaired: lambda event: self.board.warn(event.what),
+            ev.Crashed: lambda event: self.ending.crashed(event, self.recoveries.restarts),
             ev.StorageFailed: lambda event: self.ending.fail(event.error),
         }
 

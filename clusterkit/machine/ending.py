@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
-from clusterkit.words.events import Finished, Stopping, Succeeded
+from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import Asked, Failure, RunResult, RunState
 
@@ -53,6 +53,14 @@ class Ending:
         """The job can't go on."""
         self._stop(Verdict(RunState.FAILED, 1, reason, cause, collateral), self.board.job.limits.grace)
 
+    def crashed(self, event: Crashed, restarts: int) -> None:
+        """clusterkit itself failed: the run is over at once, since nothing that was to answer can be relied on."""
+        self.verdict = Verdict(RunState.FAILED, 70, f"clusterkit itself failed in {event.where} ({event.error})")
+        self.board.began = self.board.began or self.board.now
+        records = [self.board.records[task] for task in self.board.unsettled]
+        self.board.attempts += [replace(self.board.attempt_so_far(record), exit=record.exit) for record in records]
+        self._finish(self.verdict, restarts)
+
     def stop(self, state: RunState, exit_code: int, reason: str) -> None:
         """Somebody asks for the end; after success that only hurries what is left."""
         if self.verdict is not None and self.verdict.state is RunState.SUCCEEDED:
@@ -85,8 +93,11 @@ class Ending:
         """Finish when nothing of any task is left."""
         if self.verdict is None or self.finished or self.board.unsettled:
             return
+        self._finish(self.verdict, restarts)
+
+    def _finish(self, verdict: Verdict, restarts: int) -> None:
         self.finished = True
-        result = self._result(self.verdict, restarts)
+        result = self._result(verdict, restarts)
         self.board.record(Finished(result))
         self.board.out.append(Finish(result))
 

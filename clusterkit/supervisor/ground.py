@@ -38,11 +38,6 @@ class Ground:
         if self.board is not None:
             self.board.stop()
 
-    @property
-    def ropes(self) -> Mapping[int, str]:
-        """What can be read once a process is gone without which the run can't go on, and who that is."""
-        return {} if self.network is None else {self.network.pidfd: SWITCH}
-
 
 def cluster_tasks(job: JobSpec) -> list[Task]:
     """The tasks that have an endpoint: all but the evaluator."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from clusterkit import __version__
 from clusterkit.backends.local import LocalBackend
+from clusterkit.barrier import crashed
 from clusterkit.hands import signals
 from clusterkit.hands.checkpoints import continue_from
 from clusterkit.hands.control import ControlServer
@@ -31,9 +32,11 @@ from clusterkit.rules.plan import RunPaths
 from clusterkit.rules.printable import printable_lines
 from clusterkit.rules.recoveries import RecoveryFold
 from clusterkit.rules.tfconfig import Endpoints
-from clusterkit.supervisor.ground import Ground, board_for, claim_endpoints, network_for
+from clusterkit.supervisor import crash
+from clusterkit.supervisor.ground import SWITCH, Ground, board_for, claim_endpoints, network_for
 from clusterkit.supervisor.handover import hand_over
-from clusterkit.supervisor.loop import Inbox, run
+from clusterkit.supervisor.inbox import Inbox
+from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.warming import launch_for, warm_places
@@ -43,7 +46,7 @@ from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
-from clusterkit.words.events import Began, Event, StorageFailed
+from clusterkit.words.events import Began, Crashed, Event, StorageFailed
 from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import RunResult
 from clusterkit.words.recovery import RecoveryReport
@@ -85,6 +88,8 @@ class Run:
         except ClusterkitError as error:
             print(f"clusterkit: {printable_lines(str(error))}", file=sys.stderr)
             return error.exit_code
+        except Exception as error:
+            return crash.end(Path(self.paths.root), crashed("its supervisor", error))
 
 
 def up(prepared: Prepared, display: Display, rope: int | None = None, session: Session | None = None) -> int:
@@ -111,6 +116,8 @@ def up(prepared: Prepared, display: Display, rope: int | None = None, session: S
 def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) -> int:
     prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
+    for rope, who in ropes.items():
+        inbox.watch(rope, who)
     signals.listen(inbox.put)
     with ExitStack() as stack:
         endpoints = claim_endpoints(job, stack)
@@ -121,8 +128,9 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
         network = network_for(job, directory, seed)
         if network is not None:
             stack.callback(network.stop)
+            inbox.watch(network.pidfd, SWITCH)
         _fill(directory, prepared, endpoints, seed)
-        console = Console(sys.stdout.fileno(), job.tasks, display.show)
+        console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
         stack.callback(console.close)
         for warning in [*_reap(), *prepared.warnings]:
             console.say(warning, bad=True)
@@ -132,15 +140,13 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
         ground = Ground(job, seed, directory, endpoints, starts, network, board_for(job, directory, inbox.put))
         stack.callback(ground.end_board)
-        result, recovered = _run(ground, inbox, console, display, {**ropes, **ground.ropes})
+        result, recovered = _run(ground, inbox, console, display)
         signals.end_with(result.exit_code)
         console.block(report(result, directory.path, display.show.color, recovered=recovered))
     return result.exit_code
 
 
-def _run(
-    ground: Ground, inbox: Inbox, console: Console, display: Display, ropes: Mapping[int, str]
-) -> tuple[RunResult, RecoveryReport]:
+def _run(ground: Ground, inbox: Inbox, console: Console, display: Display) -> tuple[RunResult, RecoveryReport]:
     job, directory = ground.job, ground.directory
     full, recoveries = [False], RecoveryFold(job)
 
@@ -149,7 +155,6 @@ def _run(
             full[0] = True
             inbox.put(StorageFailed(f"{error}. The run directory is {directory.path}"))
 
-    journal = Journal(directory.path / "journal.jsonl", time.time, storage_failed)
     every = 0.0 if waits_for_steps(job) else EVERY
     steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
 
@@ -159,28 +164,31 @@ def _run(
             steps.feed(task, attempt, chunk)
 
     greeting = {"run_id": directory.run_id, "clusterkit": __version__, "pid": os.getpid()}
-    control = ControlServer(directory.path, greeting, inbox.put)
 
     def observe(event: Event, now: float) -> None:
         journal.write(event, now)
         recoveries.take(now, event)
         control.wake()
+        if isinstance(event, Crashed):
+            console.say(crash.keep(directory.path, event), bad=True)
         told = sentence(event)
         if told is not None and told[0] >= display.level:
             console.say(told[1], bad=is_bad(event))
 
-    backend = LocalBackend(
-        job, directory, ground.endpoints, ground.starts, inbox.put, view, ropes, ground.seed, ground.network
-    )
-    try:
-        result = run(Machine(job, ground.seed), backend, inbox, observe, control.answer, Began(ground.starts.coming))
-    finally:
-        ground.end_board()  # before whatever is left of the run is killed
-        backend.shut()
-        control.stop()
-        journal.close()
-    recovered = recoveries.report()
-    _write_result(directory, result, recovered, console)
+    with ExitStack() as stack:  # each of these is ended, whatever becomes of the others
+        journal = Journal(directory.path / "journal.jsonl", time.time, storage_failed)
+        stack.callback(journal.close)
+        control = ControlServer(directory.path, greeting, inbox.put)
+        stack.callback(control.stop)
+        backend = LocalBackend(
+            job, directory, ground.endpoints, ground.starts, inbox.put, view, ground.seed, ground.network
+        )
+        stack.callback(backend.shut)
+        stack.callback(ground.end_board)  # before whatever is left of the run is killed
+        loop = Loop(Machine(job, ground.seed), backend, inbox, observe, control.answer)
+        result = loop.run(Began(ground.starts.coming))
+        recovered = recoveries.report()
+        _write_result(directory, result, recovered, console)
     return result, recovered
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import queue
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from clusterkit.backends.base import Backend
+from clusterkit.barrier import crashed
 from clusterkit.machine import Machine
+from clusterkit.supervisor.inbox import Inbox
 from clusterkit.words.actions import (
     Action,
     Answer,
@@ -27,37 +29,55 @@ from clusterkit.words.actions import (
     Sweep,
     Withdraw,
 )
-from clusterkit.words.events import Began, Event, Happened, Ticked
+from clusterkit.words.events import Began, Crashed, Event, Happened, Ticked
 from clusterkit.words.outcome import RunResult
 
-Inbox = queue.SimpleQueue[Happened]
 Answering = Callable[[Answer], None]
 Observer = Callable[[Event, float], None]  # an event and the monotonic time at which it was handled
 
 
-def run(
-    machine: Machine, backend: Backend, inbox: Inbox, observe: Observer, answer: Answering, began: Began
-) -> RunResult:
-    """Run a job to its end in this thread. Sleeps until something happens or the machine's next deadline."""
-    event: Happened = began
-    while True:
+class Loop(NamedTuple):
+    """What one run's loop joins: the machine, what acts for it, and who looks on."""
+
+    machine: Machine
+    backend: Backend
+    inbox: Inbox
+    observe: Observer
+    answer: Answering
+
+    def run(self, began: Began) -> RunResult:
+        """Run a job to its end in this thread. Sleeps until something happens or the machine's next deadline.
+
+        What fails in here is an event as well. Raises only what the machine raises over that.
+        """
+        event: Happened = began
+        while True:
+            try:
+                if (result := self._take(event)) is not None:
+                    return result
+                event = self._next()
+            except Exception as error:
+                if isinstance(event, Crashed):
+                    raise
+                event = crashed("its main loop", error)
+
+    def _take(self, event: Happened) -> RunResult | None:
+        """Handle one event; the result where it was the last one."""
         now = time.monotonic()
-        observe(event, now)
-        for action in machine.handle(event, now):
+        self.observe(event, now)
+        for action in self.machine.handle(event, now):
             if isinstance(action, Finish):
                 return action.result
             if isinstance(action, Answer):
-                answer(action)
+                self.answer(action)
                 continue
-            _act(action, backend, observe, now)
-        event = _next(inbox, machine.deadline())
+            _act(action, self.backend, self.observe, now)
+        return None
 
-
-def _next(inbox: Inbox, deadline: float | None) -> Happened:
-    try:
-        return inbox.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
-    except queue.Empty:
-        return Ticked()
+    def _next(self) -> Happened:
+        deadline = self.machine.deadline()
+        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+        return self.inbox.get(wait) or Ticked()
 
 
 def _act(action: Action, backend: Backend, observe: Observer, now: float) -> None:

@@ -6,11 +6,14 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from clusterkit.barrier import end_command, start_thread
 from clusterkit.rules.prefixed import Prefixer, Text
 from clusterkit.rules.printable import printable_lines
+from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task, TaskType
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; what comes then is counted and left to the files
@@ -40,7 +43,9 @@ _Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is show
 class Console:
     """One thread writes; the others only append. A line is written whole, and only this thread writes lines."""
 
-    def __init__(self, descriptor: int, tasks: Collection[Task], show: Show) -> None:
+    def __init__(
+        self, descriptor: int, tasks: Collection[Task], show: Show, post: Callable[[Crashed], None] = end_command
+    ) -> None:
         self._descriptor = descriptor
         self._show = show
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
@@ -54,8 +59,7 @@ class Console:
         self._awake = threading.Condition()
         self._closed = False
         self._broken = False
-        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("console", self._run, post)
 
     def output(self, task: Task, attempt: int, chunk: bytes) -> None:
         """Take what a task wrote; an empty chunk is the end of the attempt's output. Never waits."""
@@ -89,7 +93,9 @@ class Console:
             self._tell_dropped()
             self._closed = True
             self._awake.notify()
-        self._thread.join()
+        self._thread.join()  # without a bound: whoever stopped the terminal's output reads on when they like
+        with suppress(Exception):  # only where the thread has failed is something left
+            self._write([text.encode("utf-8", "replace") for text in self._queue if isinstance(text, str)])
 
     def _put(self, text: str) -> None:
         with self._awake:

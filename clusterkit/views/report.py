@@ -100,7 +100,7 @@ def _row(task: Task, attempts: Sequence[AttemptRecord]) -> tuple[str, str, str, 
         str(last.attempt),
         "" if not steps else str(steps[-1]),
         "" if resumed is None else str(resumed),
-        printable(str(last.exit)),
+        "was running when clusterkit failed" if last.exit is None else printable(str(last.exit)),
     )
 
 

@@ -268,6 +268,15 @@ class Impaired:
 
 
 @dataclass(frozen=True, slots=True)
+class Crashed:
+    """clusterkit itself failed: an exception that nobody expected, and where it was raised. The run ends hard."""
+
+    where: str
+    error: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
 class StorageFailed:
     """The run directory can't take what has to be written."""
 
@@ -279,6 +288,6 @@ Happened = (
     | Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled
     | ForkServerReady | ForkServerLost | StartsCold | TensorBoardReady | TensorBoardLost
     | Inspected | Interrupted | Requested | FaultTook | GuardianLost
-    | Impaired | StorageFailed
+    | Impaired | Crashed | StorageFailed
 )  # fmt: skip
 Event = Happened | Decided

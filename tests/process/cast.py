@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from clusterkit.hands.injector import Injector
 from clusterkit.hands.process import Child
@@ -22,7 +23,7 @@ class Cast:
     """Children as the tasks of a run, and an injector that acts on them."""
 
     def __init__(self, checkpoints: Path) -> None:
-        self.took = queue.SimpleQueue[FaultTook]()
+        self.took = queue.SimpleQueue[Any]()
         self.children: dict[Task, Child] = {}
         self.processes: list[subprocess.Popen[bytes]] = []
         self.injector = Injector(self.children.get, None, PurePosixPath(checkpoints), 7, self.took.put)
@@ -50,7 +51,7 @@ class Cast:
     def inject(self, number: int, text: str) -> FaultTook:
         """Break something in the worker."""
         self.injector.inject(number, parse_fault(text), [WORKER], [])
-        took = self.took.get(timeout=10)
+        took: FaultTook = self.took.get(timeout=10)
         assert took.number == number
         return took
 

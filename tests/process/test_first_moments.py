@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from clusterkit.hands.process import Child, exit_of, reap, signal_group
 from clusterkit.hands.warm import ForkServer, Launch
 from clusterkit.rules.plan import TaskPlan
 from clusterkit.rules.warm import Preload
-from clusterkit.words.events import ForkServerLost, ForkServerReady
+from clusterkit.words.events import ForkServerReady
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit
 
@@ -67,7 +68,7 @@ class Starter:
             self.server.stop()
 
     def _server(self, place: Path) -> ForkServer:
-        posted = queue.SimpleQueue[ForkServerReady | ForkServerLost]()
+        posted = queue.SimpleQueue[Any]()
         launch = Launch(sys.executable, self.env, Preload(tensorflow=False), str(place / "server.log"))
         server = ForkServer.start(launch, posted.put, 1)
         assert isinstance(posted.get(timeout=20), ForkServerReady)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_a_stopped_task_is_named_killed_and_started_again(ck: Clusterkit) -> Non
 
 def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path) -> None:
     """Here it would wait for a task that catches the signal and writes nothing; nobody may miss the answer."""
-    posted = queue.SimpleQueue[Inspected]()
+    posted = queue.SimpleQueue[Any]()
     (tmp_path / "stacks").mkdir()
     code = f"import signal; signal.signal({STACKS_SIGNAL}, lambda *_: None); print(flush=True); input()"
     words = [sys.executable, "-c", code]

@@ -7,6 +7,7 @@ import queue
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,6 @@ from clusterkit.hands import procfs
 from clusterkit.hands.family import Ended, Family
 from clusterkit.hands.process import Child
 from clusterkit.hands.sweeper import Sweeper
-from clusterkit.words.events import Swept
 from clusterkit.words.model import Task, TaskType
 
 pytestmark = pytest.mark.timeout(60)
@@ -22,7 +22,7 @@ MANY = 40
 
 
 @pytest.fixture
-def swept() -> queue.SimpleQueue[Swept]:
+def swept() -> queue.SimpleQueue[Any]:
     """What the sweeper posts."""
     return queue.SimpleQueue()
 
@@ -34,7 +34,7 @@ def family() -> Family:
 
 
 @pytest.fixture
-def sweeper(family: Family, swept: queue.SimpleQueue[Swept]) -> Iterator[Sweeper]:
+def sweeper(family: Family, swept: queue.SimpleQueue[Any]) -> Iterator[Sweeper]:
     """A sweeper of that family."""
     made = Sweeper(family, swept.put)
     yield made
@@ -68,7 +68,7 @@ def test_one_look_serves_all_that_ended(family: Family, monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("subreaper")
 def test_what_one_left_behind_is_killed_and_counted(
-    family: Family, sweeper: Sweeper, swept: queue.SimpleQueue[Swept]
+    family: Family, sweeper: Sweeper, swept: queue.SimpleQueue[Any]
 ) -> None:
     """The others are reaped at once."""
     leaves = "import subprocess; subprocess.Popen(['sleep', '1000'])"

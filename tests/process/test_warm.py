@@ -15,7 +15,7 @@ import pytest
 from clusterkit.hands.starts import Starts
 from clusterkit.hands.warm import PATIENCE, Launch
 from clusterkit.rules.warm import Preload
-from clusterkit.words.events import ForkServerLost, ForkServerReady
+from clusterkit.words.events import ForkServerLost
 from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
@@ -97,7 +97,7 @@ def test_a_server_that_is_killed_during_its_imports_is_made_anew_so_often(up: St
 
 def test_a_server_that_can_not_be_made_is_no_reason_to_fail(tmp_path: Path) -> None:
     """Its log, say, can't be: then there is none, which is told."""
-    posted: list[ForkServerReady | ForkServerLost] = []
+    posted: list[Any] = []
     launch = Launch(sys.executable, dict(os.environ), Preload(False), str(tmp_path / "no" / "log"))
     starts = Starts(launch, posted.append)
     assert not starts.coming

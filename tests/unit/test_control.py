@@ -21,7 +21,7 @@ from clusterkit.hands.control import ControlServer
 from clusterkit.hands.control_socket import connect
 from clusterkit.hands.subscription import CHUNK, Subscription
 from clusterkit.rules.protocol import LONGEST
-from clusterkit.words.events import Impaired, Requested
+from clusterkit.words.events import Impaired
 
 LONG = {"event": "RestartPlanned", "tail": "x" * (20 * CHUNK)}
 
@@ -34,7 +34,7 @@ class Served:
         self.journal = (run / "journal.jsonl").open("ab", buffering=0)
         self.lock = (run / "lock").open("wb")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
-        self.posted = queue.SimpleQueue[Requested | Impaired]()
+        self.posted = queue.SimpleQueue[Any]()
         self.server = ControlServer(run, {"run_id": "r"}, self.posted.put)
 
     def write(self, *events: dict[str, Any]) -> list[int]:

@@ -46,7 +46,7 @@ class Told(VirtualNetwork):
             raise NetworkError(self.broken)
 
 
-def injector(network: VirtualNetwork | None, took: list[FaultTook]) -> Injector:
+def injector(network: VirtualNetwork | None, took: list[Any]) -> Injector:
     """An injector of a run whose tasks have no processes."""
     return Injector(lambda _: None, network, PurePosixPath("/checkpoints"), 7, took.append)
 
@@ -71,7 +71,7 @@ def injector(network: VirtualNetwork | None, took: list[FaultTook]) -> Injector:
 )  # fmt: skip
 def test_the_network_is_told_what_the_fault_says(text: str, call: tuple[Any, ...], detail: str) -> None:
     """With the amounts of the grammar, in the units of the network."""
-    took: list[FaultTook] = []
+    took: list[Any] = []
     network = Told()
     injector(network, took).inject(1, parse_fault(text), NEAR, FAR)
     assert network.calls == [call]
@@ -91,21 +91,21 @@ def test_the_network_is_told_what_the_fault_says(text: str, call: tuple[Any, ...
 )
 def test_what_can_not_be_done_is_said(text: str, why: str) -> None:
     """Every fault is answered, once."""
-    took: list[FaultTook] = []
+    took: list[Any] = []
     injector(None, took).inject(3, parse_fault(text), NEAR, FAR)
     assert took == [FaultTook(3, why, False)]
 
 
 def test_a_reset_without_connections_has_done_nothing() -> None:
     """A report that told otherwise would lie."""
-    took: list[FaultTook] = []
+    took: list[Any] = []
     injector(Told(connections=0), took).inject(1, parse_fault("reset worker:1"), NEAR, FAR)
     assert took == [FaultTook(1, "there is no connection between worker:1 and chief:0 and ps:0", False)]
 
 
 def test_a_broken_network_is_told_of_and_raises_nothing() -> None:
     """Neither when it is to break something nor when it is to mend it."""
-    took: list[FaultTook] = []
+    took: list[Any] = []
     network = Told(broken="The switch does not answer.")
     broken = injector(network, took)
     broken.inject(1, parse_fault("partition worker:1"), NEAR, FAR)
@@ -116,7 +116,7 @@ def test_a_broken_network_is_told_of_and_raises_nothing() -> None:
 
 def test_only_what_was_done_in_the_network_is_healed_there() -> None:
     """By its number; what is left, at the end."""
-    took: list[FaultTook] = []
+    took: list[Any] = []
     network = Told()
     healing = injector(network, took)
     for number, text in enumerate(("slow worker:1", "partition worker:1", "disk-full", "loss worker:1"), 1):
@@ -133,7 +133,7 @@ def test_a_checkpoint_is_corrupted_otherwise_by_each_fault(tmp_path: Path) -> No
     """The same bytes flipped twice would make it whole again."""
     file = tmp_path / "model.keras"
     file.write_bytes(bytes(4096))
-    took: list[FaultTook] = []
+    took: list[Any] = []
     corrupting = Injector(lambda _: None, None, PurePosixPath(tmp_path), 7, took.append)
     for number in (1, 2):
         corrupting.inject(number, parse_fault("corrupt-checkpoint"), [], [])

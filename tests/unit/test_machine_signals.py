@@ -148,6 +148,24 @@ def test_the_loss_of_the_guardian_kills_everything_at_once() -> None:
     assert "guardian" in run.result.reason
 
 
+def test_a_failure_of_clusterkit_itself_ends_the_run_without_waiting_for_anything() -> None:
+    """Who is to answer may be what has failed: the result comes at once, with the attempts as they are."""
+    run = running()
+    run.send(ev.Crashed("the thread 'watcher'", "OverflowError: x", "Traceback"))
+    assert (run.result.state, run.result.exit_code) == (RunState.FAILED, 70)
+    assert run.result.reason == "clusterkit itself failed in the thread 'watcher' (OverflowError: x)"
+    assert {str(attempt.task): attempt.exit for attempt in run.result.attempts} == dict.fromkeys(
+        ("chief:0", "worker:0", "ps:0", "evaluator:0")
+    )
+
+
+def test_a_failure_before_the_run_began_takes_no_time() -> None:
+    """The clock of the machine does not begin at 0."""
+    run = History(job(workers=1))
+    run.send(ev.Crashed("its main loop", "ValueError: x", "Traceback"))
+    assert run.result.duration == 0
+
+
 def test_a_run_directory_that_takes_nothing_more_fails_the_job() -> None:
     """A full disk would lose logs and journal, so the job ends, with grace, and says why."""
     run = running()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ class Scouting:
     """A scout whose scans are counted."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.posted = queue.SimpleQueue[CheckpointFound]()
+        self.posted = queue.SimpleQueue[Any]()
         self.scans: list[float] = []
 
         def counted(place: PurePosixPath, before: float, ended: object) -> str | None:
@@ -98,7 +99,7 @@ def test_a_scan_of_a_large_directory_ends_with_the_run(tmp_path: Path, monkeypat
             yield entry
 
     monkeypatch.setattr(checkpoints, "_entries", slow)
-    posted: list[CheckpointFound] = []
+    posted: list[Any] = []
     one = Scout(PurePosixPath(tmp_path), posted.append)
     one.look(WORKERS[0], 2, NOW + 1)
     assert begun.wait(10)

@@ -73,6 +73,7 @@ EVENTS: list[ev.Event] = [
     ev.GuardianLost(),
     ev.Impaired("No client can connect."),
     ev.StorageFailed("full"),
+    ev.Crashed("the thread 'logs'", "ValueError: x", "Traceback\nValueError: x"),
     ev.Changed(WORKER, 1, TaskState.DRAINING),
     ev.Failed(CAUSE),
     ev.RestartPlanned((PS, WORKER), CAUSE, (OTHER,), 1.0625, 1, 3),

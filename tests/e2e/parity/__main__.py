@@ -25,7 +25,7 @@ from clusterkit.hands.process import STACKS_SIGNAL, become_subreaper, spawn
 from clusterkit.hands.warm import ForkServer, Launch
 from clusterkit.rules.plan import TaskPlan
 from clusterkit.rules.warm import Preload
-from clusterkit.words.events import ForkServerLost, ForkServerReady
+from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
 Start = Callable[[TaskPlan, Mapping[str, str], int, int], int]
@@ -55,11 +55,11 @@ class Servers:
         told, tell = os.pipe()
         lost: list[str] = []
 
-        def post(event: ForkServerReady | ForkServerLost) -> None:
-            if isinstance(event, ForkServerLost):
-                lost.append(event.why)
-            else:
+        def post(event: ForkServerReady | ForkServerLost | Crashed) -> None:
+            if isinstance(event, ForkServerReady):
                 self.pids.add(event.pid)
+            else:
+                lost.append(str(event))
             with suppress(OSError):
                 os.write(tell, b".")
 

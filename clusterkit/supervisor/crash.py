@@ -1,0 +1,48 @@
+"""Where clusterkit itself fails: a file with the traceback, one sentence that names it, and a result."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from clusterkit.barrier import EXIT_CODE
+from clusterkit.words.events import Crashed
+
+FILE = "crash.txt"
+
+
+def keep(run: Path, event: Crashed) -> str:
+    """Write the traceback into the run's directory, or where there is room; return the sentence for the user."""
+    for directory in (run, Path(tempfile.gettempdir())):
+        path = directory / (FILE if directory == run else f"clusterkit-{os.getpid()}-{FILE}")
+        with suppress(OSError), path.open("a") as file:
+            file.write(f"In {event.where}:\n{event.traceback}\n")
+            return f"{_what(event)}; the run is ended at once. Please report it, with the traceback in {path}"
+    return f"{_what(event)}; the run is ended at once. Please report it:\n{event.traceback}"
+
+
+def end(run: Path, event: Crashed) -> int:
+    """For what fails beside the loop: say it, put it into the result, and return the exit code."""
+    with suppress(OSError):  # whoever started the run may have closed its output
+        print(f"clusterkit: {keep(run, event)}", file=sys.stderr)
+    if run.is_dir():
+        write_bare_result(run, EXIT_CODE, _what(event))
+    return EXIT_CODE
+
+
+def write_bare_result(run: Path, exit_code: int, reason: str) -> None:
+    """Say in result.json that the run failed and why, beside what it may say already. For the last moment: no error."""
+    path = run / "result.json"
+    with suppress(OSError, ValueError):
+        known = json.loads(path.read_text()) if path.exists() else {}
+        part = run / ".result.json.part"
+        part.write_text(json.dumps({**known, "state": "failed", "exit_code": exit_code, "reason": reason}) + "\n")
+        part.replace(path)
+
+
+def _what(event: Crashed) -> str:
+    return f"clusterkit itself failed in {event.where} ({event.error})"

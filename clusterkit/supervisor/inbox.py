@@ -1,0 +1,52 @@
+"""The inbox: what happened, from any thread and from signal handlers, and which lifelines were cut."""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import select
+from contextlib import suppress
+
+from clusterkit.words.events import GuardianLost, Happened
+
+
+class Inbox:
+    """One consumer, the loop, which waits here for events and for the end of processes that it must not outlive.
+
+    Why not a thread for the lifelines: the loop has to learn that the guardian is gone whatever became of the threads.
+    """
+
+    def __init__(self) -> None:
+        self._events = queue.SimpleQueue[Happened]()  # whose `put` may be called from a signal handler
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._lifelines: dict[int, str] = {}
+        self._poll = select.poll()
+        self._poll.register(self._bell, select.POLLIN)
+
+    def watch(self, lifeline: int, who: str) -> None:
+        """Give GuardianLost, once, when this descriptor can be read or its other end is closed. For the loop."""
+        self._lifelines[lifeline] = who
+        self._poll.register(lifeline, select.POLLIN)
+
+    def close(self) -> None:
+        """Let go of the descriptor; whoever still adds an event fails."""
+        os.close(self._bell)
+
+    def put(self, event: Happened) -> None:
+        """Add an event; never waits."""
+        self._events.put(event)
+        os.eventfd_write(self._bell, 1)
+
+    def get(self, timeout: float | None) -> Happened | None:
+        """The next event; None after `timeout` seconds without one. A cut lifeline comes before what else there is."""
+        wait = 0.0 if not self._events.empty() else timeout
+        for descriptor, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000)):
+            if descriptor in self._lifelines:
+                self._poll.unregister(descriptor)
+                return GuardianLost(self._lifelines.pop(descriptor))
+            with suppress(BlockingIOError):
+                os.eventfd_read(self._bell)
+        with suppress(queue.Empty):
+            return self._events.get_nowait()
+        return None

@@ -1,0 +1,59 @@
+"""The inbox: events in their order, time-outs, and lifelines that need no thread."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from clusterkit.supervisor.inbox import Inbox
+from clusterkit.words.events import GuardianLost, Interrupted, Ticked
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    """An inbox of the test's own."""
+    made = Inbox()
+    yield made
+    made.close()
+
+
+def test_events_come_in_their_order(inbox: Inbox) -> None:
+    """First in, first out."""
+    events = [Interrupted(number) for number in range(1, 5)]
+    for event in events:
+        inbox.put(event)
+    assert [inbox.get(0) for _ in events] == events
+    assert inbox.get(0) is None
+
+
+def test_nothing_comes_before_the_time_is_over(inbox: Inbox) -> None:
+    """The machine's deadline has passed when the loop looks at the clock, or it would spin."""
+    began = time.monotonic()
+    assert inbox.get(0.0123) is None
+    assert time.monotonic() - began >= 0.0123
+
+
+def test_a_cut_lifeline_comes_once_and_before_what_else_there_is(inbox: Inbox) -> None:
+    """A flood of events does not hide that the guardian is gone."""
+    lifeline, held = os.pipe()
+    inbox.watch(lifeline, "the guardian")
+    inbox.put(Ticked())
+    assert inbox.get(0) == Ticked()
+    inbox.put(Ticked())
+    os.close(held)
+    assert [inbox.get(0), inbox.get(0), inbox.get(0)] == [GuardianLost("the guardian"), Ticked(), None]
+    os.close(lifeline)
+
+
+def test_a_signal_handler_wakes_the_loop(inbox: Inbox) -> None:
+    """What a handler adds while the loop waits ends the wait."""
+    before = signal.signal(signal.SIGALRM, lambda number, _: inbox.put(Interrupted(number)))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        assert inbox.get(10) == Interrupted(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
