@@ -53,7 +53,7 @@ class Account(JournalLines):
     def _groups(self) -> list[tuple[list[Line], Line | None, int]]:
         """The failures that go together, cause first, the plan that mends them, and the place of the first of both."""
         plans = self.of("RestartPlanned")
-        (end,) = self.of("Finished")[:1] or [{"result": {"cause": None, "collateral": []}}]
+        (end,) = self.of("Finished")[:1] or [{"result": {"cause": None, "same": [], "collateral": []}}]
         named = {plan["place"]: _failures(plan) for plan in plans}
         given_up = set(map(key_of, _failures(end["result"])))
         final = [plan for plan in plans if not any(self._replaces(other, plan) for other in plans)]
@@ -96,6 +96,7 @@ class Account(JournalLines):
 
     def _recovery(self, deaths: list[Line], plan: Line | None, begun: set[int]) -> dict[str, Any]:
         told = [self._death(death) for death in deaths]
+        same = self._same(plan)
         faults = sorted({death["fault"] for death in told if death["fault"] is not None})
         starts = [death["at"] for death in told] or [plan["m"] if plan else 0.0]
         at = min([*starts, *(self.faults[number]["m"] for number in faults if number not in begun)])
@@ -117,12 +118,24 @@ class Account(JournalLines):
             lost = 0 if plan or course["went_on"] else None
         return {
             "at": at, "asked": plan is not None and plan["cause"] is None, "cause": told[0] if told else None,
-            "collateral": told[1:], "faults": faults, "detected": min(detected, default=None),
+            "collateral": [one for one in told[1:] if key_of(one) not in same],
+            "same": [one for one in told[1:] if key_of(one) in same],
+            "faults": faults, "detected": min(detected, default=None),
             "planned": plan["m"] if plan else None, "returns": returns, "training": bool(trainers), **course,
             "last_step": last, "resumed_step": resumed["step"] if resumed else None,
             "checkpoint": resumed["path"] if resumed else None, "lost": lost,
             "ended": course["first_step"] if trainers else up["m"] if up else None,
         }  # fmt: skip
+
+    def _same(self, plan: Line | None) -> set[tuple[str, int]]:
+        """The failures that were as the cause; of a request, those of the plans that it overtook."""
+        if plan is None:
+            said = [line["result"] for line in self.of("Finished")]
+        elif plan["cause"] is not None:
+            said = [plan]
+        else:
+            said = [other for other in self.of("RestartPlanned") if self._replaces(plan, other)]
+        return {key_of(failure) for line in said for failure in line["same"]}
 
     def _death(self, failure: Line) -> dict[str, Any]:
         fault = self.accounted.get(key_of(failure))
@@ -203,7 +216,7 @@ class Account(JournalLines):
 
 
 def _failures(line: Line) -> list[Line]:
-    return [*([line["cause"]] if line["cause"] else []), *line["collateral"]]
+    return [*([line["cause"]] if line["cause"] else []), *line["same"], *line["collateral"]]
 
 
 def _distinct(failures: list[Line]) -> list[Line]:

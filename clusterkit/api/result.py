@@ -15,7 +15,7 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result(RunResult):
     """The end of a run. `returns` maps `worker:0` to what the function returned in that task.
 
@@ -52,7 +52,7 @@ def read_result(directory: Path, exit_code: int) -> RunResult:
     unknown = f"the run ended with code {exit_code} and left no result"
     known: dict[str, Any] = {
         "state": RunState.FAILED.value, "exit_code": exit_code, "reason": unknown, "cause": None, "collateral": [],
-        "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0,
+        "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0, "same": [], "repeated": False,
     }  # fmt: skip
     with suppress(OSError, ValueError, AttributeError):
         told = json.loads((directory / "result.json").read_bytes())

@@ -79,6 +79,7 @@ class Board:
         self.out: list[Action] = []
         self.attempts: list[AttemptRecord] = []
         self.progress_at: float | None = None
+        self.stepped_at: float | None = None  # when training last made a step that its attempt had not begun with
         self.newest_checkpoint: tuple[int, str] | None = None
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 

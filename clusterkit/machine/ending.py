@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.timers import Timer
+from clusterkit.rules.blame import Blame
 from clusterkit.words.actions import Finish
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import Asked, Failure, RunResult, RunState
+from clusterkit.words.outcome import Asked, RunResult, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,8 @@ class Verdict:
     state: RunState
     exit_code: int
     reason: str
-    cause: Failure | None = None
-    collateral: tuple[Failure, ...] = ()
+    blame: Blame | None = None
+    repeated: bool = False
 
 
 @dataclass(slots=True)
@@ -49,9 +50,9 @@ class Ending:
             elif record.task.type is TaskType.EVALUATOR:
                 self.evaluator_reported(record)
 
-    def fail(self, reason: str, cause: Failure | None = None, collateral: tuple[Failure, ...] = ()) -> None:
-        """The job can't go on."""
-        self._stop(Verdict(RunState.FAILED, 1, reason, cause, collateral), self.board.job.limits.grace)
+    def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
+        """The job can't go on. `repeated`: it fails in the same way each time."""
+        self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated), self.board.job.limits.grace)
 
     def crashed(self, event: Crashed, restarts: int) -> None:
         """clusterkit itself failed: the run is over at once, since nothing that was to answer can be relied on."""
@@ -111,14 +112,17 @@ class Ending:
 
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
         steps = [a.last_step for a in self.board.attempts if a.last_step is not None]
+        blame = verdict.blame
         return RunResult(
             state=verdict.state,
             exit_code=verdict.exit_code,
             reason=verdict.reason,
-            cause=verdict.cause,
-            collateral=verdict.collateral,
+            cause=blame.cause if blame else None,
+            collateral=blame.collateral if blame else (),
             attempts=tuple(sorted(self.board.attempts, key=lambda a: (a.task, a.attempt))),
             restarts=restarts,
             last_step=max(steps, default=None),
             duration=self.board.now - self.board.began,
+            same=blame.same if blame else (),
+            repeated=verdict.repeated,
         )

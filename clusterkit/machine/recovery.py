@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
-from clusterkit.rules.blame import cause_of
+from clusterkit.rules.blame import Blame, blame
+from clusterkit.rules.repeats import UNSEEN, repeats
 from clusterkit.rules.restart import backoff_delay, budget_key, can_be_collateral, jitter, restart_scope
 from clusterkit.words.events import Failed, RestartPlanned
 from clusterkit.words.model import RestartPolicy, Task, TaskType
@@ -33,6 +34,7 @@ class Account:
     used: int = 0
     in_a_row: int = 0
     last: float = 0.0
+    cause: Failure | None = None  # of the last restart
 
 
 @dataclass(slots=True)
@@ -108,22 +110,38 @@ class Recoveries:
         if recovery.asked:
             self._grant(recovery)
             return
-        cause, collateral = cause_of(recovery.failures)
+        blamed = blame(recovery.failures)
+        cause = blamed.cause
         rules, now = self.board.job.restart, self.board.now
         recovery.key = budget_key(restart_scope(self.board.job, cause.task), cause.task)
         recovery.free = cause.exit.preempted or cause.exit.ok
         account = self._account(recovery.key)
+        repeated, account.cause = self._repeats(account.cause, cause), cause
         hopeless = rules.policy is RestartPolicy.NEVER or cause.exit.error is not None
+        hopeless |= repeated and rules.policy is not RestartPolicy.ALWAYS
         if hopeless or (not recovery.free and account.used >= rules.budget):
-            self._give_up(recovery, cause, collateral, account)
+            self._give_up(recovery, blamed, account, repeated)
             return
         self._clear(recovery, Asked.GANG, 0.0)
         nth = account.in_a_row + 1
         delay = backoff_delay(rules, nth, jitter(self.board.seed, recovery.key, self.restarts))
         recovery.respawn_at = max(now, recovery.failures[0].at + delay)
         charged = account.used + (not recovery.free)
-        tasks = tuple(sorted(recovery.tasks))
-        self.board.record(RestartPlanned(tasks, cause, collateral, recovery.respawn_at - now, charged, rules.budget))
+        tasks, delay = tuple(sorted(recovery.tasks)), recovery.respawn_at - now
+        self.board.record(
+            RestartPlanned(tasks, cause, blamed.collateral, delay, charged, rules.budget, same=blamed.same)
+        )
+
+    def _repeats(self, before: Failure | None, cause: Failure) -> bool:
+        """Whether a restart came to nothing: it failed as the attempt before it had, without a step in between."""
+        board, record = self.board, self.board.records[cause.task]
+        if cause.task.type is TaskType.EVALUATOR:
+            stepped = record.first_step is not None
+        elif board.progress_at is None:
+            stepped = cause.at - record.started > UNSEEN
+        else:
+            stepped = board.stepped_at is not None and board.stepped_at >= record.started
+        return not stepped and repeats(before, cause)
 
     def _grant(self, recovery: Recovery) -> None:
         """A restart that was asked for, in which a failure of the same tasks is mended too."""
@@ -145,19 +163,22 @@ class Recoveries:
             account.used = account.in_a_row = 0
         return account
 
-    def _give_up(self, recovery: Recovery, cause: Failure, collateral: tuple[Failure, ...], account: Account) -> None:
+    def _give_up(self, recovery: Recovery, blamed: Blame, account: Account, repeated: bool) -> None:
         self.open.remove(recovery)
+        cause = blamed.cause
         if cause.task.type is TaskType.EVALUATOR:
             self.board.warn(
-                f"{cause.task} {cause.exit} and is not started again. The job goes on without its evaluator.",
+                f"{cause.task} {cause.exit}{', as the attempt before it did,' if repeated else ''} and is not started "
+                "again. The job goes on without its evaluator.",
                 cause.task,
             )
             return
-        budget = self.board.job.restart.budget
-        why = f"{cause.task} {cause.exit}"
-        if self.board.job.restart.policy is not RestartPolicy.NEVER and cause.exit.error is None:
-            why += f", and its restart budget is used up ({account.used} of {budget})"
-        self.ending.fail(why, cause, collateral)
+        rules, why = self.board.job.restart, f"{cause.task} {cause.exit}"
+        if repeated and account.used < rules.budget:
+            why += ", as the attempt before it did, with the same error and without a new step"
+        elif rules.policy is not RestartPolicy.NEVER and cause.exit.error is None:
+            why += f", and its restart budget is used up ({account.used} of {rules.budget})"
+        self.ending.fail(why, blamed, repeated)
 
     def _respawn_when_clear(self, recovery: Recovery) -> None:
         due = recovery.respawn_at is not None and self.board.now >= recovery.respawn_at

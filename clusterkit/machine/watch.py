@@ -87,6 +87,8 @@ class Watch:
         if event.step == said_before:  # it speaks, and does not go on
             return
         self.board.progress_at = self.board.now
+        if event.step > (record.resumed_step or 0):
+            self.board.stepped_at = self.board.now
         self.stalls.expect_progress()
 
     def checkpointed(self, record: TaskRecord, event: Checkpointed) -> None:

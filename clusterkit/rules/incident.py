@@ -37,10 +37,14 @@ class Course:
 
 @dataclass(slots=True)
 class Incident:
-    """One recovery. `trainers` are those of its tasks that train. The first death is the cause until it is decided."""
+    """One recovery. `trainers` are those of its tasks that train.
+
+    The first death is the cause until it is decided. `same` are the tasks that failed as the cause did.
+    """
 
     deaths: list[Death]
     detected: float | None
+    same: frozenset[Task] = frozenset()
     asked: bool = False
     planned: float | None = None
     returns: dict[Task, Return] = field(default_factory=dict)
@@ -113,7 +117,7 @@ class Incident:
             at=at,
             asked=self.asked,
             cause=self.deaths[0] if self.deaths else None,
-            collateral=tuple(self.deaths[1:]),
+            collateral=tuple(death for death in self.deaths[1:] if death.task not in self.same),
             faults=self.faults,
             detected=self.detected,
             planned=self.planned,
@@ -126,6 +130,7 @@ class Incident:
             checkpoint=None if self.resumed is None else self.resumed[1],
             lost=self._lost(),
             ended=self.course.first_step if self.trainers else self.up,
+            same=tuple(death for death in self.deaths[1:] if death.task in self.same),
         )
 
     def _lost(self) -> int | None:

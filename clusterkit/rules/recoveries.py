@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from clusterkit.rules.blame import Blame
 from clusterkit.rules.incident import Course, Incident, Injury
 from clusterkit.rules.suspects import Suspect, suspected
 from clusterkit.words import events as ev
@@ -54,7 +55,7 @@ class RecoveryFold:
             case ev.RestartPlanned():
                 self._planned(now, event)
             case ev.Finished(result) if result.cause is not None:
-                self._merge([result.cause, *result.collateral], now)
+                self._merge(Blame(result.cause, result.same, result.collateral), now)
             case ev.Warned() if isinstance(self._last, ev.Inspected) and self._last.look is ev.Look.STALL:
                 self._warned_of_stall(now)  # what was seen is told at once
             case _:
@@ -129,16 +130,18 @@ class RecoveryFold:
         return Death(failure.task, failure.attempt, at, failure.exit, None if one is None else one.fault.number)
 
     def _planned(self, now: float, event: ev.RestartPlanned) -> None:
-        failures = [] if event.cause is None else [event.cause, *event.collateral]
-        incident = self._merge(failures, now, None if failures else frozenset(event.tasks))
+        blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
+        incident = self._merge(blamed, now, frozenset(event.tasks))
         incident.planned, incident.asked = now, event.cause is None
         incident.returns = {task: Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks}
         incident.trainers = frozenset(filter(self._trains, event.tasks))
         if incident.trainers:
             incident.course = Course()  # steps of the old attempts say nothing
 
-    def _merge(self, failures: list[Failure], now: float, asked: frozenset[Task] | None = None) -> Incident:
-        """The one incident of these failures, cause first; of a request, with what it mends of the same tasks."""
+    def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
+        """The one incident of these failures, cause first; without any, of a request, with what it mends of `tasks`."""
+        failures = [] if blamed is None else [blamed.cause, *blamed.same, *blamed.collateral]
+        asked = tasks if blamed is None else None
         keys = {(failure.task, failure.attempt) for failure in failures}
         old = [i for i in self._incidents if keys & {(d.task, d.attempt) for d in i.deaths} or _mends(i, asked)]
         known = {(death.task, death.attempt): death for incident in old for death in incident.deaths}
@@ -146,6 +149,8 @@ class RecoveryFold:
         deaths += [death for key, death in known.items() if key not in keys]
         detected = min((i.detected for i in old if i.detected is not None), default=now if failures else None)
         merged = Incident(deaths, detected)
+        known_same = [incident.same for incident in old]
+        merged.same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
         merged.course = old[0].course if old else merged.course
         place = self._incidents.index(old[0]) if old else len(self._incidents)
         self._incidents = [incident for incident in self._incidents if incident not in old]

@@ -31,7 +31,7 @@ def report(
     columns = width or max(80, shutil.get_terminal_size((100, 0)).columns)
     lines = [_headline(result, run.name, columns)]
     if result.cause is not None:
-        lines += _blame(result.cause, result.collateral, run)
+        lines += _blame(result, result.cause, run)
     elif result.exit_code != 0:
         lines.append([(f"  Reason: {result.reason}.", ())])
     lines += _tasks(result.attempts)
@@ -58,7 +58,7 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.exit_code == 0 else _RED,))]
 
 
-def _blame(cause: Failure, collateral: Sequence[Failure], run: Path) -> Iterator[_Line]:
+def _blame(result: RunResult, cause: Failure, run: Path) -> Iterator[_Line]:
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
@@ -66,7 +66,12 @@ def _blame(cause: Failure, collateral: Sequence[Failure], run: Path) -> Iterator
     if cause.exit.error is None:
         log = run / "tasks" / str(cause.task) / f"attempt-{cause.attempt}.log"
         yield [(f"    its log: {log}", ())]
-    for failure in collateral:
+    if result.repeated:
+        alike = f"attempt {cause.attempt - 1} ended with the same error, and no new step was made since"
+        yield [(f"    It fails the same way each time: {alike}.", ())]
+    for failure in result.same:
+        yield [(f"  Same error: {failed(failure)}", ())]
+    for failure in result.collateral:
         yield [(f"  Collateral: {failed(failure)}", ())]
 
 

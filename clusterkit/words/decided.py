@@ -30,7 +30,7 @@ class Failed:
 class RestartPlanned:
     """These tasks start again `delay` seconds from now. `charged` restarts of `budget` are used.
 
-    Without a cause, because somebody asked for it.
+    Without a cause, because somebody asked for it. `same` are tasks that failed of themselves as the cause did.
     """
 
     tasks: tuple[Task, ...]
@@ -39,6 +39,7 @@ class RestartPlanned:
     delay: float
     charged: int
     budget: int
+    same: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,11 @@ class RunState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The end of a run: what `result.json` holds and `up` exits with."""
+    """The end of a run: what `result.json` holds and `up` exits with.
+
+    `same` are other tasks that failed at that time, of themselves, as the cause did. `repeated`: the attempt before
+    the cause's ended in the same way, and no step was made in between.
+    """
 
     state: RunState
     exit_code: int
@@ -112,3 +116,5 @@ class RunResult:
     restarts: int
     last_step: int | None
     duration: float
+    same: tuple[Failure, ...] = ()
+    repeated: bool = False

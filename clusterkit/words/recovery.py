@@ -38,6 +38,7 @@ class Recovery:
     | --- | --- |
     | at | of the injection that began it; else of the first death, or of the request |
     | asked | somebody asked for the restart, so it may have no cause |
+    | same | deaths of other tasks, of themselves, in the same way as the cause's |
     | faults | the numbers of the injected faults that account for its deaths |
     | detected | the first failure was recorded; where a task was killed for a stall, the stall was warned of |
     | planned | the restart was decided; None where nothing starts again |
@@ -66,6 +67,7 @@ class Recovery:
     checkpoint: str | None
     lost: int | None
     ended: float | None
+    same: tuple[Death, ...] = ()
 
     @property
     def seconds(self) -> float | None:

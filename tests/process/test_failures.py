@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_gang_restarts_together(up: Start) -> None:
 
 
 def test_a_program_that_always_fails_uses_up_its_budget(up: Start) -> None:
-    """Exit code 1, and the cause block names task, attempt, exit code and the last lines."""
+    """It makes a step each time; the cause block names task, attempt, exit code and the last lines."""
     run = up("--workers", "1", "--restart-backoff", "0.05", ROLES, *failures("worker:0", 4, code=7))
     assert run.wait(30) == 1
     cause = run.result["cause"]
@@ -62,6 +63,27 @@ def test_a_program_that_always_fails_uses_up_its_budget(up: Start) -> None:
     assert "Cause: worker:0 exited with code 7 (attempt 4)" in run.output
     assert "worker:0 │ worker:0 goes from step 0 to 20" in run.output.partition("Cause:")[2]
     assert attempts(run) == {"worker:0": 4}
+
+
+@pytest.mark.parametrize(
+    ("program", "last"),
+    [
+        ("import tensorfow", "ModuleNotFoundError: No module named 'tensorfow'"),
+        ("raise SystemExit('There is no data.')", "There is no data."),
+    ],
+)
+def test_a_program_that_fails_in_the_same_way_is_started_twice(
+    up: Start, tmp_path: Path, program: str, last: str
+) -> None:
+    """Nothing changes by the third time; both workers raise it, and neither dies of the other."""
+    (tmp_path / "train.py").write_text(program + "\n")
+    run = up("--workers", "2", "--restart-backoff", "0.05", tmp_path / "train.py")
+    assert run.wait(30) == 1
+    assert attempts(run) == {"worker:0": 2, "worker:1": 2}
+    assert "It fails the same way each time: attempt 1 ended with the same error" in run.output
+    assert run.result["cause"]["tail"][-1] == last
+    assert run.result["repeated"]
+    assert run.result["collateral"] == []
 
 
 def test_the_cause_is_the_task_that_failed_and_not_its_survivor(up: Start) -> None:
@@ -118,5 +140,5 @@ def test_servers_are_ended_after_success_and_that_is_no_failure(up: Start) -> No
 
 
 def failures(task: str, count: int, code: int) -> list[str]:
-    """Options that let the first attempts of a task fail at their first step."""
-    return [word for attempt in range(1, count + 1) for word in ("--fail", f"{task}:{attempt}:1:{code}")]
+    """Options that let the first attempts of a task fail at their second step."""
+    return [word for attempt in range(1, count + 1) for word in ("--fail", f"{task}:{attempt}:2:{code}")]

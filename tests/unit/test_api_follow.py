@@ -15,7 +15,7 @@ from clusterkit.hands.history import History
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Exit, RunState
+from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
 
 ONE, TWO = Task(TaskType.WORKER, 1), Task(TaskType.WORKER, 2)
 SPAWNED = ev.Spawned(ONE, 1, 77)
@@ -85,6 +85,14 @@ def test_the_attempts_of_a_task_are_those_of_the_journal() -> None:
     assert attempts_of(ONE, events) == (
         Attempt(1, 77, killed, 6), Attempt(2, None, Exit(error="no memory")), Attempt(3, 79),
     )  # fmt: skip
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Every field of it."""
+    failure = Failure(ONE, 2, Exit(code=1), 9.0, ("x",), "ValueError: x")
+    written = RunResult(RunState.FAILED, 1, "why", failure, (failure,), (), 1, 5, 9.0, same=(failure,), repeated=True)
+    (tmp_path / "result.json").write_text(json.dumps(wire.encode(written)))
+    assert read_result(tmp_path, 1) == written
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"state": "failed", "exit_code": 1, "reason": "killed"}'])

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from clusterkit.rules.blame import cause_of, looks_collateral
+from clusterkit.rules.blame import Blame, blame, looks_collateral
 from clusterkit.words.outcome import Exit, Failure
 from tests.unit.histories import task
 
@@ -55,16 +55,42 @@ def test_the_first_failure_that_is_its_own_is_the_cause_in_every_order_of_arriva
     bug = failure(Exit(code=1), "ValueError: x", name="worker:1", at=3.0)
     later = failure(Exit(code=1), "KeyError: x", name="worker:3", at=4.0)
     for order in itertools.permutations((aborted, gone, bug, later)):
-        assert cause_of(order) == (bug, (aborted, gone, later))
+        assert blame(order) == Blame(bug, (), (aborted, gone, later))
 
 
 def test_among_collateral_alone_the_first_is_the_cause() -> None:
     """Somebody has to be."""
     first, second = (failure(Exit(signal=6), name=name, at=at) for name, at in (("worker:1", 1.0), ("worker:0", 2.0)))
-    assert cause_of([second, first]) == (first, (second,))
+    assert blame([second, first]) == Blame(first, (), (second,))
+
+
+def test_tasks_that_raise_the_same_of_their_own_are_causes_together() -> None:
+    """The first is the cause; none of them died of another, whatever their numbers; a peer's death is still one."""
+    gone = failure(Exit(code=1), "UnavailableError: x", name="worker:3", at=0.5)
+    first = failure(Exit(code=1), "ValueError: shapes (8, 4) and (5, 1)", name="worker:1", at=1.0)
+    second = failure(Exit(code=1), "ValueError: shapes (8, 4) and (6, 1)", name="worker:0", at=1.001)
+    other = failure(Exit(code=1), "KeyError: 'x'", name="worker:2", at=1.002)
+    for order in itertools.permutations((gone, first, second, other)):
+        assert blame(order) == Blame(first, (second,), (gone, other))
+
+
+def test_refusals_of_a_program_are_causes_together() -> None:
+    """They have no traceback, but the same last line."""
+    first, second = (failure(Exit(code=1), None, ("no data",), name=f"worker:{n}", at=float(n)) for n in range(2))
+    assert blame([second, first]) == Blame(first, (second,))
+
+
+@pytest.mark.parametrize(
+    ("exit_", "exception"),
+    [(Exit(code=1), "UnavailableError: Socket closed"), (Exit(signal=6), None), (Exit(signal=9), None)],
+)
+def test_what_says_nothing_of_the_program_is_not_the_same(exit_: Exit, exception: str | None) -> None:
+    """Two that die of the same peer have nothing in common with it but that."""
+    first, second = (failure(exit_, exception, ("x",), name=f"worker:{n}", at=float(n)) for n in range(2))
+    assert blame([first, second]) == Blame(first, (), (second,))
 
 
 def test_a_failure_alone_has_no_collateral() -> None:
     """It is its own cause."""
     only = failure(Exit(code=1))
-    assert cause_of([only]) == (only, ())
+    assert blame([only]) == Blame(only)

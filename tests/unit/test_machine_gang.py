@@ -92,6 +92,21 @@ def test_the_collateral_stands_in_the_result_when_the_job_fails() -> None:
     assert run.result.exit_code == 1
 
 
+def test_workers_that_raise_the_same_are_causes_together() -> None:
+    """In the plan and in the result; what the runs of a gang have in common is their program."""
+    run = History(job(workers=3)).begin()
+    for _ in range(2):
+        run.exits("worker:1", exception="ValueError: my bug")
+        run.exits("worker:0", exception="ValueError: my bug")
+        run.exits("worker:2", exception=UNAVAILABLE)
+        run.after(5)
+    (planned,) = run.decided(ev.RestartPlanned)
+    for told in (planned, run.result):
+        assert told.cause is not None
+        parts = [told.cause], told.same, told.collateral
+        assert [[str(failure.task) for failure in part] for part in parts] == [["worker:1"], ["worker:0"], ["worker:2"]]
+
+
 def test_peers_of_a_preempted_task_get_a_grace_period_to_write_their_checkpoint() -> None:
     """Exit code 42 of one member means that the others were told as well; they are killed only after the grace."""
     run = History(job(workers=2)).begin()

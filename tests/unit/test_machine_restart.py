@@ -76,12 +76,12 @@ def test_the_job_fails_with_the_cause_when_the_budget_is_used_up() -> None:
     """A fourth failure of the same task ends the job with exit code 1 and that failure as its cause."""
     run = History(job(workers=2, ps=1)).begin()
     for nth in range(4):
-        run.exits("worker:1", exception=f"ValueError: {nth}")
+        run.exits("worker:1", exception=f"ValueError: {'abcd'[nth]}")
         run.after(40)
     assert (run.result.state, run.result.exit_code, run.result.restarts) == (RunState.FAILED, 1, 3)
     assert run.result.cause is not None
     assert (str(run.result.cause.task), run.result.cause.attempt) == ("worker:1", 4)
-    assert run.result.cause.exception == "ValueError: 3"
+    assert run.result.cause.exception == "ValueError: d"
     assert "restart budget is used up (3 of 3)" in run.result.reason
     assert [planned.charged for planned in run.decided(ev.RestartPlanned)] == [1, 2, 3]
 
@@ -103,8 +103,8 @@ def test_tasks_that_restart_alone_have_budgets_of_their_own() -> None:
 def test_the_tasks_of_a_gang_share_one_budget() -> None:
     """Where all restart together it makes no difference which of them failed."""
     run = History(job(workers=3, restart=RestartRules(budget=2))).begin()
-    for name in ("worker:0", "worker:2", "worker:1"):
-        run.exits(name, exception="ValueError: x")
+    for name, what in (("worker:0", "x"), ("worker:2", "y"), ("worker:1", "z")):
+        run.exits(name, exception=f"ValueError: {what}")
         run.after(40)
     assert run.result.exit_code == 1
     assert run.result.restarts == 2
@@ -114,8 +114,8 @@ def test_a_job_that_restarts_as_one_has_one_budget_also_for_its_ps() -> None:
     """With --restart-scope job the failures of ps and worker are charged to the same budget."""
     rules = RestartRules(budget=2, scope=RestartScope.JOB)
     run = History(job(workers=1, ps=1, restart=rules)).begin()
-    for name in ("ps:0", "worker:0", "ps:0"):
-        run.exits(name, exception="ValueError: x")
+    for name, what in (("ps:0", "x"), ("worker:0", "y"), ("ps:0", "x")):
+        run.exits(name, exception=f"ValueError: {what}")
         run.after(40)
     assert run.result.exit_code == 1
 

@@ -111,6 +111,20 @@ def test_a_gang_restarts_together() -> None:
     assert one.seconds == pytest.approx(3.5)
 
 
+def test_workers_that_raise_the_same() -> None:
+    """One recovery, with a cause of which the other did not die; also where a request overtakes its restart."""
+    told = gang(workers=3)
+    for worker in ("worker:0", "worker:1"):
+        told.run.exits(worker, exception="ValueError: x")
+    told.run.exits("worker:2", exception=UNAVAILABLE)
+    told.run.after(0.1)
+    told.run.send(ev.Requested(1, ev.Verb.RESTART, (task("worker:0"),)))
+    told.run.after(3)
+    one = told.one()
+    assert deaths(one) == ["worker:0", "worker:2"]
+    assert [str(death.task) for death in one.same] == ["worker:1"]
+
+
 def test_two_that_are_killed_at_once() -> None:
     """Workers of a parameter server are two recoveries, of a gang they are one; both count from one injection each."""
     told = ps_job("kill worker:0,worker:1 @ step=46")

@@ -84,6 +84,25 @@ def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
     assert "Socket closed" not in "\n".join(text)
 
 
+def test_a_failure_that_repeats_itself_says_so() -> None:
+    """Below the log of the cause; a run without restarts has no attempt before."""
+    text = lines(replace(FAILURE, repeated=True))
+    said = "It fails the same way each time: attempt 3 ended with the same error, and no new step was made since."
+    assert text[23] == f"    {said}"
+    assert text[24].startswith("  Collateral: ")
+    assert said not in "\n".join(lines(FAILURE))
+
+
+def test_tasks_that_failed_as_the_cause_did_are_no_collateral() -> None:
+    """They come before it, with one line each."""
+    twin = replace(CAUSE, task=task("worker:2"), attempt=3)
+    text = lines(replace(FAILURE, same=(twin,)))
+    assert text[23:25] == [
+        "  Same error: worker:2 exited with code 1 (attempt 3)",
+        "  Collateral: worker:0 was killed by SIGABRT (attempt 4)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("state", "code", "reason"),
     [
