@@ -30,6 +30,7 @@ def watch(trainer: Any, load: Load) -> None:
     def distribute_strategy(self: Any) -> Any:
         strategy = plain.fget(self)
         if is_multi_worker(trainer.tf, strategy):
+            load("mends/refusals").refuse_old_keras(sys._getframe(1))
             model.distribute_strategy = plain
             mend(trainer, strategy, load)
         return strategy
@@ -75,10 +76,13 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     model = SimpleNamespace(
         _distribute_strategy=strategy, distribute_strategy=strategy, _symbolic_build=lambda **_: None
     )
-    try:
-        trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(0, 1, iter([Part()]))])
-    except Asked:
-        return True
+    for numbers in (0, 1), (0,):  # what comes before the batches: since Keras 3.11 the last step's number too
+        try:
+            trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([Part()]))])
+        except Asked:
+            return True
+        except ValueError:
+            continue
     return False
 
 
@@ -117,7 +121,7 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
             return specs
     except (AttributeError, NotImplementedError):
         pass
-    _, _, batches = next(iter(iterator))
+    *_, batches = next(iter(iterator))
     return trainer.tree.map_structure(local, next(batches))
 
 

@@ -111,7 +111,7 @@ class Distributed:
 
 
 def keras(faulty: bool) -> Any:
-    """A module made as Keras's trainer is, with both faults or with none."""
+    """A module made as Keras's trainer is, with both faults or with none. What an epoch gives has its batches last."""
 
     class Trainer:
         built: Any = None
@@ -125,7 +125,8 @@ def keras(faulty: bool) -> Any:
 
         def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
             if iterator is not None:
-                strategy, batch = self.distribute_strategy, next(next(iter(iterator))[2])
+                strategy, (*_, batches) = self.distribute_strategy, next(iter(iterator))
+                batch = next(batches)
                 data_batch = strategy.reduce("MEAN", batch, axis=None) if faulty else batch.mine
             self._symbolic_build(data_batch=data_batch)
 
@@ -159,6 +160,49 @@ def test_keras_is_mended_when_a_model_asks_for_the_strategy(capsys: pytest.Captu
     said = capsys.readouterr().err
     assert said.count("clusterkit: mended fit, evaluate and predict of Keras") == said.count("\n") == 1
     assert "--no-keras-fix leaves them as they are." in said
+
+
+@pytest.mark.parametrize("steps", [(0,), (0, 1)], ids=["until Keras 3.10", "since"])
+def test_a_model_is_built_whatever_an_epoch_gives(steps: tuple[int, ...]) -> None:
+    """With the batches come the numbers of the first step and the last, or of the first alone."""
+
+    def build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        for *numbers, batches in iterator or ():
+            if len(numbers) != len(steps):
+                raise ValueError("not enough values to unpack, or too many")
+            data_batch = self.distribute_strategy.reduce("MEAN", next(batches), axis=None)
+        self._symbolic_build(data_batch=data_batch)
+
+    trainer = keras(faulty=True)
+    trainer.TensorFlowTrainer._maybe_symbolic_build = build
+    keras_fit.watch(trainer, load)
+    model = trainer.TensorFlowTrainer(MultiWorker())
+    assert model.distribute_strategy
+    model._maybe_symbolic_build(iterator=[(*steps, iter([Distributed()]))])
+    assert model.built == "my part"
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"), [("3.0.0", True), ("3.7.0", True), ("3.8.0", False), ("3.15.1", False)]
+)
+def test_a_keras_whose_losses_are_not_divided_is_refused(
+    monkeypatch: pytest.MonkeyPatch, version: str, refused: bool
+) -> None:
+    """Several workers would learn something else than one process, and nobody would say so."""
+    monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(__version__=version))
+    trainer = keras(faulty=True)
+    keras_fit.watch(trainer, load)
+    assert trainer.TensorFlowTrainer("no strategy of several workers").distribute_strategy
+    if not refused:
+        assert trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
+        return
+    with pytest.raises(SystemExit) as stopped:
+        _ = trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
+    sentence = str(stopped.value)
+    assert sentence.startswith("clusterkit: test_mends.py, line ")
+    assert f"on several workers with Keras {version}" in sentence
+    assert "pip install 'keras>=3.8'" in sentence
+    assert "--no-keras-fix" in sentence
 
 
 def test_a_keras_without_the_faults_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
