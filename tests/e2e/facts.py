@@ -26,6 +26,9 @@ SENDER = {**GANG, "args": [1]}
 # On a virtual network, where packets can get lost. With a third worker there are two sides: one, and the others.
 CUT_PS_JOB = {**PS_JOB, "network": "virtual"}
 CUT_GANG = {**GANG, "workers": 3, "network": "virtual"}
+# What TensorFlow writes of a task that fails or does not answer. Logs have more in them, which comes and goes with the
+# version and the moment: facts are not about that.
+COMPLAINTS = ("failed with", "unavailable", "deadline", "unhealthy", "heartbeat", "connection", "traceback", "died")
 # What failed stays down, and its peers are not ended for it; nor is anybody for the training that stands still.
 ALONE = {"restart_scope": "task", "restart_backoff": "1h", "restart_backoff_max": "1h", "stall_warning": 0}
 
@@ -60,6 +63,12 @@ class Seen:
     alive: set[str] = field(default_factory=set)  # the tasks that were there at its end
     lasted: float = 0.0
     next: Round | None = None  # the first round after its end
+
+    @property
+    def complaints(self) -> dict[str, list[str]]:
+        """What tasks wrote of one that fails or does not answer."""
+        lines = {task: [line for line in text.splitlines() if is_complaint(line)] for task, text in self.said.items()}
+        return {task: found for task, found in lines.items() if found}
 
 
 class Lab:
@@ -180,6 +189,11 @@ class Lab:
 def is_round(line: str) -> bool:
     """Whether a task's line tells of a round."""
     return line.startswith('{"at":')
+
+
+def is_complaint(line: str) -> bool:
+    """Whether a task's line tells of a task that fails or does not answer."""
+    return any(word in line.lower() for word in COMPLAINTS)
 
 
 @contextmanager

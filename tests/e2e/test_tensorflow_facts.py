@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,15 +13,15 @@ from clusterkit.hands.network import why_not
 from tests.e2e.facts import CUT_GANG, CUT_PS_JOB, ENDING, GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
 from tests.support import wait_until
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.matrix, pytest.mark.timeout(240)]
 
 ERRORS = "tensorflow.python.framework.errors_impl"
 HEARTBEATS = 10.0  # seconds without one, after which a multi-worker job takes a task for dead
 SOON = 10.0  # seconds for what happens at once, on a machine that is busy
 PS_TASKS = {"chief:0", "worker:0", "worker:1", "ps:0"}
 GANG_OF_3 = {"worker:0", "worker:1", "worker:2"}
-UNHEALTHY = "The following tasks are unhealthy (stopped sending heartbeats):"
-UNHEARD = "RPC: /tensorflow.CoordinationService/Heartbeat"
+UNHEALTHY = re.compile(r"stopped sending heartbeats|/task:\d heartbeat timeout")  # the latter in TensorFlow 2.16
+UNHEARD = re.compile(r"(RPC:|calling) /tensorflow\.CoordinationService/Heartbeat")  # likewise
 WHY_NOT = why_not(network=True, disk=False)
 virtual = pytest.mark.skipif(WHY_NOT is not None, reason=f"no virtual network here: {WHY_NOT}")
 PEER = {"worker:0": "worker:1", "worker:1": "worker:0"}
@@ -94,9 +95,9 @@ def cuts(tmp_path_factory: pytest.TempPathFactory) -> Cuts:
         return Cuts(cut, briefly, longer)
 
 
-def check_silent(seen: Seen, tasks: set[str]) -> None:
-    """Training stood still, nobody wrote anything, nobody ended; then it went on."""
-    assert (seen.rounds, seen.said, seen.ends) == ([], {}, {})
+def check_unnoticed(seen: Seen, tasks: set[str]) -> None:
+    """Training stood still, no task complained of another, nobody ended; then it went on."""
+    assert (seen.rounds, seen.complaints, seen.ends) == ([], {}, {})
     assert seen.alive == tasks
     assert seen.next is not None
 
@@ -127,12 +128,12 @@ def test_ps_job_a_ps_dies(lab: Callable[..., Lab]) -> None:
 
 
 def test_ps_job_the_chief_dies(lab: Callable[..., Lab]) -> None:
-    """The workers and the ps don't notice: they wait for another coordinator, and say nothing."""
+    """The workers and the ps don't notice: they wait for another coordinator, and do not complain."""
     job = lab(PS_JOB)
     seen = job.lasting(job.kill("chief:0"), 3)
     assert seen.ends.keys() == {"chief:0"}
     assert seen.alive == PS_TASKS - {"chief:0"}
-    assert (seen.rounds, seen.said) == ([], {})
+    assert (seen.rounds, seen.complaints) == ([], {})
 
 
 def test_ps_job_the_chief_ends_without_a_worker(lab: Callable[..., Lab]) -> None:
@@ -155,7 +156,7 @@ def test_ps_job_a_task_freezes(slow: Slow, task: str) -> None:
     """Training stands still and nobody says so; after SIGCONT it goes on as if nothing had been."""
     seen = slow.ps_job[task]
     assert seen.lasted > HEARTBEATS
-    check_silent(seen, PS_TASKS)
+    check_unnoticed(seen, PS_TASKS)
 
 
 @pytest.mark.parametrize("task", PEER)
@@ -176,13 +177,13 @@ def test_gang_a_worker_dies_whom_its_peer_asks_for_nothing(slow: Slow) -> None:
     assert 0.3 * HEARTBEATS < end.after < HEARTBEATS + SOON
     assert end.exit.code == 1
     assert end.exception.startswith(f"{ERRORS}.UnavailableError: ")
-    assert lines_with([UNHEALTHY], end.log)
+    assert UNHEALTHY.search(end.log)
 
 
 @pytest.mark.parametrize("task", PEER)
 def test_gang_a_worker_freezes_briefly(slow: Slow, task: str) -> None:
     """Its peer waits in the collective; after SIGCONT training goes on as if nothing had been."""
-    check_silent(slow.gang_briefly[task], set(PEER))
+    check_unnoticed(slow.gang_briefly[task], set(PEER))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_gang_a_worker_freezes_briefly(slow: Slow, task: str) -> None:
     ],
     ids=PEER,
 )
-def test_gang_a_worker_freezes(slow: Slow, task: str, error: str, phrase: str) -> None:
+def test_gang_a_worker_freezes(slow: Slow, task: str, error: str, phrase: re.Pattern[str]) -> None:
     """Its peer gives up when heartbeats are missing: 5 to 10 s later. worker:0 is who takes them."""
     seen = slow.gang[task]
     assert seen.ends.keys() == {PEER[task]}
@@ -201,7 +202,7 @@ def test_gang_a_worker_freezes(slow: Slow, task: str, error: str, phrase: str) -
     assert 0.3 * HEARTBEATS < peer.after < HEARTBEATS + SOON
     assert peer.exit.code == 1
     assert peer.exception.startswith(f"{ERRORS}.{error}: ")
-    assert lines_with([phrase], peer.log)
+    assert phrase.search(peer.log)
     assert seen.alive == {task}  # stopped, and that for ever
 
 
@@ -220,7 +221,7 @@ def test_ps_job_a_task_is_cut_off(cuts: Cuts, task: str) -> None:
     seen = cuts.ps_job[task]
     assert seen.lasted > HEARTBEATS
     assert (seen.rounds, seen.ends, seen.alive) == ([], {}, PS_TASKS)
-    assert "chief:0" not in seen.said  # a task that waits for another's tensor gives up its call after some 20 s
+    assert "chief:0" not in seen.complaints  # a task that waits for another's tensor gives up its call after some 20 s
     assert seen.next is not None
 
 
@@ -228,7 +229,7 @@ def test_ps_job_a_task_is_cut_off(cuts: Cuts, task: str) -> None:
 @pytest.mark.parametrize("task", PEER)
 def test_gang_a_worker_is_cut_off_briefly(cuts: Cuts, task: str) -> None:
     """All wait in the collective; after the heal training goes on as if nothing had been."""
-    check_silent(cuts.gang_briefly[task], GANG_OF_3)
+    check_unnoticed(cuts.gang_briefly[task], GANG_OF_3)
 
 
 @virtual
@@ -243,9 +244,9 @@ def test_gang_a_worker_is_cut_off(cuts: Cuts, task: str) -> None:
     others = GANG_OF_3 - {"worker:0"} if task == "worker:0" else {task}
     first = min((seen.ends[name] for name in others), key=lambda end: end.after)
     assert first.exception.startswith(f"{ERRORS}.DeadlineExceededError: ")
-    assert lines_with([UNHEARD], first.log)
+    assert UNHEARD.search(first.log)
     assert seen.ends["worker:0"].exception.startswith(f"{ERRORS}.UnavailableError: ")
-    assert lines_with([UNHEALTHY], seen.ends["worker:0"].log)
+    assert UNHEALTHY.search(seen.ends["worker:0"].log)
 
 
 @virtual
