@@ -53,6 +53,12 @@ bench: $(READY) ## Measure clusterkit beside its peers: a table and build/bench.
 		|| echo "$(TORCH) can't be installed: torchrun is left out."
 	$(BIN)/python -m tests.benchmarks --torch $(TORCH_BIN)/python $(BENCH)
 
+MATRIX ?= # such as --only 2.16-py3.11 --slice facts --keep
+
+.PHONY: matrix
+matrix: $(READY) ## Try every TensorFlow and Python that is claimed: a table, build/matrix.json (10 minutes for each).
+	$(BIN)/python -m tests.matrix $(MATRIX)
+
 .PHONY: lint
 lint: $(READY) ## Check style and types.
 	$(BIN)/ruff check .

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from clusterkit.mends.refusals import OLDEST_KERAS
 from tests.support import CHILDREN, Up
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]
@@ -16,9 +18,10 @@ PS_FIT = CHILDREN / "keras_ps.py"
 PS_JOB = ("--workers", "1", "--ps", "1", "--restart", "never")
 # `check` finds the call in the program's text; a program may hide it.
 HIDDEN = "--force"
+OLD_KERAS = tuple(map(int, version("keras").split(".")[:2])) < OLDEST_KERAS
 
 
-@pytest.mark.parametrize("start", ["warm", "cold"])
+@pytest.mark.parametrize("start", [pytest.param("warm", marks=pytest.mark.matrix), "cold"])
 def test_keras_2_fits_under_parameter_servers(up: Start, start: str) -> None:
     """What `tf.keras` is, is the job's choice, also where Keras 3 was imported beforehand."""
     run = up(*PS_JOB, "--start", start, "--keras", "2", PS_FIT)
@@ -28,6 +31,7 @@ def test_keras_2_fits_under_parameter_servers(up: Start, start: str) -> None:
     assert b"clusterkit:" not in run.log("chief:0")
 
 
+@pytest.mark.matrix
 def test_fit_under_parameter_servers_is_refused_with_keras_3(up: Start) -> None:
     """In one sentence, with the line of the program, and no traceback of Keras's."""
     run = up(*PS_JOB, HIDDEN, PS_FIT)
@@ -53,6 +57,19 @@ def test_a_worker_in_the_coordinators_code_is_told_so(up: Start) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.matrix
+@pytest.mark.skipif(not OLD_KERAS, reason=f"Keras {version('keras')} is not too old for several workers")
+def test_fit_on_several_workers_is_refused_with_an_old_keras(up: Start, tmp_path: Path) -> None:
+    """In one sentence, with the line of the program, and no traceback."""
+    run = up("--workers", "2", "--restart", "never", CHILDREN / "keras_fit.py", tmp_path / "out", "dense")
+    assert run.wait(120) == 1
+    said = run.log("worker:0").decode()
+    assert "clusterkit: keras_fit.py, line " in said
+    assert f"calls fit on several workers with Keras {version('keras')}, which" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(OLD_KERAS, reason="an old Keras is not mended")
 def test_without_the_mends_keras_3_fails_as_it_does(up: Start, tmp_path: Path) -> None:
     """Where this test fails, upstream has mended it: then clusterkit steps aside by itself."""
     run = up("--workers", "2", "--restart", "never", "--no-keras-fix", CHILDREN / "keras_fit.py", tmp_path, "dense")

@@ -12,11 +12,13 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clusterkit.hands import procfs
 from tests.children.plain import FILES, PROGRAMS
+from tests.e2e.parity import tensorflows
 from tests.e2e.parity.cases import CASES, MORE_FILES, Case
 from tests.e2e.parity.client import DEADLINE, Driver, Outcome, request
 from tests.support import wait_until
@@ -78,6 +80,13 @@ def as_bytes(source: str) -> bytes:
     return source.encode(encoding).replace(b"<NUL>", b"\0").replace(b"<LATIN>", b"\xe9")
 
 
+def with_matrix(cases: list[Case]) -> Iterator[Any]:
+    """The cases, of which those about TensorFlow are tried with each of its versions."""
+    for case in cases:
+        marks = pytest.mark.matrix if f"### {case.about} " in tensorflows.TEXT else ()
+        yield pytest.param(case, marks=marks)
+
+
 def difference(first: Outcome, other: Outcome) -> Iterator[str]:
     """What a reader of a failure needs to see."""
     for name in first:
@@ -103,7 +112,7 @@ def check(told: dict[str, Outcome], case: Case) -> None:
     assert (told[first]["code"] != 0) is case.fails, told[first]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
+@pytest.mark.parametrize("case", [*with_matrix(CASES)], ids=lambda case: case.about)
 def test_a_fork_is_as_a_fresh_start(case: Case, run: Run) -> None:
     """Output, to the byte, exit code or signal, stack dumps, and that nothing is left."""
     check(run(case), case)

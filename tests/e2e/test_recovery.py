@@ -13,6 +13,7 @@ from tests.support import WORKLOADS, Up
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.both_starts, pytest.mark.timeout(240)]
 cold_too = pytest.mark.cold_too
+matrix = pytest.mark.matrix
 
 PS_JOB = ("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py", "--checkpoint-every", "40", "--step-time", "0.02")
 GANG = ("--workers", "2", WORKLOADS / "mwms_train.py", "--checkpoint-every", "20", "--step-time", "0.03")
@@ -50,9 +51,9 @@ def check_resumptions(run: Up) -> None:
     ("victim", "restarted"),
     [
         ("worker:0", {"worker:0": 2}),
-        pytest.param("worker:1", {"worker:1": 2}, marks=cold_too),
-        ("chief:0", {"chief:0": 2}),
-        pytest.param("ps:0", {"ps:0": 2, "chief:0": 2}, marks=cold_too),
+        pytest.param("worker:1", {"worker:1": 2}, marks=[cold_too, matrix]),
+        pytest.param("chief:0", {"chief:0": 2}, marks=matrix),
+        pytest.param("ps:0", {"ps:0": 2, "chief:0": 2}, marks=[cold_too, matrix]),
     ],
 )
 def test_a_parameter_server_job_survives_sigkill_of(up: Start, victim: str, restarted: dict[str, int]) -> None:
@@ -66,7 +67,7 @@ def test_a_parameter_server_job_survives_sigkill_of(up: Start, victim: str, rest
     assert run.events("Failed")[0]["failure"]["task"] == victim
 
 
-@pytest.mark.parametrize("victim", [pytest.param("worker:0", marks=cold_too), "worker:1"])
+@pytest.mark.parametrize("victim", [pytest.param("worker:0", marks=[cold_too, matrix]), "worker:1"])
 def test_a_multi_worker_job_survives_sigkill_of(up: Start, victim: str) -> None:
     """The whole gang restarts, resumes at one checkpoint, and every worker ends with the same weights."""
     run = up(*GANG, "--steps", "150")
@@ -112,6 +113,7 @@ def test_a_fault_of_the_gang_during_its_recovery(up: Start) -> None:
 
 
 @cold_too
+@matrix
 def test_preemption_of_the_gang_costs_no_restart(up: Start) -> None:
     """TensorFlow's preemption handler checkpoints and exits with 42: the gang starts again, uncharged."""
     preempted = WORKLOADS.parent / "tests" / "children" / "preempted.py"

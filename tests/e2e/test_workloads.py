@@ -23,6 +23,7 @@ def accuracy(output: str) -> float:
     return float(re.findall(r"held-out accuracy (\d\.\d+)", output)[-1])
 
 
+@pytest.mark.matrix
 def test_the_main_job_reaches_its_accuracy(up: Start) -> None:
     """What `make demo` runs: chief, two workers and a parameter server on real digits, without a restart."""
     run = up("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py")
@@ -37,7 +38,7 @@ def test_the_main_job_reaches_its_accuracy(up: Start) -> None:
     }
 
 
-@pytest.mark.parametrize("workers", [pytest.param(2, marks=cold_too), 4])
+@pytest.mark.parametrize("workers", [pytest.param(2, marks=[cold_too, pytest.mark.matrix]), 4])
 def test_all_workers_end_with_the_same_weights(up: Start, workers: int) -> None:
     """MultiWorkerMirroredStrategy keeps its replicas equal; each worker prints the digest of its weights."""
     run = up("--workers", workers, WORKLOADS / "mwms_train.py", "--steps", "300")
