@@ -16,9 +16,10 @@ from typing import Any
 
 from clusterkit.hands import procfs
 from clusterkit.hands.control_socket import LONGEST
+from clusterkit.hands.exchange import exchange
 from clusterkit.hands.process import ENTRY
 from clusterkit.hands.rundir import state_dir
-from clusterkit.hands.warm import UP_WITHIN, Launch, exchange
+from clusterkit.hands.warm import UP_WITHIN, Launch
 from clusterkit.rules.warm import at_import
 from clusterkit.words.errors import ClusterkitError
 
@@ -137,7 +138,7 @@ def ask(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
-        return exchange(client, message, descriptors)
+        return exchange(client, message, descriptors, timeout)
 
 
 def handed_over(run_id: str, home: Path) -> dict[str, int]:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterkit.barrier import join, start_thread
+from clusterkit.hands.exchange import LONGEST, BadAnswer, exchange, parsed
 from clusterkit.hands.process import ENTRY
 from clusterkit.rules.plan import TaskPlan
 from clusterkit.rules.warm import Preload
 from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
 
 PATIENCE = 5.0  # seconds that a fork may take; a server that needs more is given up
-TRIES = 3
+TRIES = 3  # servers that come to their end without having forked a task
 UP_WITHIN = 120.0  # seconds that the imports may take
+KILLED_WITHIN = 1.0  # seconds that are waited for the end of a server that was killed
 Post = Callable[[ForkServerReady | ForkServerLost | Crashed], None]
 
 
@@ -51,12 +55,15 @@ class ForkServer:
     def __init__(self, channel: socket.socket, lifeline: int, pid: int, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # that it has imported, and the directory of each
         self.ready = self.gone = False
-        self.tries = tries  # servers that are made, this one among them, until one comes up
+        self.tries = tries  # servers that are made, this one among them, until one has forked a task
+        self._forked = False
+        self._why = ""  # it was given up
         self._post = post
         self._channel = channel
         self._lifeline = lifeline
         self._pid = pid
         self._pidfd = os.pidfd_open(pid)
+        self._bell, self._ring = os.pipe2(os.O_CLOEXEC)
         self._thread = start_thread("fork server", self._attend, post)
 
     @classmethod
@@ -85,77 +92,109 @@ class ForkServer:
         gate, opened = os.pipe2(os.O_CLOEXEC)
         try:
             answer = self._ask(_request(plan, env), [gate, output, stacks, cwd, *namespaces])
-            if (number := answer.get("errno")) is not None:
+            number, pid = answer.get("errno"), answer.get("pid")
+            if isinstance(number, int) and number in errno.errorcode:
                 raise OSError(number, os.strerror(number), plan.python)
+            if not isinstance(pid, int) or not _is_child(pid):
+                raise self._given_up("its answer makes no sense")
             # Until this is written the task waits; where it never is, because the server died, the task ends itself.
             os.write(opened, b"!")
-            return int(answer["pid"])
+            self._forked = True
+            return pid
         finally:
             for descriptor in (cwd, gate, opened):
                 os.close(descriptor)
 
     def stop(self) -> None:
-        """End it, at once: it has nothing to lose."""
+        """End it, at once: it has nothing to lose. One that SIGKILL does not end is left to the end of the run."""
         self.gone = True
         self._kill()
+        _first_of((self._pidfd,), KILLED_WITHIN)
+        os.write(self._ring, b"!")
         join(self._thread)
         with suppress(ChildProcessError):  # reaped as one of this process's children already
-            os.waitpid(self._pid, 0)
+            os.waitpid(self._pid, os.WNOHANG)
         self._channel.close()
-        os.close(self._lifeline)
-        os.close(self._pidfd)
+        for descriptor in (self._lifeline, self._pidfd, self._bell, self._ring):
+            os.close(descriptor)
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def _ask(self, request: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        self._channel.settimeout(PATIENCE)
         try:
-            return exchange(self._channel, request, descriptors)
-        except OSError:  # among them what a timeout raises
-            self.gone = True
-            self._kill()
-            raise NoForkServer from None
+            return exchange(self._channel, request, descriptors, PATIENCE)
+        except TimeoutError:
+            raise self._given_up(f"it did not answer within {PATIENCE:g} s") from None
+        except BadAnswer as error:
+            raise self._given_up(str(error)) from None
+        except OSError:
+            raise self._given_up("") from None
+
+    def _given_up(self, why: str) -> NoForkServer:
+        self._why, self.gone = why, True
+        self._kill()
+        return NoForkServer()
 
     def _attend(self) -> None:
-        told = _line_of(self._lifeline, UP_WITHIN)
-        problem = told.get("problem") if told else None
+        told = self._first_line()
+        problem = told.problem if told else None
         if told and not problem:
-            self.modules, self.ready = told["modules"], True
-            self._post(ForkServerReady(self._pid, told["seconds"]))
-            os.read(self._lifeline, 1)  # it writes no more: this is its end
+            self.modules, self.ready = told.modules, True
+            self._post(ForkServerReady(self._pid, told.seconds))
+            _first_of((self._pidfd, self._bell))
         was_ready, self.gone, self.ready = self.ready, True, False
-        self.tries = TRIES if was_ready else 0 if problem else self.tries - 1
+        self.tries = TRIES if self._forked else 0 if problem else self.tries - 1
         self._kill()
-        why = problem or ("it was killed" if was_ready else "it did not come up")
+        why = problem or self._why or ("it was killed" if was_ready else "it did not come up")
         self._post(ForkServerLost(why, was_ready, self.tries > 0))
 
-
-def exchange(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
-    """Ask a fork server or a warm server, as fork_server.py says. Raises OSError, also where it ends unanswered."""
-    body = json.dumps(request).encode()
-    socket.send_fds(channel, [len(body).to_bytes(4, "big")], descriptors)
-    channel.sendall(body)
-    line = b""
-    while not line.endswith(b"\n"):
-        if not (more := channel.recv(4096)):
-            raise ConnectionResetError("there was no answer")
-        line += more
-    answer: dict[str, Any] = json.loads(line)
-    return answer
+    def _first_line(self) -> _Told | None:
+        """What the server tells when it has imported; None where it does not, or is given up before."""
+        until, line = time.monotonic() + UP_WITHIN, b""
+        while not line.endswith(b"\n") and len(line) < LONGEST:
+            if _first_of((self._bell, self._lifeline), until - time.monotonic()) != self._lifeline:
+                return None
+            if not (more := os.read(self._lifeline, 1 << 16)):
+                return None
+            line += more
+        return _told(line)
 
 
-def _line_of(descriptor: int, seconds: float) -> dict[str, Any] | None:
+class _Told(NamedTuple):
+    """What a server tells when it has imported."""
+
+    problem: str | None
+    seconds: float
+    modules: Mapping[str, str]
+
+
+def _told(line: bytes) -> _Told | None:
+    match parsed(line):
+        case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
+            return _Told(None, seconds, {str(name): str(place) for name, place in modules.items()})
+        case {"problem": str(problem)}:
+            return _Told(problem, 0.0, {})
+    return None
+
+
+def _first_of(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
+    """The first descriptor that can be read, or is at its end; None where none is in time."""
     poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    data = b""
-    while not data.endswith(b"\n"):
-        if not poll.poll(seconds * 1000) or not (more := os.read(descriptor, 1 << 16)):
-            return None
-        data += more
-    line: dict[str, Any] = json.loads(data)
-    return line
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    found = poll.poll(None if seconds is None else max(0.0, seconds) * 1000)
+    return found[0][0] if found else None
+
+
+def _is_child(pid: int) -> bool:
+    """Whether this process is the one that can wait for it."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _start(launch: Launch, channel: int, lifeline: int) -> int:

@@ -95,6 +95,18 @@ def test_a_server_that_is_killed_during_its_imports_is_made_anew_so_often(up: St
     assert told(run)["warm"] is False
 
 
+def test_servers_that_come_up_and_die_at_once_are_made_so_often(up: Start, tmp_path: Path) -> None:
+    """One that has forked a task was worth it; after three in a row that have not, the run goes cold, and says so."""
+    run = up(*GOOD, "--preload", "preloads.dies", FORKED, "1", "1", tmp_path)
+    run.wait_for("ForkServerLost", again=False)
+    (tmp_path / "1").touch()
+    assert run.wait(30) == 0
+    lost = run.events("ForkServerLost")
+    assert [(event["was_ready"], event["again"]) for event in lost] == [(True, True)] * 3 + [(True, False)]
+    assert [told(run, attempt=attempt)["warm"] for attempt in (1, 2)] == [True, False]
+    assert reasons(run)[-1] == "The fork server is gone (it was killed); tasks start cold from now on."
+
+
 def test_a_server_that_can_not_be_made_is_no_reason_to_fail(tmp_path: Path) -> None:
     """Its log, say, can't be: then there is none, which is told."""
     posted: list[Any] = []

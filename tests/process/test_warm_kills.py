@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.hands.warm import TRIES
 from tests.support import CHILDREN, Up, fork_server_of, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
@@ -70,7 +71,7 @@ def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed:
 
 
 def test_each_server_is_killed_as_soon_as_it_is_ready(up: Start, home: Path) -> None:
-    """The run goes on between servers, and there is always another one."""
+    """The run goes on between servers, and without one when three of them have forked nothing."""
     run = up(*JOB, *PROGRAM)
     killed = 0
     while run.process.poll() is None:
@@ -82,4 +83,4 @@ def test_each_server_is_killed_as_soon_as_it_is_ready(up: Start, home: Path) -> 
         threading.Event().wait(0.005)
     assert run.wait(1) == 0, run.output[-4000:]
     assert {task: len(pids) for task, pids in run.pids().items()} == STARTED
-    assert killed > 3
+    assert killed >= TRIES
