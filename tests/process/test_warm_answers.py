@@ -16,7 +16,7 @@ import pytest
 from clusterkit.hands import exchange, warm
 from clusterkit.hands.warm import ForkServer, NoForkServer
 from clusterkit.rules.plan import TaskPlan
-from clusterkit.words.events import ForkServerLost, ForkServerReady
+from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
 pytestmark = [pytest.mark.timeout(60)]
@@ -33,7 +33,7 @@ class Stage:
         channel, self.other = socket.socketpair()
         lifeline, self.held = os.pipe2(os.O_CLOEXEC)
         self.process = subprocess.Popen(["sleep", "60"])
-        self.posted = queue.SimpleQueue[ForkServerReady | ForkServerLost]()
+        self.posted = queue.SimpleQueue[ForkServerReady | ForkServerLost | Crashed]()
         self.server = ForkServer(channel, lifeline, self.process.pid, self.posted.put)
 
     def ready(self) -> None:
