@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from clusterkit.hands.client import Client
 from clusterkit.hands.rundir import is_live
 from clusterkit.hands.runs import Life
 from clusterkit.words.errors import ClusterkitError
+from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
 
 ROLES = CHILDREN / "roles.py"
@@ -62,8 +62,7 @@ class Clusterkit:
 
     def environment(self) -> dict[str, str]:
         """Of the commands."""
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("CLUSTERKIT", "TF_"))}
-        return {**clean, "CLUSTERKIT_HOME": str(self.home), "PYTHONPATH": str(ROOT)}
+        return clean_environment(self.home)
 
     def up(self, *args: str | Path) -> Path:
         """A detached run, ready; its directory."""

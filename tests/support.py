@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.hands import procfs
+from tests.environment import ROOT, clean_environment
 
-ROOT = Path(__file__).parent.parent
 CHILDREN = Path(__file__).parent / "children"
 WORKLOADS = ROOT / "workloads"
 
@@ -47,7 +47,6 @@ class Command:
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         self.output_file = self.home / f"output-{len(list(self.home.glob('output-*')))}.txt"
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("CLUSTERKIT", "TF_"))}
         with self.output_file.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "clusterkit", *self.args],
@@ -55,7 +54,7 @@ class Command:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=self.cwd or ROOT,
-                env={**environment, "CLUSTERKIT_HOME": str(self.home), "PYTHONPATH": str(ROOT), **self.env},
+                env={**clean_environment(self.home), **self.env},
                 start_new_session=True,
             )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CHILDREN, ROOT, WORKLOADS, Up
+from tests.environment import clean_environment
+from tests.support import CHILDREN, WORKLOADS, Up
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.both_starts, pytest.mark.timeout(240)]
 cold_too = pytest.mark.cold_too
@@ -52,13 +52,12 @@ def test_all_workers_end_with_the_same_weights(up: Start, workers: int) -> None:
 @pytest.mark.parametrize("workload", ["ps_train.py", "mwms_train.py"])
 def test_the_same_program_runs_without_a_cluster(tmp_path: Path, workload: str) -> None:
     """Under plain python a workload is one process that trains in the same way."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("CLUSTERKIT", "TF_"))}
     done = subprocess.run(
         [sys.executable, str(WORKLOADS / workload), "--steps", "200", "--checkpoint-every", "1000"],
         capture_output=True,
         text=True,
         timeout=200,
-        env={**clean, "PYTHONPATH": str(ROOT)},
+        env=clean_environment(tmp_path),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr[-4000:]

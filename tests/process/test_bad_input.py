@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.slow]
@@ -106,14 +107,13 @@ def attempt(
     args: Sequence[str | Path], cwd: Path, before: Sequence[str] = (), **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `clusterkit up` to its end."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLUSTERKIT", "TF_"))}
     return subprocess.run(
         [*before, sys.executable, "-m", "clusterkit", "up", *map(str, args)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         cwd=cwd,
-        env={**clean, "PYTHONPATH": str(ROOT), "CLUSTERKIT_HOME": str(cwd / "home"), **env},
+        env={**clean_environment(cwd / "home"), **env},
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.environment import clean_environment
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.slow]
 
@@ -20,7 +19,7 @@ def config(home: Path, *args: str | Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "clusterkit", "config", *map(str, args)],
         capture_output=True,
         text=True,
-        env={**os.environ, "CLUSTERKIT_HOME": str(home), "PYTHONPATH": str(ROOT)},
+        env=clean_environment(home),
         cwd=home.parent,
     )
 

@@ -17,6 +17,7 @@ import pytest
 from clusterkit.rules.lines import LineSplitter
 from clusterkit.rules.printable import printable
 from tests.children.writes import LINE, content
+from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, Up, wait_until
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
@@ -60,14 +61,13 @@ def started(home: Path, *args: str | Path, stdout: int, env: dict[str, str] | No
 
 def called(home: Path, *args: str | Path, stdout: int, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
     """A command with its output going to a descriptor."""
-    clean = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     return subprocess.Popen(
         [sys.executable, "-m", "clusterkit", *map(str, args)],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
         stderr=subprocess.STDOUT,
         cwd=ROOT,
-        env={**clean, "CLUSTERKIT_HOME": str(home), **(env or {})},
+        env={**clean_environment(home), **(env or {})},
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.environment import clean_environment
 from tests.support import CHILDREN
 from tests.warm import WORLD, Commands, Start, Warm, short_home
 
@@ -39,8 +40,7 @@ def test_what_a_caller_has_reaches_the_tasks(warm: Warm, tmp_path: Path) -> None
     pid = warm.start()
     told = {}
     shell = f"umask 027; ulimit -n 512; ulimit -c 0; trap '' HUP; cd '{tmp_path}'; exec nice -n 5 \"$@\""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLUSTERKIT", "TF_"))}
-    env = {**clean, **warm.env, "CLUSTERKIT_HOME": str(warm.home), "MINE": "äö\udcff"}
+    env = {**clean_environment(warm.home), **warm.env, "MINE": "äö\udcff"}
     for name in ("cold", "warm"):
         mode = ["--start", "cold"] if name == "cold" else []
         up = [sys.executable, "-m", "clusterkit", "up", "--run-id", name, *mode, str(WORLD)]

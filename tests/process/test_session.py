@@ -1,0 +1,148 @@
+"""The test session itself: what hangs in it fails by name, and whatever ends it, nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit.hands import procfs
+from tests import janitor
+from tests.environment import ROOT
+from tests.support import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+STARTS = """
+import os, subprocess
+
+def start(name):
+    # In a session of its own, and nobody's child, as a warm server is.
+    words = ["sh", "-c", "sleep 1800 < /dev/null > /dev/null 2>&1 & echo $!"]
+    pid = subprocess.run(words, stdout=subprocess.PIPE, check=True, start_new_session=True).stdout
+    open(name + ".new", "wb").write(pid)
+    os.rename(name + ".new", name)
+
+"""
+HANGS = {
+    "in python": "import time; time.sleep(600)",
+    "in C": "import ctypes; ctypes.CDLL(None).sleep(600)",
+    "in C with the lock": "import ctypes; [ctypes.PyDLL(None).sleep(600) for _ in range(600)]",
+    "beyond SIGALRM": "import signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, [14]); time.sleep(600)",
+}
+
+
+class Sessions:
+    """Starts sessions of pytest in a directory."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, tests: str, *args: str, world: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """A session with a file of tests."""
+        (self.place / "test_first.py").write_text(STARTS + tests)
+        with (self.place / "output.txt").open("wb") as output:
+            words = ["-m", "pytest", "-p", "tests.session", "-p", "no:cacheprovider", *args]
+            process = subprocess.Popen(
+                [sys.executable, *words],
+                cwd=self.place,
+                env={**(os.environ if world is None else world), "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.started.append(process)
+        return process
+
+    def run(self, tests: str, *args: str, code: int) -> str:
+        """What a session prints that has to end with this exit code."""
+        process = self.start(tests, *args)
+        assert process.wait(90) == code, self.output
+        return self.output
+
+    @property
+    def output(self) -> str:
+        """So far."""
+        return (self.place / "output.txt").read_text()
+
+    def pid(self, name: str) -> int:
+        """What a test has started under this name."""
+        path = self.place / name
+        wait_until(path.exists, 30, lambda: self.output)
+        return int(path.read_text())
+
+    def end(self) -> None:
+        """Kill those that still run."""
+        for process in self.started:
+            process.kill()
+            process.wait(10)
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> Iterator[Sessions]:
+    """Start sessions; ended after the test."""
+    made = Sessions(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize("how", HANGS)
+def test_a_test_that_hangs_fails_by_name_and_the_rest_goes_on(sessions: Sessions, how: str) -> None:
+    """In every file, also in its own, and what it has started is ended."""
+    (sessions.place / "test_second.py").write_text("def test_last(): pass\n")
+    output = sessions.run(
+        f"""
+        def test_before(): pass
+        def test_hangs():
+            start("left")
+            {HANGS[how]}
+        def test_after(): pass
+        """.replace("\n        ", "\n"),
+        "-n", "2", "--dist", "loadfile", "--timeout", "3", code=1,
+    )  # fmt: skip
+    assert "1 failed, 3 passed" in output
+    assert "FAILED test_first.py::test_hangs" in output
+    assert not janitor.is_alive(sessions.pid("left"))
+
+
+def test_a_worker_that_is_killed_is_replaced(sessions: Sessions) -> None:
+    """Its test fails, though it is the last of the last file, which pytest-xdist would wait for."""
+    output = sessions.run(
+        "def test_one(): pass\ndef test_dies(): start('left'); os.kill(os.getpid(), 9)\ndef test_last(): pass\n",
+        "-n", "1", "--dist", "loadfile", code=1,
+    )  # fmt: skip
+    assert "1 failed, 2 passed" in output
+    assert "crashed while running 'test_first.py::test_dies'" in output
+    assert not janitor.is_alive(sessions.pid("left"))
+
+
+@pytest.mark.parametrize(("how", "workers"), [("in python", "0"), ("in C with the lock", "1")])
+def test_a_session_that_takes_too_long_says_what_it_was_doing(sessions: Sessions, how: str, workers: str) -> None:
+    """With the stacks of its processes; whatever they were doing, it ends and has failed."""
+    process = sessions.start(f"def test_it(): start('left'); {HANGS[how]}", "-n", workers, "--session-timeout", "-54")
+    assert process.wait(60) not in (0, None)
+    output = sessions.output
+    assert "The session has taken too long. It was doing:" in output
+    assert re.search(rf"{'gw0' if workers == '1' else 'pytest'}: test_first.py::test_it, for \d+ s", output), output
+    assert 'test_first.py", line 11 in test_it' in output, output
+    assert not janitor.is_alive(sessions.pid("left"))
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_session_that_is_ended_leaves_nothing(sessions: Sessions, number: int, workers: str) -> None:
+    """However far from it what it had started has gone; nor its temporary files."""
+    process = sessions.start("def test_it(): start('left'); import time; time.sleep(600)", "-n", workers)
+    left = sessions.pid("left")
+    place = Path(procfs.environ(left)["TMPDIR"])
+    assert place.is_dir()
+    process.send_signal(number)
+    assert process.wait(30) != 0
+    wait_until(lambda: not janitor.is_alive(left) and not place.exists(), 30, lambda: sessions.output)
