@@ -8,7 +8,8 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-PYTEST := $(BIN)/python -m pytest
+# Ended, and told what it was doing, where it takes so many seconds.
+PYTEST := $(BIN)/python -m pytest --session-timeout=1500
 
 .PHONY: help
 help: ## List the targets.
@@ -34,11 +35,11 @@ test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores)
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no TensorFlow (under a minute).
-	$(PYTEST) -n 4 -m "not soak and not tensorflow and not slow"
+	$(PYTEST) -n 4 --dist loadfile -m "not soak and not tensorflow and not slow"
 
 .PHONY: soak
 soak: $(READY) ## Run the long random tests.
-	$(PYTEST) -m soak
+	$(PYTEST) --session-timeout=0 -m soak
 
 # torchrun's torch has a place of its own, away from TensorFlow's; without it that peer has no figures.
 TORCH ?= torch==2.13.0+cpu
