@@ -14,7 +14,7 @@ from clusterkit.rules.aim import live_problems_of
 from clusterkit.rules.faults import parse_fault
 from clusterkit.words.actions import Answer, DumpStacks
 from clusterkit.words.errors import BadJob
-from clusterkit.words.events import Requested, Verb
+from clusterkit.words.events import Refused, Requested, Verb
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
 from clusterkit.words.states import TaskState
@@ -150,6 +150,7 @@ class Requests:
         return True
 
     def _refuse(self, event: Requested, problem: str) -> None:
+        self.board.record(Refused(event.request, problem))
         self.board.out.append(Answer(event.request, (), problem))
 
     def _answer(self, event: Requested, tasks: tuple[Task, ...] | list[Task]) -> None:

@@ -6,6 +6,7 @@ import enum
 import re
 
 from clusterkit.rules.printable import printable, printable_lines
+from clusterkit.views.details import signal_name
 from clusterkit.words import events as ev
 from clusterkit.words.outcome import Failure
 
@@ -16,13 +17,6 @@ class Level(enum.IntEnum):
     DEBUG = 10
     INFO = 20
     WARNING = 30
-
-
-_ASKED = {verb: verb.value for verb in ev.Verb} | {
-    ev.Verb.DOWN: "end",
-    ev.Verb.STACKS: "show the stacks of",
-    ev.Verb.KILL: "signal",
-}
 
 
 def sentence(event: ev.Event) -> tuple[Level, str] | None:
@@ -42,13 +36,8 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Spawned(task, attempt, pid):
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} (pid {pid})."
-        case ev.ForkServerReady(pid, seconds):
-            return Level.DEBUG, f"The fork server is ready after {seconds:.1f} s (pid {pid})."
-        case ev.ForkServerLost(why, _, again):
-            then = "another one is made in the background" if again else "tasks start cold from now on"
-            return Level.INFO, f"The fork server is gone ({why}); {then}."
-        case ev.StartsCold(task, _, why):
-            return Level.INFO, f"{task} starts cold: {why}."
+        case ev.ForkServerReady() | ev.ForkServerLost() | ev.StartsCold():
+            return _of_warmth(event)
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
             origin = f" from {path}" if path else ""
             return Level.INFO, f"{task} resumed at step {step}{origin}."
@@ -65,8 +54,8 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, f"{failed(failure)}."
         case ev.RestartPlanned():
             return Level.WARNING, _planned(event)
-        case ev.Requested(_, verb, tasks):
-            return Level.INFO, f"Asked to {_ASKED[verb]} {', '.join(map(str, tasks)) or 'every task'}."
+        case ev.Requested() | ev.Refused():
+            return Level.INFO, _of_request(event)
         case ev.Paused(task, _, paused):
             return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'goes on (SIGCONT)'}."
         case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
@@ -101,6 +90,38 @@ def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[
             return (Level.INFO, f"Fault {number}: {detail}.") if detail else None
         case ev.FaultHealed(number, fault, _, _, why):
             return Level.INFO, f"Fault {number} is healed, since {why}: {fault}."
+
+
+def _of_warmth(event: ev.ForkServerReady | ev.ForkServerLost | ev.StartsCold) -> tuple[Level, str]:
+    match event:
+        case ev.ForkServerReady(pid, seconds):
+            return Level.DEBUG, f"The fork server is ready after {seconds:.1f} s (pid {pid})."
+        case ev.ForkServerLost(why, _, again):
+            then = "another one is made in the background" if again else "tasks start cold from now on"
+            return Level.INFO, f"The fork server is gone ({why}); {then}."
+        case ev.StartsCold(task, _, why):
+            return Level.INFO, f"{task} starts cold: {why}."
+
+
+def _of_request(event: ev.Requested | ev.Refused) -> str:
+    if isinstance(event, ev.Refused):
+        return f"Refused: {' '.join(event.problem.splitlines())}"
+    tasks = " and ".join(_listed(list(map(str, event.tasks)))) or "every task"
+    match event.verb:
+        case ev.Verb.KILL:
+            return f"Asked to send {signal_name(event.signal)} to {tasks}."
+        case ev.Verb.STACKS:
+            return f"Asked for the Python stacks of {tasks}."
+        case ev.Verb.PROFILE:
+            return f"Asked for a profile of {tasks}, over {event.steps} step{'s' * (event.steps != 1)}."
+        case ev.Verb.FAULT:
+            return f"Asked to inject the fault: {event.fault}."
+        case ev.Verb.HEAL:
+            return "Asked to heal all faults."
+        case ev.Verb.DOWN:
+            return f"Asked to end the run{' without a grace period' if event.force else ''}."
+        case verb:
+            return f"Asked to {verb} {tasks}."
 
 
 def _of_profile(event: ev.Profiled) -> str:

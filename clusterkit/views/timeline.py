@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from clusterkit.rules.printable import printable
+from clusterkit.views.details import detail
 from clusterkit.views.narrate import Level, sentence
 from clusterkit.words import events as ev
-from clusterkit.words import wire
-
-_SILENT = (ev.Ticked, ev.Inspected, ev.Began)
 
 
 def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = None) -> Iterator[tuple[float, str]]:
@@ -27,13 +25,9 @@ def timeline_text(lines: Iterable[tuple[float, str]]) -> str:
 
 
 def event_text(at: float, event: ev.Event, when: Callable[[float], str]) -> str | None:
-    """Any event as a line: a sentence where there is one, or else its fields; None for the machine's own ticking."""
-    if isinstance(event, _SILENT):
-        return None
+    """Any event as a line; None for the machine's own ticking."""
     told = sentence(event)
     if told is not None:
         return f"{when(at)} {told[1]}"
-    fields = wire.encode_event(event)
-    kind = fields.pop("event")
-    shown = " ".join(f"{key}={value}" for key, value in fields.items() if value not in (None, [], {}) and key != "tail")
-    return printable(f"{when(at)} {kind} {shown}".rstrip())
+    text = detail(event)
+    return None if text is None else f"{when(at)} {printable(text)}"

@@ -43,6 +43,14 @@ class RestartPlanned:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """What was asked for with this request was not done, and why."""
+
+    request: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class Paused:
     """A task was stopped, or goes on again, because somebody asked for it."""
 
@@ -108,5 +116,6 @@ class Finished:
 
 
 Decided = (
-    Changed | Failed | RestartPlanned | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Finished
+    Changed | Failed | RestartPlanned | Refused | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned
+    | Finished
 )  # fmt: skip

@@ -33,7 +33,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             Level.DEBUG,
             "chief:0 goes on after what made no steps: checkpoint.",
         ),
-        (ev.Requested(1, ev.Verb.PROFILE), Level.INFO, "Asked to profile every task."),
+        (ev.Requested(1, ev.Verb.PROFILE), Level.INFO, "Asked for a profile of every task, over 20 steps."),
         (ev.Profiled(WORKER, 1, 1, "/x.pb", 20), Level.INFO, "worker:1 wrote a profile of 20 steps: /x.pb"),
         (ev.Profiled(WORKER, 1, 1, "/x.pb", 1), Level.INFO, "worker:1 wrote a profile of 1 step: /x.pb"),
         (ev.Profiled(PS, 1, 1, "/x.pb"), Level.INFO, "ps:0 wrote a profile: /x.pb"),

@@ -1,0 +1,78 @@
+"""Details: sentences for the events that only `clusterkit events` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusterkit.rules.durations import shown
+from clusterkit.words import events as ev
+from clusterkit.words.outcome import SIGNAL_NAMES
+
+
+def detail(event: ev.Event) -> str | None:
+    """What happened, for an event that nobody has to know of while the run lasts; None for the machine's ticking."""
+    match event:
+        case ev.Began():
+            return "The run begins."
+        case ev.SpawnFailed(task, attempt, error):
+            return f"{task} could not be started: {error} (attempt {attempt})."
+        case ev.CheckpointFound(task, attempt, path):
+            return f"{task} finds the checkpoint {path} (attempt {attempt})."
+        case ev.Exited(task, attempt, exit_):
+            return f"{task} {exit_} (attempt {attempt})."
+        case ev.Swept():
+            return _of_sweep(event)
+        case ev.Drained(task, attempt, _, exception):
+            last = f" Its last exception: {exception}" if exception else ""
+            return f"The output of {task} is complete (attempt {attempt}).{last}"
+        case ev.Progressed(task, _, step, metrics):
+            return f"{task} reports step {step}{_of_metrics(metrics)}."
+        case ev.Resumed(task, _, step):
+            return f"{task} begins at step {step}."
+        case ev.Ready(task):
+            return f"{task} is ready."
+        case _:
+            return _of_the_run(event)
+
+
+def _of_the_run(event: ev.Event) -> str | None:
+    match event:
+        case ev.Interrupted(signal):
+            return f"clusterkit got {signal_name(signal)}."
+        case ev.FaultTook(number):
+            return f"Fault {number} was injected."
+        case ev.GuardianLost(who):
+            return f"{who} is gone."
+        case ev.TensorBoardLost(why):
+            return f"TensorBoard is gone: {why}."
+        case ev.Impaired(what):
+            return what
+        case ev.StorageFailed(error):
+            return f"The run directory can't be written: {error}."
+        case ev.Finished(result):
+            code = f"exit code {result.exit_code}"
+            return f"The run {result.state} after {shown(result.duration)} ({code}): {result.reason}."
+        case _:
+            return None
+
+
+def signal_name(number: int) -> str:
+    """`SIGTERM`, or `signal 63` where it has no name."""
+    return SIGNAL_NAMES.get(number, f"signal {number}")
+
+
+def _of_sweep(event: ev.Swept) -> str:
+    if event.stuck:
+        pids = ", ".join(map(str, event.stuck))
+        what = f"{event.task} left processes behind that SIGKILL does not end: {pids}"
+    elif event.left:
+        processes, were = ("process", "was") if event.left == 1 else ("processes", "were")
+        what = f"{event.task} left {event.left} {processes} behind, which {were} killed"
+    else:
+        what = f"Nothing of {event.task} is left"
+    return f"{what} (attempt {event.attempt})."
+
+
+def _of_metrics(metrics: Mapping[str, float | None]) -> str:
+    told = [f"{name} {'not a number' if value is None else f'{value:g}'}" for name, value in metrics.items()]
+    return ": " + ", ".join(told) if told else ""
