@@ -47,6 +47,8 @@ def _of_the_run(event: ev.Event) -> str | None:
             return f"TensorBoard is gone: {why}."
         case ev.Impaired(what):
             return what
+        case ev.Crashed(where, error):
+            return f"clusterkit itself failed in {where}: {error}"
         case ev.StorageFailed(error):
             return f"The run directory can't be written: {error}."
         case ev.Finished(result):

@@ -19,7 +19,7 @@ from tests.unit.test_wire import EVENTS, RESULT
 WORKER, CHIEF, PS = task("worker:1"), task("chief:0"), task("ps:0")
 SILENT = (ev.Ticked, ev.Inspected)
 # What Python or the code writes, and no person: reprs, names of classes and enums, field=value.
-CODE = re.compile(r"\w\(\w+=|\w=\S|[{}\[\]<>]|\bNone\b|\b(True|False)\b|'\w+':|\b[A-Z]\w+\.[A-Z_]+\b|\w+\(task\b|\(\)")
+CODE = re.compile(r"\w\(\w+=|\w=\S|[{}\[\]<>]|\bNone\b|\b(True|False)\b|\b[A-Z]\w+\.[A-Z_]+\b|\w+\(task\b|\(\)")
 KINDS = {kind.__name__ for kind in (*get_args(ev.Happened), *get_args(ev.Decided))}
 
 
