@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,19 @@ def wait_until(condition: Callable[[], Any], deadline: float, what: str | Callab
             raise AssertionError(f"not within {deadline:g} s: {what if isinstance(what, str) else what()}")
         pause.wait(0.01)
     return value
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """In the block this process can open nothing more, as where it has used up what `ulimit -n` allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)  # the kernel gives the lowest one that is free, and none from the limit on
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @dataclass

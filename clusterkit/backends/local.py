@@ -28,7 +28,18 @@ from clusterkit.hands.sweeper import Sweeper
 from clusterkit.hands.watcher import Watcher
 from clusterkit.rules.plan import TaskPlan, attempt_environment, plan_tasks
 from clusterkit.rules.tfconfig import Endpoints
-from clusterkit.words.events import Inspected, Look, Profiled, Spawned, SpawnFailed, StartsCold, StorageFailed, Vitals
+from clusterkit.words.errors import CannotLook
+from clusterkit.words.events import (
+    Impaired,
+    Inspected,
+    Look,
+    Profiled,
+    Spawned,
+    SpawnFailed,
+    StartsCold,
+    StorageFailed,
+    Vitals,
+)
 from clusterkit.words.faults import Fault
 from clusterkit.words.model import JobSpec, Task
 
@@ -91,7 +102,12 @@ class LocalBackend:
         self._logs.close(task, attempt)
 
     def inspect(self, look: Look, why: str) -> None:
-        vitals = self._vitals()
+        try:
+            vitals = self._vitals()
+        except CannotLook as error:
+            self._post(Impaired(str(error)))
+            self._post(Inspected({}, look))
+            return
         if look is Look.GLANCE:
             self._post(Inspected(vitals))
             return

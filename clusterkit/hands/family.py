@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -46,7 +48,7 @@ class Family:
             process = spawn(plan, env, output, stacks, namespaces) if pid is None else None
             pid = process.pid if process is not None else pid
             assert pid is not None
-            child = Child(pid, os.pidfd_open(pid), pipe, oom_kills, process)
+            child = Child(pid, _pidfd(pid, process), pipe, oom_kills, process)
             self._leaders[pid] = child
             return child
 
@@ -104,6 +106,18 @@ class Family:
     def _reap(self, child: Child) -> None:
         reap(child)
         del self._leaders[child.pid]
+
+
+def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
+    """A descriptor of an attempt's process. Where there is none, the process ends: nobody could watch it."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        if process is not None:
+            process.returncode = 0  # or it would wait for this pid once more, when it may be another's
+        raise
 
 
 def _own_signs(ended: Ended) -> set[int | str]:

@@ -114,7 +114,8 @@ def _end_descendants() -> int:
     try:
         return end_descendants(os.getpid())
     except WillNotDie as error:
-        print(f"clusterkit: {error}", file=sys.stderr)
+        with suppress(OSError, ValueError):  # nobody may be there to read it, and the result is still to be written
+            print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)
 
 

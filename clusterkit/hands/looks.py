@@ -19,6 +19,7 @@ from clusterkit.hands.stacks import Dump, ask, collect, dump_for
 from clusterkit.hands.usage import Meter
 from clusterkit.rules.stall import halted
 from clusterkit.rules.waits import Doing, doing, main_thread
+from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
@@ -69,7 +70,8 @@ class Looks:
     def _look(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
         report: str | None = None
         try:
-            self._watch(subjects)
+            with suppress(CannotLook):  # what was seen by then is told
+                self._watch(subjects)
             _tell(subjects)
             with suppress(OSError):
                 report = str(_write(self._run / "stacks", look, report_of(why, subjects)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from clusterkit.hands import procfs
 from clusterkit.hands.process import Child
+from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
 DATA = resource.RLIMIT_DATA  # counts what VmData does: all private memory that can be written to, used or not
@@ -67,9 +68,10 @@ class MemoryLimits:
             if self._child_of(task) is not limited.child:  # that attempt is over
                 del self._limited[task]
             elif limited.faults.pop(number, None) is not None:
-                for pid in _processes(limited.child):
-                    with suppress(OSError):
-                        _apply(limited, pid)
+                with suppress(CannotLook):  # the first process comes first
+                    for pid in _processes(limited.child):
+                        with suppress(OSError):
+                            _apply(limited, pid)
 
     def heal_all(self) -> None:
         """Give everything that still lives its usual limit."""

@@ -1,12 +1,16 @@
-"""What Linux tells about processes."""
+"""What Linux tells about processes. Each function raises CannotLook where it can't tell for want of descriptors."""
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from clusterkit.words.errors import CannotLook
+
+WANT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # every other error says that the process is gone, or not ours
 LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 
@@ -15,15 +19,8 @@ def children(pid: int) -> list[int]:
     found: list[int] = []
     if not _lists_children():
         return [other for other in all_pids() if _parent(other) == pid]
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return found
-    for thread in threads:
-        try:
-            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
-        except OSError:  # the thread ended meanwhile
-            continue
+    for thread in _names(f"/proc/{pid}/task"):
+        found += map(int, (_read(f"/proc/{pid}/task/{thread}/children") or b"").split())
     return found
 
 
@@ -40,10 +37,9 @@ def descendants(pid: int) -> list[int]:
 
 def stat(pid: int) -> tuple[str, int, int] | None:
     """The state letter, process group and session of a process; None where there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
+    if (text := _read(f"/proc/{pid}/stat")) is None:
         return None
+    fields = text.rpartition(b")")[2].split()
     return fields[0].decode(), int(fields[2]), int(fields[3])
 
 
@@ -55,25 +51,24 @@ def is_zombie(pid: int) -> bool:
 
 def environ(pid: int) -> dict[str, str]:
     """The environment with which the process was started; empty where it can't be read."""
-    try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return {}
+    raw = _read(f"/proc/{pid}/environ") or b""
     pairs = (item.partition(b"=") for item in raw.split(b"\0") if item)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
+def command_line(pid: int) -> list[str]:
+    """The words with which the process was started; empty where they can't be read."""
+    return (_read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")
+
+
 def all_pids() -> Iterator[int]:
     """Every process that can be seen."""
-    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
+    return (int(name) for name in _names("/proc") if name.isdecimal())
 
 
 def links(pid: int) -> set[str]:
     """To what the process's descriptors point, such as `pipe:[1234]`; empty where they can't be read."""
-    try:
-        return {_link(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
-    except OSError:
-        return set()
+    return {_link(f"/proc/{pid}/fd/{name}") for name in _names(f"/proc/{pid}/fd")}
 
 
 def catches(pid: int, signal: int) -> bool:
@@ -83,10 +78,7 @@ def catches(pid: int, signal: int) -> bool:
 
 def status_of(pid: int, name: str) -> str | None:
     """The first word of a line in the status of a process; None where there is no such process, or line."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return None
+    lines = (_read(f"/proc/{pid}/status") or b"").decode(errors="replace").splitlines()
     return next((line.split()[1] for line in lines if line.startswith(f"{name}:")), None)
 
 
@@ -104,10 +96,7 @@ def listening_ports_of(pid: int) -> frozenset[int]:
 def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:
     """The fields that the kernel lists of each TCP socket in that state, in the network namespace of a process."""
     for table in ("tcp", "tcp6"):
-        try:
-            lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
-        except OSError:
-            continue
+        lines = (_read(f"/proc/{pid}/net/{table}") or b"").decode().splitlines()[1:]
         yield from (fields for fields in map(str.split, lines) if fields[3] == state)
 
 
@@ -119,8 +108,8 @@ def _listeners(pid: int | str = "self") -> dict[int, int]:
 def oom_kills() -> int:
     """How often the kernel has killed a process for want of memory since it booted."""
     try:
-        counts = Path("/proc/vmstat").read_bytes()
-    except OSError:
+        counts = _read("/proc/vmstat") or b""
+    except CannotLook:  # who ends an attempt only says a little less of its end
         return 0
     count = counts.partition(b"\noom_kill ")[2].partition(b"\n")[0]
     return int(count or 0)
@@ -133,14 +122,36 @@ def _lists_children() -> bool:
 
 
 def _parent(pid: int) -> int | None:
+    text = _read(f"/proc/{pid}/stat")
+    return None if text is None else int(text.rpartition(b")")[2].split()[1])
+
+
+def _read(path: str) -> bytes | None:
+    """A file; None where there is none, or none for us."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
-    except OSError:
+        return Path(path).read_bytes()
+    except OSError as error:
+        _check(error)
         return None
+
+
+def _names(directory: str) -> list[str]:
+    """What is in a directory; empty where there is none, or none for us."""
+    try:
+        return os.listdir(directory)
+    except OSError as error:
+        _check(error)
+        return []
+
+
+def _check(error: OSError) -> None:
+    if error.errno in WANT:
+        raise CannotLook(os.strerror(error.errno)) from None
 
 
 def _link(path: str) -> str:
     try:
         return os.readlink(path)
-    except OSError:
+    except OSError as error:
+        _check(error)
         return ""

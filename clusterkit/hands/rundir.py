@@ -15,8 +15,9 @@ from typing import Any
 
 import platformdirs
 
+from clusterkit.hands.procfs import WANT
 from clusterkit.rules.plan import RunPaths
-from clusterkit.words.errors import BadJob, RunDirectoryError
+from clusterkit.words.errors import BadJob, CannotLook, RunDirectoryError
 from clusterkit.words.model import Task
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -107,7 +108,9 @@ def is_live(run: Path) -> bool:
     """Whether the run's supervisor holds its lock."""
     try:
         descriptor = os.open(run / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno in WANT:  # who takes a live run for a dead one may kill its tasks
+            raise CannotLook(error.strerror) from None
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -145,10 +145,7 @@ def handed_over(run_id: str, home: Path) -> dict[str, int]:
     """`guardian` and `supervisor` to their pids, as far as they are there, for a run that began in a warm server."""
     found = dict[str, int]()
     for pid in procfs.all_pids():
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
+        words = procfs.command_line(pid)
         if words[4:5] == [run_id] and procfs.environ(pid).get("CLUSTERKIT_HOME") == str(home):
             found.update((word, pid) for word in words[5:6] if word in ROLES)
     return found

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clusterkit.hands import procfs
 from clusterkit.hands.process import STACKS_SIGNAL
+from clusterkit.words.errors import CannotLook
 
 LOOK_EVERY = 0.02  # seconds between two looks at a file
 QUIET = 0.15  # seconds without a new byte after which a dump is complete
@@ -53,9 +54,9 @@ def dump_for(run: Path, task: str, attempt: int, why: str) -> Dump:
 
 def ask(dump: Dump, pid: int) -> None:
     """Have a live task write its stacks, where it is a Python program; what is not would die of the signal."""
-    if not procfs.catches(pid, STACKS_SIGNAL):
-        return
-    with suppress(OSError):
+    with suppress(OSError, CannotLook):
+        if not procfs.catches(pid, STACKS_SIGNAL):
+            return
         with dump.path.open("ab") as file:
             file.write(dump.header)
         os.kill(pid, STACKS_SIGNAL)

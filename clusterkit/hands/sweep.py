@@ -10,28 +10,41 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from clusterkit.hands import procfs
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.hands.procfs import WANT
+from clusterkit.words.errors import CannotLook, ClusterkitError
 
+PAUSE = 0.05  # seconds until the next look where there was no descriptor for one
 PATIENCE = 10.0  # seconds for a process to die of SIGKILL; one that hangs in the kernel may take longer
 
 
 class WillNotDie(ClusterkitError):
-    """Processes that SIGKILL did not end in time. Carries their pids."""
+    """Processes that SIGKILL did not end in time. Carries their pids, or why they could not even be looked for."""
 
-    def __init__(self, pids: Collection[int]) -> None:
+    def __init__(self, pids: Collection[int], unseen: str = "") -> None:
         names = ", ".join(map(str, sorted(pids)))
-        super().__init__(f"Processes did not die of SIGKILL within {PATIENCE:g} s; their pids: {names}.")
+        dying = f"Processes did not die of SIGKILL within {PATIENCE:g} s; their pids: {names}."
+        super().__init__(f"Whether a process is left can't be seen: {unseen}." if unseen else dying)
         self.pids = tuple(pids)
+        self.unseen = unseen
 
 
 def end_again_and_again(find: Callable[[], Collection[int]]) -> int:
-    """Kill what `find` finds until it finds nothing. Returns how many were killed; raises WillNotDie."""
+    """Kill what `find` finds until it finds nothing. Returns how many were killed; raises WillNotDie.
+
+    Where nothing can be found for want of descriptors, it is tried again for as long as processes may take to die.
+    """
     killed = set[int]()
     until = time.monotonic() + PATIENCE
-    while victims := find():
-        killed |= {pid for pid in victims if not procfs.is_zombie(pid)}
-        kill_and_wait(victims, until)
-    return len(killed)
+    while True:
+        try:
+            if not (victims := find()):
+                return len(killed)
+            killed |= {pid for pid in victims if not procfs.is_zombie(pid)}
+            kill_and_wait(victims, until)
+        except CannotLook as error:
+            if time.monotonic() > until:
+                raise WillNotDie((), error.why) from None
+            time.sleep(PAUSE)
 
 
 def end_descendants(parent: int) -> int:
@@ -45,9 +58,12 @@ def end_descendants(parent: int) -> int:
 
 
 def kill_and_wait(pids: Collection[int], until: float) -> None:
-    """SIGKILL processes and wait until each has ended. Raises WillNotDie at `until` (monotonic seconds)."""
+    """SIGKILL processes and wait until each has ended. Raises WillNotDie at `until` (monotonic seconds).
+
+    Raises CannotLook where there is no descriptor to wait with.
+    """
     with contextlib.ExitStack() as stack:
-        waiting = dict(_pidfds(pids, stack))
+        waiting = dict(_pidfds(pids, stack))  # perhaps not of all; who finds them finds the others again
         poll = select.poll()
         for pidfd in waiting:
             with contextlib.suppress(OSError):
@@ -71,10 +87,17 @@ def reap_zombies(pids: Collection[int]) -> None:
 
 
 def _pidfds(pids: Collection[int], stack: contextlib.ExitStack) -> Iterator[tuple[int, int]]:
+    """As many as there are descriptors for. Raises CannotLook where there is none at all."""
+    found = False
     for pid in pids:
         try:
             pidfd = os.pidfd_open(pid)
-        except OSError:  # gone meanwhile
-            continue
+        except OSError as error:
+            if error.errno not in WANT:  # gone meanwhile
+                continue
+            if found:
+                return
+            raise CannotLook(error.strerror) from None
+        found = True
         stack.callback(os.close, pidfd)
         yield pidfd, pid

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from clusterkit.barrier import join, start_thread
 from clusterkit.hands.family import Ended, Family
 from clusterkit.hands.sweep import WillNotDie
+from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
 Post = Callable[[Swept | Crashed], None]
@@ -34,12 +35,18 @@ class Sweeper:
 
     def _run(self) -> None:
         while batch := self._next():
-            left = self._family.reap_clean(batch)
+            left = self._left_of(batch)
             for ended in batch:
                 if ended in left:  # it may take its time to die, and the others must not wait for it
                     start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
                 else:
                     self._post(Swept(ended.task, ended.attempt))
+
+    def _left_of(self, batch: Collection[Ended]) -> Collection[Ended]:
+        try:
+            return self._family.reap_clean(batch)
+        except CannotLook:  # each is looked at again, for a while
+            return batch
 
     def _next(self) -> list[Ended]:
         """What has ended since the last look; waits until something has. Empty when nothing will any more."""
@@ -52,4 +59,4 @@ class Sweeper:
         try:
             self._post(Swept(ended.task, ended.attempt, self._family.sweep(ended)))
         except WillNotDie as error:
-            self._post(Swept(ended.task, ended.attempt, len(error.pids), error.pids))
+            self._post(Swept(ended.task, ended.attempt, len(error.pids), error.pids, error.unseen))

@@ -32,7 +32,7 @@ class Meter:
                 process = psutil.Process(member)
                 times = process.cpu_times()
                 memory += process.memory_info().rss
-            except psutil.Error:  # gone meanwhile, or not ours to see
+            except (psutil.Error, OSError):  # gone meanwhile, or not ours to see
                 continue
             cpu += times.user + times.system
             born = process.create_time() if member == pid else born

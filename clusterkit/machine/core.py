@@ -161,7 +161,9 @@ class Machine:
         if (record := self.board.current(event.task, event.attempt)) is None:
             return
         record.swept = True
-        if event.stuck:
+        if event.unseen:
+            self.ending.fail(f"whether a process of {record.task} is left can't be seen ({event.unseen})")
+        elif event.stuck:
             pids = ", ".join(map(str, event.stuck))
             self.ending.fail(f"processes of {record.task} do not die of SIGKILL (pid {pids}), so its port is not free")
         elif event.left:

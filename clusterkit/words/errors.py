@@ -31,5 +31,13 @@ class RunDirectoryError(ClusterkitError):
     exit_code = 2
 
 
+class CannotLook(ClusterkitError):
+    """Linux does not say what runs, for want of descriptors or memory. That is not the same as that nothing runs."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"What runs on this machine can't be seen: {why}. Close programs, or raise `ulimit -n`.")
+        self.why = why
+
+
 class ImpossibleTransition(Exception):
     """The machine was about to break its own state table: a defect in clusterkit, with the task's story."""

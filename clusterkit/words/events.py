@@ -114,13 +114,14 @@ class Exited:
 class Swept:
     """Every process of the attempt is proved dead, but for those in `stuck`, which SIGKILL did not end.
 
-    `left` counts those that outlived the attempt's first process.
+    `left` counts those that outlived the attempt's first process; `unseen` is why none of it could be seen.
     """
 
     task: Task
     attempt: int
     left: int = 0
     stuck: tuple[int, ...] = ()
+    unseen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

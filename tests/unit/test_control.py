@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import queue
-import resource
 import socket
 import threading
 import time
@@ -22,6 +21,7 @@ from clusterkit.hands.control_socket import connect
 from clusterkit.hands.subscription import CHUNK, Subscription
 from clusterkit.rules.protocol import LONGEST
 from clusterkit.words.events import Impaired
+from tests.support import no_descriptors
 
 LONG = {"event": "RestartPlanned", "tail": "x" * (20 * CHUNK)}
 
@@ -170,12 +170,8 @@ def test_no_more_than_a_chunk_of_a_journal_is_in_memory(tmp_path: Path) -> None:
 
 def test_no_descriptor_for_a_client_is_told_once_and_passes(served: Served) -> None:
     """The client stays at the door, the server sleeps meanwhile, and serves it when a descriptor is free."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     clients = [socket.socket(socket.AF_UNIX) for _ in range(3)]
-    free = os.dup(0)
-    os.close(free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
-    try:
+    with no_descriptors():
         for client in clients:
             client.settimeout(10)
             client.connect(str(served.run / "control.sock"))
@@ -184,8 +180,6 @@ def test_no_descriptor_for_a_client_is_told_once_and_passes(served: Served) -> N
         used = time.process_time()
         threading.Event().wait(1.0)
         assert time.process_time() - used < 0.5
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert [json.loads(client.recv(LONGEST))["id"] for client in clients] == [1, 1, 1]
     for client in clients:
         client.close()

@@ -174,16 +174,29 @@ def test_what_a_task_leaves_behind_is_told() -> None:
     assert texts == ["worker:0 left 2 process(es) behind; they were killed."]
 
 
-def test_processes_that_do_not_die_fail_the_job() -> None:
-    """Their port can't be used again, so nothing can be restarted, and the pids are named."""
+@pytest.mark.parametrize(
+    ("swept", "reason"),
+    [
+        (
+            ev.Swept(task("worker:1"), 1, left=2, stuck=(41, 42)),
+            "processes of worker:1 do not die of SIGKILL (pid 41, 42), so its port is not free",
+        ),
+        (
+            ev.Swept(task("worker:1"), 1, unseen="Too many open files"),
+            "whether a process of worker:1 is left can't be seen (Too many open files)",
+        ),
+    ],
+)
+def test_processes_that_do_not_die_fail_the_job(swept: ev.Swept, reason: str) -> None:
+    """Their port can't be used again, so nothing can be restarted, and the pids are named where they are known."""
     run = History(job(workers=2, ps=1)).begin()
     run.live.discard("worker:1")
     run.unswept.add("worker:1")
     run.send(ev.Exited(task("worker:1"), 1, Exit(signal=9)))
-    run.send(ev.Swept(task("worker:1"), 1, left=2, stuck=(41, 42)))
+    run.send(swept)
     run.after(20)
     assert run.result.exit_code == 1
-    assert run.result.reason == "processes of worker:1 do not die of SIGKILL (pid 41, 42), so its port is not free"
+    assert run.result.reason == reason
 
 
 def test_the_result_has_every_attempt_with_its_times_and_steps() -> None:

@@ -47,6 +47,7 @@ EVENTS: list[ev.Event] = [
     ev.Exited(WORKER, 3, DIED),
     ev.Exited(WORKER, 3, Exit(code=0)),
     ev.Swept(WORKER, 1, 3, (17, 18)),
+    ev.Swept(WORKER, 1, unseen="Too many open files"),
     ev.Drained(WORKER, 1, ("last", "words"), "ValueError: x"),
     ev.Drained(WORKER, 1),
     ev.Progressed(WORKER, 1, 100, {"loss": 0.1, "accuracy": None}),
