@@ -110,7 +110,7 @@ def is_live(run: Path) -> bool:
         descriptor = os.open(run / "lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in WANT:  # who takes a live run for a dead one may kill its tasks
-            raise CannotLook(error.strerror) from None
+            raise CannotLook(os.strerror(error.errno)) from None
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

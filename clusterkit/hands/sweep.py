@@ -97,7 +97,7 @@ def _pidfds(pids: Collection[int], stack: contextlib.ExitStack) -> Iterator[tupl
                 continue
             if found:
                 return
-            raise CannotLook(error.strerror) from None
+            raise CannotLook(os.strerror(error.errno)) from None
         found = True
         stack.callback(os.close, pidfd)
         yield pidfd, pid

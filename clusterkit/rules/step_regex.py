@@ -116,7 +116,7 @@ def _is_one_repeat(pattern: Any) -> bool:
 def _may_be_empty(item: tuple[str, Any]) -> bool:
     op, value = item
     if op in _REPEATS:
-        return value[0] == 0 or value[-1].getwidth()[0] == 0
+        return bool(value[0] == 0 or value[-1].getwidth()[0] == 0)
     if op == "SUBPATTERN":
         return bool(value[-1].getwidth()[0] == 0)
     return op in ("AT", "ASSERT", "ASSERT_NOT")

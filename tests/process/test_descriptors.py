@@ -23,7 +23,7 @@ from clusterkit.hands.stacks import ask, dump_for
 from clusterkit.hands.sweep import WillNotDie, end_again_and_again, kill_and_wait
 from clusterkit.hands.sweeper import Sweeper
 from clusterkit.words.errors import CannotLook
-from clusterkit.words.events import Swept
+from clusterkit.words.events import Crashed, Swept
 from clusterkit.words.model import Task, TaskType
 from tests.support import ROOT, no_descriptors
 
@@ -113,7 +113,7 @@ def test_a_process_that_can_not_be_waited_for_is_not_gone(child: subprocess.Pope
 def test_the_sweeper_tells_that_it_can_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some tries; the run fails then, and its task is not started beside an old process."""
     monkeypatch.setattr(sweep, "PATIENCE", 0.2)
-    family, swept = Family("run-1"), queue.SimpleQueue[Swept]()
+    family, swept = Family("run-1"), queue.SimpleQueue[Swept | Crashed]()
     process = subprocess.Popen(["true"], start_new_session=True)
     first = Child(process.pid, os.pidfd_open(process.pid), "pipe:[none]", 0, process)
     family._leaders[first.pid] = first

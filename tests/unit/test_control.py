@@ -23,7 +23,7 @@ from clusterkit.rules.protocol import LONGEST
 from clusterkit.words.events import Impaired
 from tests.support import no_descriptors
 
-LONG = {"event": "RestartPlanned", "tail": "x" * (20 * CHUNK)}
+LONG: dict[str, Any] = {"event": "RestartPlanned", "tail": "x" * (20 * CHUNK)}
 
 
 class Served:
@@ -67,17 +67,27 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 HUGE = 2**70
-PARAMS = [
-    *(("subscribe", {"from": value}) for value in (HUGE, -HUGE, -1, 1, 2**62, True, 1.0, 1e999, "0", None, [], {})),
-    *(("kill", {"tasks": value}) for value in (7, None, True, "worker:0", {"a": 1}, [7], [[]], [None], ["x" * 60_000])),
-    ("kill", {"tasks": [f"worker:{'9' * 4000}"]}),
-    ("kill", {"tasks": [f"worker:{'9' * 5000}"]}),
-    *(("kill", {"signal": value}) for value in (HUGE, 10**4000, -1, 0, 65, True, 9.0, 1e999, "9", None, [9])),
-    *(("profile", {"steps": value}) for value in (HUGE, 0, -1, True, 1.5, "20", None, [])),
-    *(("profile", {"seconds": value}) for value in (HUGE, 10**4000, 0, -1, True, float("nan"), 1e999, "30", None, [])),
-    *(("fault", {"fault": value}) for value in (7, None, True, [], {}, [[]])),
-    *(("down", {"force": value}) for value in (7, None, "yes", [])),
-]
+WRONG: dict[tuple[str, str], list[Any]] = {
+    ("subscribe", "from"): [HUGE, -HUGE, -1, 1, 2**62, True, 1.0, 1e999, "0", None, [], {}],
+    ("kill", "tasks"): [
+        7,
+        None,
+        True,
+        "worker:0",
+        {"a": 1},
+        [7],
+        [[]],
+        [None],
+        ["x" * 60_000],
+        ["worker:" + "9" * 4000],
+    ],
+    ("kill", "signal"): [HUGE, 10**4000, -1, 0, 65, True, 9.0, 1e999, "9", None, [9]],
+    ("profile", "steps"): [HUGE, 0, -1, True, 1.5, "20", None, []],
+    ("profile", "seconds"): [HUGE, 10**4000, 0, -1, True, float("nan"), 1e999, "30", None, []],
+    ("fault", "fault"): [7, None, True, [], {}, [[]]],
+    ("down", "force"): [7, None, "yes", []],
+}
+PARAMS = [(method, {name: value}) for (method, name), values in WRONG.items() for value in values]
 
 
 @pytest.mark.parametrize(("method", "params"), PARAMS, ids=lambda value: str(value)[:40])
@@ -106,7 +116,15 @@ def test_a_request_of_great_depth_is_cut_off(served: Served, method: bytes, deep
 
 def test_an_event_longer_than_a_chunk_is_delivered(served: Served) -> None:
     """And what comes before and after it, with the offset after each, from which one can go on."""
-    events = [{"event": "Began"}, LONG, {"event": "é" * CHUNK}, {"n": CHUNK}, {"event": "x" * (CHUNK - 13)}, {"n": 1}]
+    near = [{"event": "é" * CHUNK}, {"n": CHUNK}, {"event": "x" * (CHUNK - 13)}, {"n": 1}]  # a chunk, and a little more
+    events: list[dict[str, Any]] = [{"event": "Began"}, LONG, *near]
+        {"event": "Began"},
+        LONG,
+        {"event": "é" * CHUNK},
+        {"n": CHUNK},
+        {"event": "x" * (CHUNK - 13)},
+        {"n": 1},
+    ]
     offsets = served.write(*events)
     for first, start in enumerate([0, *offsets[:-1]]):
         with Client(served.run) as client:

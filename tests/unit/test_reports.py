@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, seed, settings
@@ -46,7 +47,7 @@ NO_REPORTS = {
     "no UTF-8": "\udcff\udcfe",
     "nothing": "",
 }
-HOSTILE = (
+HOSTILE: st.SearchStrategy[Any] = (
     st.sampled_from([1e999, float("nan"), 10**400, -(1 << 63), 1 << 63, True, None, "\ud800", "\0", "x" * 5000, [], {}])
     | st.integers()
     | st.floats()
