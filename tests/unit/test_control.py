@@ -118,13 +118,6 @@ def test_an_event_longer_than_a_chunk_is_delivered(served: Served) -> None:
     """And what comes before and after it, with the offset after each, from which one can go on."""
     near = [{"event": "é" * CHUNK}, {"n": CHUNK}, {"event": "x" * (CHUNK - 13)}, {"n": 1}]  # a chunk, and a little more
     events: list[dict[str, Any]] = [{"event": "Began"}, LONG, *near]
-        {"event": "Began"},
-        LONG,
-        {"event": "é" * CHUNK},
-        {"n": CHUNK},
-        {"event": "x" * (CHUNK - 13)},
-        {"n": 1},
-    ]
     offsets = served.write(*events)
     for first, start in enumerate([0, *offsets[:-1]]):
         with Client(served.run) as client:
