@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address, ip_network
 
 from clusterkit.words.doctor import Facts, Finding, Grade, Topic
-from clusterkit.words.model import Network, Shape
 
-# Where tasks are, and what says to gRPC that no proxy leads there.
-HOST_ADDRESS = ("127.0.0.1", "127.0.0.1")
-VIRTUAL_ADDRESS = ("10.77.0.1", "10.77.0.0/16")
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 YES = ("true", "True", "1")  # what TensorFlow takes for it
-# The first of these that is set is the proxy through which gRPC goes, to 127.0.0.1 too; upper case means nothing to it.
-PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first of these that is set says where it does not
 NOISY = ("PYTHONVERBOSE", "PYTHONPROFILEIMPORTTIME", "GRPC_TRACE", "GRPC_VERBOSITY")
 
 # A variable, and what it does to tasks that a plain look at the program does not tell.
@@ -31,7 +23,7 @@ ASKED_FOR = ("PYTHONSAFEPATH",)  # what somebody may well mean
 
 def judge(facts: Facts) -> Iterator[Finding]:
     """What there is to say of the environment; one line where it is in nobody's way."""
-    found = [*_proxy(facts), *_tensorflow(facts.env), *_keras(facts), *_python(facts.env), *_own(facts.env)]
+    found = [*_tensorflow(facts.env), *_keras(facts), *_python(facts.env), *_own(facts.env)]
     if all(finding.grade is Grade.NOTE for finding in found):
         yield _finding("environment", Grade.FINE, "No variable is in the way.")
     yield from found
@@ -46,29 +38,6 @@ def wants_legacy_keras(facts: Facts) -> bool:
 
 def _finding(name: str, grade: Grade, text: str) -> Finding:
     return Finding(Topic.ENVIRONMENT, name, grade, text)
-
-
-def _proxy(facts: Facts) -> Iterator[Finding]:
-    env, job = facts.env, facts.job
-    proxy = next((name for name in PROXIES if env.get(name)), None)
-    if proxy is None or (job is not None and job.shape is Shape.SINGLE):
-        return
-    address, exempt = HOST_ADDRESS if job is None or job.network is Network.HOST else VIRTUAL_ADDRESS
-    entries = next((env[name] for name in NO_PROXIES if env.get(name)), "").split(",")
-    if not any(_covers(entry.strip(), address) for entry in entries):
-        text = f"{proxy} is set, and TensorFlow's servers reach each other through that proxy, at {address} too,"
-        fix = f"or wait for each other until the job's timeout. Set no_grpc_proxy={exempt}"
-        yield _finding("proxy", Grade.WRONG, f"{text} {fix}")
-
-
-def _covers(entry: str, address: str) -> bool:
-    """Whether gRPC takes an entry for one that means the address: the end of its name, or a network."""
-    if "/" not in entry:
-        return bool(entry) and address.endswith(entry.removeprefix("."))
-    try:
-        return ip_address(address) in ip_network(entry, strict=False)
-    except ValueError:
-        return False
 
 
 def _tensorflow(env: Mapping[str, str]) -> Iterator[Finding]:

@@ -14,6 +14,10 @@ from clusterkit.words.model import JobSpec, Network, Program, ProgramKind, Serve
 # What serves in place of the program; the tasks' interpreter runs it by path, and may know nothing of clusterkit.
 BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_server.py")
 
+# The first of these that is set is the proxy that gRPC uses, also to reach 127.0.0.1; it ignores names in upper case.
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first of these that is set lists the hosts it reaches without it
+
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
@@ -47,7 +51,10 @@ class RunPaths:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """How a task is started. `env` are additions to the supervisor's environment, `dropped` what it loses."""
+    """How a task is started. `env` are additions to the supervisor's environment, `dropped` what it loses.
+
+    `hosts` are those of the cluster's endpoints, which no proxy must stand in front of.
+    """
 
     task: Task
     kind: ProgramKind
@@ -57,6 +64,7 @@ class TaskPlan:
     cwd: str | None
     env: Mapping[str, str]
     dropped: frozenset[str] = frozenset()
+    hosts: tuple[str, ...] = ()
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -70,12 +78,9 @@ class TaskPlan:
 def plan_tasks(job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str) -> dict[Task, TaskPlan]:
     """Resolve every task. `python` is the interpreter where the job names none."""
     cluster, shares = cluster_json(job, endpoints), shares_of(job)
-    return {task: _plan(job, task, cluster, shares[task], paths, python) for task in job.tasks}
-
-
-def plan_task(job: JobSpec, task: Task, endpoints: Endpoints, paths: RunPaths, python: str) -> TaskPlan:
-    """Resolve one task."""
-    return _plan(job, task, cluster_json(job, endpoints), shares_of(job)[task], paths, python)
+    hosts = tuple(dict.fromkeys(endpoint.rpartition(":")[0] for endpoint in endpoints.values()))
+    plans = {task: _plan(job, task, cluster, shares[task], paths, python) for task in job.tasks}
+    return {task: replace(plan, hosts=hosts) if "TF_CONFIG" in plan.env else plan for task, plan in plans.items()}
 
 
 def program_of(job: JobSpec, task: Task) -> Program:
@@ -128,4 +133,7 @@ def attempt_environment(inherited: Mapping[str, str], plan: TaskPlan, attempt: i
     env = {**inherited, **plan.env, **attempt_env(attempt, reason)}
     for name in plan.dropped:
         env.pop(name, None)
+    if plan.hosts and any(env.get(name) for name in PROXIES):
+        exempt = next((env[name] for name in NO_PROXIES if env.get(name)), "").split(",")
+        env["no_grpc_proxy"] = ",".join(dict.fromkeys(filter(None, [*exempt, *plan.hosts])))
     return env

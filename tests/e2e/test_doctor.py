@@ -1,4 +1,4 @@
-"""The doctor's trial with real TensorFlow, and what it says of a proxy."""
+"""The doctor's trial with real TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,16 +14,7 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
 PROXY = {"http_proxy": "http://127.0.0.1:9"}  # nobody is there
 
 
-def test_two_workers_add_up_also_where_a_proxy_is_set_and_exempted() -> None:
-    """With what `doctor` says is to be set, a proxy that does not answer is not asked."""
-    trial = try_job(sys.executable, {**os.environ, **PROXY, "no_grpc_proxy": "127.0.0.1"}, Network.HOST)
-    assert trial.went_well, trial.text
-
-
-@pytest.mark.soak
-def test_tensorflow_goes_through_a_proxy_to_its_own_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until a TensorFlow does not any more, `doctor` has to say so: the two workers never meet."""
-    monkeypatch.setattr("clusterkit.supervisor.trial.WITHIN", 60.0)
+def test_two_workers_add_up_also_where_a_proxy_is_set() -> None:
+    """gRPC would ask it for its way to the other worker; tasks are told to reach each other without one."""
     trial = try_job(sys.executable, {**os.environ, **PROXY}, Network.HOST)
-    assert not trial.went_well
-    assert "took longer than its timeout" in trial.text
+    assert trial.went_well, trial.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +28,6 @@ from tests.unit.doctoring import (
 )
 
 WRONG, DOUBT, NOTE, FINE = Grade.WRONG, Grade.DOUBT, Grade.NOTE, Grade.FINE
-PROXY = "http://proxy.example:3128"
 NO_USERS = "user namespaces are switched off (user.max_user_namespaces=0)"
 OTHER = replace(WELL, path="/other/bin/python", is_own=False)
 GPUS = {"gpus": ("GPU-1", "GPU-2"), "gpu_devices": 2}
@@ -152,42 +150,9 @@ def test_every_finding_has_a_row() -> None:
             for name in named.findall(Path(str(module.__file__)).read_text())}  # fmt: skip
     told |= {pair.name for pair in doctor_packages.PAIRS} | {name.lower() for name in doctor_environment.SAID}
     tested = {row[2] for row in (*ROWS, *test_doctor_packages.ROWS)}
-    elsewhere = {"python", "versions", "no-tf-keras", "proxy", "environment", "cores"}
+    elsewhere = {"python", "versions", "no-tf-keras", "environment", "cores"}
     assert len(told) > 50
     assert told - tested - elsewhere == set()
-
-
-@pytest.mark.parametrize(
-    ("variables", "reached"),
-    [
-        ({"http_proxy": PROXY}, False),
-        ({"https_proxy": PROXY, "no_proxy": "localhost,.example"}, False),
-        ({"grpc_proxy": PROXY, "no_proxy": "127.0.0.1"}, True),
-        ({"http_proxy": PROXY, "no_proxy": "localhost, 127.0.0.0/8"}, True),
-        ({"http_proxy": PROXY, "no_proxy": "10.0.0.0/8"}, False),
-        ({"http_proxy": PROXY, "no_grpc_proxy": "example", "no_proxy": "127.0.0.1"}, False),  # the first that is set
-        ({"http_proxy": PROXY, "no_proxy": ""}, False),
-        ({"HTTP_PROXY": PROXY}, True),  # gRPC takes no notice of it
-        ({"http_proxy": ""}, True),
-    ],
-)
-def test_a_proxy_stands_between_servers_unless_loopback_is_exempt(variables: Mapping[str, str], reached: bool) -> None:
-    """As was tried with TensorFlow 2.21: with such a proxy two workers wait for each other for ever."""
-    assert bad(environment(variables)) == ({} if reached else {"proxy": WRONG})
-
-
-def test_what_is_to_be_set_against_the_proxy_helps() -> None:
-    """The finding says so, and is gone then."""
-    assert found(environment({"http_proxy": PROXY}), "proxy").text.endswith("Set no_grpc_proxy=127.0.0.1")
-    assert bad(environment({"http_proxy": PROXY, "no_grpc_proxy": "127.0.0.1"})) == {}
-    on_virtual = asking(environment({"http_proxy": PROXY, "no_proxy": "127.0.0.1"}), network=Network.VIRTUAL)
-    assert found(on_virtual, "proxy").text.endswith("Set no_grpc_proxy=10.77.0.0/16")
-    assert bad(replace(on_virtual, env={"http_proxy": PROXY, "no_grpc_proxy": "10.77.0.0/16"})) == {}
-
-
-def test_a_task_that_is_alone_needs_no_way_around_a_proxy() -> None:
-    """It talks to no other."""
-    assert bad(asking(environment({"http_proxy": PROXY}), 1)) == {}
 
 
 @pytest.mark.parametrize(

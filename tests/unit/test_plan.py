@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from clusterkit.rules.plan import BUILTIN_SERVER, RunPaths, TaskPlan, attempt_env, attempt_environment, plan_task
+from clusterkit.rules.plan import BUILTIN_SERVER, RunPaths, TaskPlan, attempt_env, attempt_environment, plan_tasks
 from clusterkit.words.model import Devices, JobSpec, Network, Program, ProgramKind, Servers, Setup, TaskType
 from tests.unit.histories import job, task
 
@@ -17,7 +17,7 @@ PATHS = RunPaths(PurePosixPath("/state/runs/r-1"), "r-1", PurePosixPath("/data/c
 def plan(spec: JobSpec, name: str) -> TaskPlan:
     """The plan of one task, with ports from 2000."""
     endpoints = {t: f"localhost:{2000 + i}" for i, t in enumerate(spec.tasks) if t.type is not TaskType.EVALUATOR}
-    return plan_task(spec, task(name), endpoints, PATHS, "/venv/bin/python")
+    return plan_tasks(spec, endpoints, PATHS, "/venv/bin/python")[task(name)]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,29 @@ def test_cores_of_a_run_around_this_one_are_not_inherited() -> None:
     env = attempt_environment(inherited, plan(job(workers=2), "worker:0"), 1, "")
     assert "CLUSTERKIT_CORES" not in env
     assert env["PATH"] == "/bin"
+
+
+PROXY = "http://proxy.example:3128"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "expected"),
+    [
+        ({"http_proxy": PROXY}, "localhost"),
+        ({"https_proxy": PROXY, "no_proxy": "a,b"}, "a,b,localhost"),
+        ({"grpc_proxy": PROXY, "no_grpc_proxy": "c", "no_proxy": "a,b"}, "c,localhost"),  # the first that is set
+        ({"http_proxy": PROXY, "no_proxy": "localhost,a"}, "localhost,a"),
+        ({"http_proxy": "", "no_proxy": "a"}, None),
+        ({"HTTP_PROXY": PROXY}, None),  # gRPC ignores it
+        ({"no_grpc_proxy": "c"}, "c"),
+    ],
+)
+def test_tasks_reach_each_other_past_a_proxy(inherited: dict[str, str], expected: str | None) -> None:
+    """gRPC takes the first proxy that is set for connections to this machine too, and two workers would never meet."""
+    env = attempt_environment(inherited, plan(job(workers=2), "worker:0"), 1, "")
+    assert env.get("no_grpc_proxy") == expected
+    alone = attempt_environment(inherited, plan(job(workers=1), "worker:0"), 1, "")
+    assert alone.get("no_grpc_proxy") == inherited.get("no_grpc_proxy")
 
 
 def test_where_a_run_keeps_its_things() -> None:
