@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.hands import procfs
-from tests.environment import ROOT, clean_environment
+from tests.environment import ROOT as ROOT
+from tests.environment import clean_environment
 
 CHILDREN = Path(__file__).parent / "children"
 WORKLOADS = ROOT / "workloads"
