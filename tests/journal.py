@@ -19,9 +19,10 @@ PEER_GONE = re.compile(
 class JournalLines:
     """The lines of a journal, in which every answer is looked up anew."""
 
-    def __init__(self, counts: dict[str, int], journal: Iterable[Line]) -> None:
+    def __init__(self, job: dict[str, Any], journal: Iterable[Line]) -> None:
         lines = list(journal)
-        self.servers = ("ps", "worker") if counts.get("ps") else ()
+        self.counts, self.scope = job["counts"], job["restart"]["scope"]
+        self.servers = ("ps", "worker") if self.counts.get("ps") else ()
         self.end = len(lines)
         self.lines = list(_placed(lines, lines[0]["m"]))
         self.faults = {line["number"]: line for line in self.of("FaultInjected")}
@@ -37,6 +38,20 @@ class JournalLines:
         """Whether the task makes steps."""
         kind = task.partition(":")[0]
         return kind in ("chief", "worker") and kind not in self.servers
+
+    def lives(self, task: str, place: int) -> bool:
+        """Whether it runs at a place in the journal and was not told to end, or has ended well by then."""
+        *_, last = self.of("Changed", where=lambda line: line["task"] == task and line["place"] < place)
+        ends = self.of("Exited", where=lambda line: key_of(line) == key_of(last) and line["place"] < place)
+        return last["state"] == "running" or any(line["exit"]["code"] == 0 for line in ends)
+
+    def halts(self, failure: Line) -> bool:
+        """Whether there are no steps after a failure until what it takes along has started again."""
+        task = failure["task"]
+        if self.scope == "task" or task.startswith("evaluator"):
+            return self.trains(task)
+        alone = self.servers or sum(self.counts.get(kind, 0) for kind in ("chief", "worker")) == 1
+        return self.scope == "job" or not alone or not task.startswith("worker") or self.trains(task)
 
     def exited(self, failure: Line) -> float:
         """When the attempt that failed ended."""

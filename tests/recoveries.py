@@ -16,7 +16,7 @@ def check_report(run: Path) -> dict[str, Any]:
     journal = [json.loads(line) for line in (run / "journal.jsonl").read_bytes().splitlines()]
     job = json.loads((run / "job.json").read_text())["job"]
     told = json.loads((run / "result.json").read_text())
-    expected = Account(job["counts"], journal).report()
+    expected = Account(job, journal).report()
     for key in ("recoveries", "faults"):
         check_same(told[key], expected[key], key)
     return expected
@@ -103,18 +103,23 @@ class Account(JournalLines):
         begun |= set(faults)
         detected = [self._detected(death, plan) for death in deaths]
         returns = self._returns(plan) if plan else []
+        needed = [one["task"] for one in returns if self.trains(one["task"]) or one["task"].startswith("ps")]
         trainers = {one["task"]: one["attempt"] for one in returns if self.trains(one["task"])}
-        ups = [self._up(one["task"], one["attempt"]) for one in returns]
+        step, resumed = self._first_step(trainers, needed)
+        ups = [self._up(one["task"], one["attempt"], step if one["task"] in needed else None) for one in returns]
         up = max((one for one in ups if one), key=lambda one: one["place"]) if ups and all(ups) else None
+        for one, line in zip(returns, ups, strict=True):
+            one["up"] = _when(line)
         if trainers:
-            step, resumed = self._first_step(trainers, plan)
             last = self._last_step(trainers)
             origin = resumed["step"] if resumed else step["step"] - 1 if step else None
             course = {"went_on": False, "first_step": step["m"] if step else None}
             lost = None if origin is None else max(0, (last or 0) - origin)
+        elif plan is None and any(map(self.halts, deaths)):
+            course, last, lost = {"went_on": False, "first_step": None}, None, None
         else:
             since = min([plan["place"] if plan else self.end, *map(self._failed_at, deaths)])
-            course, resumed, last = self._course(since, up), None, None
+            course, last = self._course(since, up), None
             lost = 0 if plan or course["went_on"] else None
         return {
             "at": at, "asked": plan is not None and plan["cause"] is None, "cause": told[0] if told else None,
@@ -160,21 +165,24 @@ class Account(JournalLines):
             old = self.of("Changed", where=lambda one, who=task: one["task"] == who)  # type: ignore[misc]
             new = (task, max(line["attempt"] for line in old if line["place"] < plan["place"]) + 1)
             spawned = self.of("Spawned", where=lambda one, key=new: key_of(one) == key)  # type: ignore[misc]
-            times = {"spawned": _when(_first(spawned)), "up": _when(self._up(*new))}
-            found.append({"task": task, "attempt": new[1], **times})
+            found.append({"task": task, "attempt": new[1], "spawned": _when(_first(spawned))})
         return found
 
-    def _up(self, task: str, attempt: int) -> Line | None:
-        return _first(self.of(*LIFE, where=lambda one: one["task"] == task and one["attempt"] >= attempt))
+    def _up(self, task: str, attempt: int, step: Line | None) -> Line | None:
+        """When it was heard of, at the latest with a step that could not be made without it."""
+        told = self.of(*LIFE, where=lambda one: one["task"] == task and one["attempt"] >= attempt)[:1]
+        return min([*told, *([step] if step else [])], key=lambda one: one["place"], default=None)
 
-    def _first_step(self, trainers: dict[str, int], plan: Line | None) -> tuple[Line | None, Line | None]:
+    def _first_step(self, trainers: dict[str, int], needed: list[str]) -> tuple[Line | None, Line | None]:
         """The first step beyond the one that they resumed from, and that resumption."""
         resumed: Line | None = None
         for line in self.of(
             "Resumed", "Progressed", where=lambda one: one["attempt"] >= trainers.get(one["task"], 1e9)
         ):
-            if line["event"] == "Progressed" and (resumed is None or line["step"] > resumed["step"]):
-                return line, resumed
+            if line["event"] == "Progressed":
+                live = all(self.lives(task, line["place"]) for task in needed)
+                if live and (resumed is None or line["step"] > resumed["step"]):
+                    return line, resumed
             if line["event"] == "Resumed" and (resumed is None or _counts_more(line, resumed)):
                 resumed = line
         return None, resumed
@@ -191,6 +199,7 @@ class Account(JournalLines):
         """Two different steps between a place in the journal and its end, or the first step after that."""
         until = end["place"] if end else self.end
         steps = self.of("Progressed", where=lambda line: line["place"] > place and self.trains(line["task"]))
+        steps = [line for line in steps if self.lives(line["task"], line["place"])]
         before = [line["step"] for line in steps if line["place"] < until]
         if before and max(before) > before[0]:
             return {"went_on": True, "first_step": None}

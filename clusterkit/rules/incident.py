@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.words.events import FaultInjected
 from clusterkit.words.faults import AT_ONCE
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, TaskType
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, Return
 
 
@@ -37,7 +37,7 @@ class Course:
 
 @dataclass(slots=True)
 class Incident:
-    """One recovery. `trainers` are those of its tasks that train.
+    """One recovery. `trainers` are those of its tasks that train; there are no new steps before they start again.
 
     The first death is the cause until it is decided. `same` are the tasks that failed as the cause did.
     """
@@ -76,6 +76,13 @@ class Incident:
         times = [one.up for one in self.returns.values() if one.up is not None]
         return max(times) if times and len(times) == len(self.returns) else None
 
+    @property
+    def needed(self) -> frozenset[Task]:
+        """The tasks that have to be up for a new step: a gang as a whole, a coordinator and its parameter servers."""
+        if not self.trainers:
+            return frozenset()
+        return frozenset(task for task in self.returns if task in self.trainers or task.type is TaskType.PS)
+
     def concerns(self, task: Task, attempt: int) -> bool:
         """Whether the task starts again here, and the attempt is that one or a later one."""
         return task in self.returns and attempt >= self.returns[task].attempt
@@ -110,6 +117,8 @@ class Incident:
     def _new_step(self, now: float, step: int) -> None:
         if self.resumed is None or step > self.resumed[0]:
             self.first_report, self.course.first_step = step, now
+            for task in self.needed:
+                self.heard_of(task, now)
 
     def recovery(self, at: float) -> Recovery:
         """As it is known so far; `at` is its beginning."""
@@ -122,7 +131,7 @@ class Incident:
             detected=self.detected,
             planned=self.planned,
             returns=tuple(self.returns[task] for task in sorted(self.returns)),
-            training=bool(self.trainers),
+            training=bool(self.trainers) and self.planned is not None,
             went_on=self.course.went_on,
             first_step=self.course.first_step,
             last_step=self.last_step,

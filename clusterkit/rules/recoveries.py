@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from clusterkit.rules.blame import Blame
 from clusterkit.rules.incident import Course, Incident, Injury
+from clusterkit.rules.restart import restart_scope
 from clusterkit.rules.suspects import Suspect, suspected
 from clusterkit.words import events as ev
 from clusterkit.words.faults import AT_ONCE
 from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import Asked, Exit, Failure
 from clusterkit.words.recovery import Death, RecoveryReport, Return
+from clusterkit.words.states import TaskState
 
 
 class RecoveryFold:
@@ -22,6 +24,7 @@ class RecoveryFold:
         self._job = job
         self._began: float | None = None
         self._attempts: dict[Task, int] = {}  # the newest of each task
+        self._states: dict[Task, TaskState] = {}
         self._spawned: dict[Task, float] = {}
         self._exits: dict[tuple[Task, int], tuple[float, Exit]] = {}
         self._reached: dict[Task, int] = {}  # the step at which each task's present attempt is
@@ -42,8 +45,8 @@ class RecoveryFold:
                 self._heard_of(now, task, attempt)
             case ev.Resumed(task, attempt, step, path):
                 self._resumed(now, task, attempt, step, path)
-            case ev.Changed(task, attempt):
-                self._attempts[task] = max(attempt, self._attempts.get(task, 0))
+            case ev.Changed(task, attempt, state):
+                self._attempts[task], self._states[task] = max(attempt, self._attempts.get(task, 0)), state
             case ev.Spawned(task, attempt):
                 self._starts(now, task, attempt)
             case ev.Exited(task, attempt, exit_):
@@ -77,8 +80,18 @@ class RecoveryFold:
     def _trains(self, task: Task) -> bool:
         return task.trains and not self._job.is_server(task)
 
+    def _lives(self, task: Task) -> bool:
+        """Whether the task is there and is not being ended, or has done all that it had to do."""
+        ended = self._exits.get((task, self._attempts.get(task, 0)))
+        return self._states.get(task) is TaskState.RUNNING or (ended is not None and ended[1].ok)
+
+    def _halted(self, deaths: list[Death]) -> frozenset[Task]:
+        """The tasks that train and have to start again after these deaths, before there is another step."""
+        scopes = [restart_scope(self._job, death.task) for death in deaths]
+        return frozenset(filter(self._trains, frozenset().union(*scopes)))
+
     def _starts(self, now: float, task: Task, attempt: int) -> None:
-        self._spawned[task] = now
+        self._spawned[task], self._states[task] = now, TaskState.RUNNING
         self._exits.pop((task, attempt - 1), None)  # dealt with by now
         self._attempts[task] = max(attempt, self._attempts.get(task, 0))
         reached = self._reached.pop(task, None)
@@ -107,8 +120,11 @@ class RecoveryFold:
         if not self._trains(task):
             return
         self._stalled = None
+        if not self._lives(task):
+            return
         for incident in self._open():
-            incident.progressed(now, task, attempt, step)
+            if all(map(self._lives, incident.needed)):
+                incident.progressed(now, task, attempt, step)
         for injury in self._injuries.values():
             injury.course.progressed(now, step, injury.healed is None)
 
@@ -116,7 +132,7 @@ class RecoveryFold:
         death = self._death(failure, now, blame=True)
         stalled = self._stalled if failure.exit.asked is Asked.STALL else None
         detected = now if stalled is None else stalled
-        self._incidents.append(Incident([death], detected))
+        self._incidents.append(Incident([death], detected, trainers=self._halted([death])))
         if death.fault is not None:
             self._injuries[death.fault].detect(detected)
             self._injuries[death.fault].died.append(death.task)
@@ -148,7 +164,7 @@ class RecoveryFold:
         deaths = [known.get((f.task, f.attempt)) or self._death(f, now) for f in failures]
         deaths += [death for key, death in known.items() if key not in keys]
         detected = min((i.detected for i in old if i.detected is not None), default=now if failures else None)
-        merged = Incident(deaths, detected)
+        merged = Incident(deaths, detected, trainers=self._halted(deaths))
         known_same = [incident.same for incident in old]
         merged.same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
         merged.course = old[0].course if old else merged.course

@@ -22,12 +22,30 @@ _TIED = "\N{NO-BREAK SPACE}"  # between a number and its unit, until the lines a
 
 def recovery_lines(report: RecoveryReport) -> list[str]:
     """The table, its titles first; nothing where nothing went wrong."""
+    return _lines(report, report.recoveries)
+
+
+def vain_lines(report: RecoveryReport, restarts: int) -> list[str]:
+    """What is said of a run that ended without a recovery, and the table of the faults of which nothing died."""
+    texts = {fault.number: fault.fault for fault in report.faults}
+    numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
+    of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
+    why = f"no new step after {restarts} restart{'s' * (restarts != 1)}" if restarts else "nothing was restarted"
+    return [f"  The job did not recover{of}: {why}.", *_lines(report, ())]
+
+
+def is_vain(report: RecoveryReport) -> bool:
+    """Whether something failed and nothing of it was ever mended."""
+    return bool(report.recoveries) and not any(one.ended is not None or one.went_on for one in report.recoveries)
+
+
+def _lines(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[str]:
     texts = {fault.number: fault.fault for fault in report.faults}
     accounted = {number for recovery in report.recoveries for number in recovery.faults}
     healed = {fault.number: fault for fault in report.faults}
     begun = set[int]()
     rows: list[tuple[float, tuple[str, ...]]] = []
-    for recovery in report.recoveries:
+    for recovery in recoveries:
         fresh = [healed[number] for number in recovery.faults if number not in begun]
         begun |= set(recovery.faults)
         rows.append((recovery.at, _recovery(recovery, fresh, texts)))

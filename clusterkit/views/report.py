@@ -11,7 +11,7 @@ from clusterkit.rules.durations import shown
 from clusterkit.rules.noise import NoiseFilter
 from clusterkit.rules.printable import NO_STYLE, printable
 from clusterkit.views.narrate import failed
-from clusterkit.views.recoveries import recovery_lines
+from clusterkit.views.recoveries import is_vain, recovery_lines, vain_lines
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import AttemptRecord, Failure, RunResult, RunState
 from clusterkit.words.recovery import RecoveryReport
@@ -36,7 +36,7 @@ def report(
         lines.append([(f"  Reason: {result.reason}.", ())])
     lines += _tasks(result.attempts)
     if recovered is not None:
-        lines += _titled(recovery_lines(recovered))
+        lines += _recoveries(result, recovered)
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
 
@@ -82,6 +82,14 @@ def _tasks(attempts: Sequence[AttemptRecord]) -> list[_Line]:
     rows = [_TITLES, *(_row(task, of_task[task]) for task in sorted(of_task))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return _titled(["  " + _columns(row, widths) for row in rows])
+
+
+def _recoveries(result: RunResult, recovered: RecoveryReport) -> list[_Line]:
+    """The table, or one sentence where the run ended before anything was mended."""
+    if result.state is RunState.SUCCEEDED or not is_vain(recovered):
+        return _titled(recovery_lines(recovered))
+    said, *table = vain_lines(recovered, result.restarts)
+    return [[(said, ())], *_titled(table)]
 
 
 def _titled(rows: Sequence[str]) -> list[_Line]:

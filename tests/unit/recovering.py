@@ -36,8 +36,7 @@ class Told:
         """The fold's report, after the check."""
         report = self.fold.report()
         journal = [json.loads(json.dumps({"m": now, **wire.encode_event(event)})) for now, event in self.events]
-        counts = wire.encode(self.job)["counts"]
-        check_same(wire.encode(report), Account(counts, journal).report(), "report")
+        check_same(wire.encode(report), Account(wire.encode(self.job), journal).report(), "report")
         assert wire.decode(RecoveryReport, json.loads(json.dumps(wire.encode(report)))) == report
         return report
 

@@ -69,7 +69,7 @@ class Noted(Walk):
         """The report, held against the journal."""
         report = self.fold.report()
         journal = json.loads(json.dumps(self.journal))
-        check_same(wire.encode(report), Account(wire.encode(self.spec)["counts"], journal).report(), f"{self.seed}")
+        check_same(wire.encode(report), Account(wire.encode(self.spec), journal).report(), f"{self.seed}")
         return report
 
 

@@ -55,9 +55,10 @@ FAILURE = RunResult(
 )
 
 
-def lines(result: RunResult, width: int = 100) -> list[str]:
+def lines(result: RunResult, width: int = 100, recovered: RecoveryReport | None = None) -> list[str]:
     """The report without colors."""
-    return [line.rstrip() for line in report(result, RUN, color=False, width=width).splitlines()]
+    text = report(result, RUN, color=False, width=width, recovered=recovered)
+    return [line.rstrip() for line in text.splitlines()]
 
 
 def test_a_success_is_told_in_its_first_line() -> None:
@@ -218,6 +219,37 @@ def test_the_table_is_in_the_report() -> None:
     assert text[titles].startswith("\x1b[2m  recoveries")
     assert [line.split()[0] for line in text[titles - 2 : titles]] == ["chief:0", "worker:0"]
     assert len(text) == titles + len(recovery_lines(RECOVERED)) + 1
+
+
+NEVER = replace(PS, returns=(), planned=None, first_step=None, ended=None, lost=None)
+
+
+def test_a_run_that_never_recovered_says_so_instead_of_a_table() -> None:
+    """A table of dashes tells nothing; the faults that it died of are named."""
+    text = lines(FAILURE, recovered=RecoveryReport((NEVER,)))
+    assert text[-2] == "  The job did not recover: no new step after 3 restarts."
+    assert "recoveries" not in "\n".join(text)
+    killed = replace(NEVER, cause=KILLED.cause, faults=(1,))
+    text = lines(replace(FAILURE, restarts=0), recovered=RecoveryReport((killed,), RECOVERED.faults))
+    assert "  The job did not recover from kill worker:1 @ step=100: nothing was restarted." in text
+    assert text[-3].startswith("  recoveries  what ")
+    assert "stop worker:1 for=10s" in text[-2]
+
+
+@pytest.mark.parametrize(
+    ("result", "recoveries"),
+    [
+        (FAILURE, (KILLED, NEVER)),
+        (FAILURE, (replace(NEVER, went_on=True),)),
+        (SUCCESS, (NEVER,)),
+        (FAILURE, ()),
+    ],
+)
+def test_a_run_that_recovered_once_has_its_table(result: RunResult, recoveries: tuple[Recovery, ...]) -> None:
+    """So has one that went on without what had failed; a program that reports no steps may succeed all the same."""
+    text = lines(result, recovered=RecoveryReport(recoveries, RECOVERED.faults))
+    assert any(line.startswith("  recoveries  what ") for line in text)
+    assert "did not recover" not in "\n".join(text)
 
 
 @pytest.mark.parametrize(
