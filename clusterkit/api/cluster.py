@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
 from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.functions import RUNNER, pickle_call, read_returns
-from clusterkit.api.options import Options, check_names, command_line
+from clusterkit.api.options import Invocation, Options, check_names, invocation
 from clusterkit.api.result import Result, read_result
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import Tasks, known
@@ -25,7 +25,7 @@ from clusterkit.hands.history import History
 from clusterkit.hands.rundir import RUN_ID, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
+from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import SIGKILL, RunState
 
@@ -73,8 +73,8 @@ class Cluster:
         self.tasks: Tasks = Tasks(self, ())
         self._temporary = tempfile.TemporaryDirectory(prefix="clusterkit-")
         try:
-            words = self._words(program, args, kwargs, options)
-            self._supervisor = Supervisor(words, self.run_id, root, Path(self._temporary.name, "console"))
+            invoked = self._invocation(program, args, kwargs, options)
+            self._supervisor = Supervisor(invoked, self.run_id, root, Path(self._temporary.name, "console"))
         except BaseException:
             self._temporary.cleanup()
             raise
@@ -195,20 +195,22 @@ class Cluster:
         with suppress(ClusterkitError):  # the exception that is on its way is the one to see
             self.stop()
 
-    def _words(
+    def _invocation(
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
-    ) -> list[str]:
+    ) -> Invocation:
+        problems = []
         if isinstance(args, str | bytes):
-            raise BadJob([f"args={args!r}: it has to be a list."])
+            problems.append(f"args={args!r}: it has to be a list.")
+            args = ()
         if not callable(program):
             if kwargs:
-                raise BadJob(["kwargs are for functions. A program gets args."])
-            return command_line(None if program is None else os.fspath(program), args, options)
+                problems.append("kwargs are for functions. A program gets args.")
+            return invocation(None if program is None else os.fspath(program), args, options, problems)
         if options.get("python") is not None:
-            raise BadJob(["A function is called by the interpreter that it comes from: leave python= out."])
+            problems.append("A function is called by the interpreter that it comes from: leave python= out.")
         path = Path(self._temporary.name, "call.pkl")
         pickle_call(program, args, kwargs or {}, path, Path.cwd())
-        return command_line(RUNNER, [path], options)
+        return invocation(RUNNER, [path], options, problems)
 
     def _wait_for_start(self) -> None:
         """Wait until every task has been started, or could not be."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
+from clusterkit.hands.handed import Handed
+from clusterkit.rules.secrets import looks_secret
+from clusterkit.rules.spec import UNFIT
 from clusterkit.words.errors import BadJob
 
+T = TypeVar("T")
 Path = str | os.PathLike[str]
 Duration = float | str  # seconds, or "1m30s"
 
@@ -67,30 +71,64 @@ def check_names(options: Mapping[str, Any]) -> None:
             raise TypeError(f"Cluster has no option {name!r}. {hint}")
 
 
-def command_line(program: str | None, args: Sequence[object], options: Mapping[str, Any]) -> list[str]:
-    """The words after `clusterkit up`. Options that are None are as if they were not given. Raises BadJob."""
+class Invocation(NamedTuple):
+    """A `clusterkit up` that is about to be started: the words after it, and what is handed to it beside them."""
+
+    words: list[str]
+    handed: Handed
+
+
+def invocation(
+    program: str | None, args: Sequence[object], options: Mapping[str, Any], found: Sequence[str] = ()
+) -> Invocation:
+    """The job as `up` takes it. Options that are None are as if they were not given.
+
+    What can't be a flag is a problem, beside those that were `found` before. `up` adds its own and tells all at once.
+    """
     given = {name: value for name, value in options.items() if value is not None}
-    if program is not None and "module" in given:
-        raise BadJob(["Give a program or module=, not both."])
+    problems = list(found)
+    if program is not None and given.pop("module", None) is not None:
+        problems.append("Give a program or module=, not both.")
     if program is None and args and "module" not in given:
-        raise BadJob(["There are args, but no program that they could be for."])
-    words = [flag for name, value in given.items() for flag in _flags(name, value)]
+        problems.append("There are args, but no program that they could be for.")
+        args = ()
+    env = _collected(_variables, given.pop("env", {}), problems)
+    words = [flag for name, value in given.items() for flag in _collected(_flags, (name, value), problems)]
     words += ["--", *([] if program is None else [program]), *map(_text, args)]
-    if any("\0" in word for word in words):
-        raise BadJob(["A NUL character can't be part of a program's arguments, options or environment."])
-    return words
+    if any(map(UNFIT.search, words)):
+        problems.append("A NUL character or half a character can't be part of a program's arguments or options.")
+    return Invocation([UNFIT.sub("\ufffd", word) for word in words], Handed(dict(env), problems))
 
 
-def _flags(name: str, value: Any) -> Iterator[str]:
+def env_flags(env: Mapping[str, str]) -> list[str]:
+    """The environment as flags for people to type; what looks like a secret is to come from their own environment."""
+    return [f"--env={name}" if looks_secret(name) else f"--env={name}={value}" for name, value in env.items()]
+
+
+def _collected(make: Callable[[Any], Iterator[T]], value: Any, problems: list[str]) -> list[T]:
+    """What is made of a value; where nothing can be, the problem is noted."""
+    try:
+        return list(make(value))
+    except BadJob as error:
+        problems += error.problems
+        return []
+
+
+def _variables(env: Any) -> Iterator[tuple[str, str]]:
+    if not isinstance(env, Mapping):
+        raise BadJob([f"env={env!r}: it has to be a mapping, such as env={{'OMP_NUM_THREADS': 1}}."])
+    if wrong := [name for name in env if not isinstance(name, str) or not name or "=" in name]:
+        raise BadJob([f"env: {name!r} can't be the name of a variable." for name in wrong])
+    yield from ((name, _text(value)) for name, value in env.items())
+
+
+def _flags(option: tuple[str, Any]) -> Iterator[str]:
+    name, value = option
     flag = f"--{name.replace('_', '-')}"
     if name in SWITCHES:
         if value not in (True, False):  # 0 and 1 too, as in a job file
             raise BadJob([f"{name}={value!r}: it has to be True or False, since a cluster has at most one."])
         yield flag if value else f"--no-{name}"
-    elif name == "env":
-        if not isinstance(value, Mapping):
-            raise BadJob([f"env={value!r}: it has to be a mapping, such as env={{'OMP_NUM_THREADS': 1}}."])
-        yield from (f"{flag}={_variable(key)}={_text(item)}" for key, item in value.items())
     elif name == "preload":
         if isinstance(value, str):
             raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
@@ -99,12 +137,6 @@ def _flags(name: str, value: Any) -> Iterator[str]:
         yield from (f"{flag}={_text(fault)}" for fault in ([value] if isinstance(value, str) else value))
     else:
         yield f"{flag}={_text(value)}"  # with =, or a value that begins with a dash would be a flag
-
-
-def _variable(name: object) -> str:
-    if not isinstance(name, str) or not name or "=" in name:
-        raise BadJob([f"env: {name!r} can't be the name of a variable."])
-    return name
 
 
 def _text(value: object) -> str:

@@ -19,13 +19,15 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from clusterkit.api.options import Invocation
 from clusterkit.api.session import flags
 from clusterkit.hands import procfs
+from clusterkit.hands.handed import hand
 from clusterkit.hands.shared import handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
@@ -66,13 +68,13 @@ os.register_at_fork(after_in_child=Rope.forget_all)
 class Supervisor:
     """A `clusterkit up` that runs in the background. Its methods can be called from any thread."""
 
-    def __init__(self, words: Sequence[str], run_id: str, home: Path, console: Path) -> None:
+    def __init__(self, invocation: Invocation, run_id: str, home: Path, console: Path) -> None:
         self._run_id, self._home = run_id, home
         self._console = console
         self._rope = Rope()
         try:
             with console.open("wb") as output:
-                self._process = self._start(words, output.fileno())
+                self._process = self._start(invocation, output.fileno())
         except OSError as error:
             self._rope.cut()
             raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
@@ -118,18 +120,22 @@ class Supervisor:
             return BadJob(self.problems())
         return ClusterkitError("\n".join(self.problems()) or f"The supervisor ended with code {self.exit_code}.")
 
-    def _start(self, words: Sequence[str], output: int) -> subprocess.Popen[bytes]:
+    def _start(self, invocation: Invocation, output: int) -> subprocess.Popen[bytes]:
         # -P: whatever lies in the current directory, the supervisor imports what it needs.
         command = [sys.executable, "-P", "-m", "clusterkit", "up", "--quiet", "--no-color", f"--rope={self._rope.end}"]
-        return subprocess.Popen(
-            [*command, *flags(), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment(self._home),
-            pass_fds=(self._rope.end,),
-            start_new_session=True,
-        )
+        handed = hand(invocation.handed)
+        try:
+            return subprocess.Popen(
+                [*command, f"--handed={handed}", *flags(), *invocation.words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment(self._home),
+                pass_fds=(self._rope.end, handed),
+                start_new_session=True,
+            )
+        finally:
+            os.close(handed)
 
     def _kill(self) -> None:
         """Kill the supervisor below its guardian, which then ends what is left."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from clusterkit.api.options import command_line
+from clusterkit.api.options import Invocation, env_flags, invocation
 from clusterkit.api.supervisor import PUSH, Supervisor
 from clusterkit.hands.history import History
 from clusterkit.hands.remains import remains_of
@@ -46,12 +46,18 @@ class Asked:
     args: tuple[str, ...]
     options: Mapping[str, Any]
 
-    def words(self, **changes: Any) -> list[str]:
-        """The words after `clusterkit up` with these options changed; None takes one out."""
+    def invocation(self, **changes: Any) -> Invocation:
+        """A `clusterkit up` with these options changed; None takes one out."""
         options = {name: value for name, value in self.options.items() if name not in changes} | changes
-        words = command_line(self.program, self.args, {name: _plain(value) for name, value in options.items()})
+        return invocation(self.program, self.args, {name: _plain(value) for name, value in options.items()})
+
+    def command(self, **changes: Any) -> str:
+        """The same to type. Secrets are not in it: they come from the environment in which it is typed."""
+        words, handed = self.invocation(**changes)
         end = words.index("--")
-        return words if words[end + 1 : end + 2] and words[end + 1].startswith("-") else words[:end] + words[end + 1 :]
+        if not words[end + 1 : end + 2] or not words[end + 1].startswith("-"):
+            words = words[:end] + words[end + 1 :]
+        return shlex.join(["clusterkit", "up", *env_flags(handed.env), *words])
 
     def changed(self, **changes: Any) -> Asked:
         """The same with other options; None takes one out."""
@@ -110,8 +116,7 @@ class Trials:
     def replay(self, trial: Trial) -> str:
         """The command that does a trial again."""
         places = self._places(f"{self.campaign}-{trial.number}-replay")
-        words = self.asked.words(**places, run_id=None, **self._broken(trial))
-        return shlex.join(["clusterkit", "up", *words])
+        return self.asked.command(**places, run_id=None, **self._broken(trial))
 
     def remove(self, outcome: Outcome) -> None:
         """Remove a run with all that is of it alone."""
@@ -135,12 +140,12 @@ class Trials:
 
     def _up(self, run_id: str, **changes: Any) -> Ended:
         run = self.home / "runs" / run_id
-        words = self.asked.words(**self._places(run_id), run_id=run_id, **changes)
+        invoked = self.asked.invocation(**self._places(run_id), run_id=run_id, **changes)
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:
                     return Ended(run, None, [], [])
-                supervisor = Supervisor(words, run_id, self.home, Path(temporary, "console"))
+                supervisor = Supervisor(invoked, run_id, self.home, Path(temporary, "console"))
                 self._live.add(supervisor)
             supervisor.wait(LONG)
             with self._lock:

@@ -13,8 +13,13 @@ from clusterkit.cli.terminal import echo
 
 @click.command("config", context_settings={"allow_interspersed_args": False})
 @job_options
+@click.option(
+    "--show-secrets",
+    is_flag=True,
+    help="Show variables named like TOKEN, SECRET, PASSWORD, KEY or CREDENTIAL.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(job_file: str | None, as_json: bool, **values: Any) -> None:
+def command(job_file: str | None, as_json: bool, show_secrets: bool, **values: Any) -> None:
     """Show the resolved job, and every task's TF_CONFIG, command and environment. Starts nothing."""
     from clusterkit.supervisor.prepare import prepare
     from clusterkit.supervisor.resolve import as_text, resolve
@@ -24,7 +29,7 @@ def command(job_file: str | None, as_json: bool, **values: Any) -> None:
         values.pop(name)
     with told():
         prepared = prepare(given(values), job_file, only)
-        resolved = resolve(prepared)
+        resolved = resolve(prepared, show_secrets)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)
     echo(as_text(resolved, as_json), nl=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -27,17 +28,19 @@ class Duration(click.ParamType[float]):
 
 
 class EnvPair(click.ParamType[tuple[str, str]]):
-    """`K=V`."""
+    """`NAME=VALUE`, or `NAME` for the value that it has here, which no command line shows then."""
 
-    name = "K=V"
+    name = "NAME[=VALUE]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).partition("=")
-        if not equals or not name:
-            self.fail(f"{value!r} is not of the form K=V.", param, ctx)
-        return name, text
+        if not name:
+            self.fail(f"{value!r} is not of the form NAME=VALUE or NAME.", param, ctx)
+        if not equals and name not in os.environ:
+            self.fail(f"There is no variable {name} here to pass on. Set it, or write {name}=VALUE.", param, ctx)
+        return name, text if equals else os.environ[name]
 
 
 class TaskFilter(click.ParamType[str]):
@@ -61,7 +64,7 @@ _JOB_OPTIONS = [
     click.option("--ps", type=int, metavar="N", help="Parameter servers; they bring the chief, which coordinates."),
     click.option("--chief/--no-chief", default=None, help="A chief beside the workers; without, worker:0 is chief."),
     click.option("--evaluator/--no-evaluator", default=None, help="An evaluator as a side car."),
-    click.option("--env", type=EnvPair(), multiple=True, help="An environment variable for every task."),
+    click.option("--env", type=EnvPair(), multiple=True, help="A variable for every task; NAME alone passes it on."),
     click.option("--cwd", metavar="DIR", help="The directory in which the tasks run."),
     click.option("--python", metavar="PATH", help="The interpreter of the tasks. [clusterkit's own]"),
     click.option(

@@ -25,6 +25,7 @@ def command(run: str | None, as_json: bool) -> None:
     from clusterkit.hands.history import History
     from clusterkit.hands.recovery import report_of
     from clusterkit.hands.runs import choose, result_of
+    from clusterkit.rules.secrets import without_secrets
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire
 
@@ -38,7 +39,7 @@ def command(run: str | None, as_json: bool) -> None:
             {
                 "run_id": look.run.name,
                 "state": look.state,
-                "job": wire.encode(look.file.job) if look.file else None,
+                "job": wire.encode(without_secrets(look.file.job)) if look.file else None,
                 "result": None if result is None else wire.encode(result),
                 "tasks": look.rows(None),
                 **wire.encode(recovered),

@@ -20,6 +20,7 @@ from clusterkit.cli.terminal import use_color
 @click.option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
 @job_options
 @click.option("--rope", type=int, hidden=True, help="A pipe to the process that the run must not outlive.")
+@click.option("--handed", type=int, hidden=True, help="A file with what no command line may show.")
 @click.option(
     "--session", type=(int, str, str), hidden=True, help="That process, and where its warm servers are, and the user's."
 )
@@ -33,6 +34,7 @@ def command(
     quiet: bool,
     color: bool | None,
     rope: int | None,
+    handed: int | None,
     session: tuple[int, str, str] | None,
     **values: Any,
 ) -> None:
@@ -42,14 +44,16 @@ def command(
     that fails is started again with what TensorFlow needs restarted beside it; Ctrl-C ends everything.
     """
     from clusterkit.hands.guardian import check_rope
+    from clusterkit.hands.handed import take
     from clusterkit.hands.session import Session
     from clusterkit.supervisor.launch import Display, up
-    from clusterkit.supervisor.prepare import prepare
+    from clusterkit.supervisor.prepare import over, prepare
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
     with told():
-        prepared = prepare(given(values), job_file, only)
+        env, problems = take(handed) if handed is not None else ({}, ())
+        prepared = prepare(over(given(values), {"env": env}), job_file, only, problems)
         if rope is not None:
             check_rope(rope)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach))

@@ -36,6 +36,9 @@ RESERVED = re.compile(
     r"|CLUSTERKIT_(?:RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS|CORES|MENDS)"
 )
 
+# What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
+UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+
 MOST = 4096  # tasks; a slip of the finger above it, and the plans alone would fill the memory
 
 _LIMITS = {
@@ -148,7 +151,7 @@ def _other_problems(options: Options) -> list[str]:
         for name, value in env.items():
             if RESERVED.fullmatch(name):
                 problems.append(f"{place}: {name} is set by clusterkit in every task and can't be given.")
-            elif not name or "=" in name or "\0" in name + value:
+            elif not name or "=" in name or UNFIT.search(name + value):
                 problems.append(f"{place}: {name!r} can't be the name of an environment variable with that value.")
     if options.get("restart_budget", 0) < 0:
         problems.append(f"--restart-budget is {options['restart_budget']}. It has to be 0 or more.")

@@ -31,6 +31,7 @@ from clusterkit.rules.faults import waits_for_steps
 from clusterkit.rules.plan import RunPaths
 from clusterkit.rules.printable import printable_lines
 from clusterkit.rules.recoveries import RecoveryFold
+from clusterkit.rules.secrets import without_secrets
 from clusterkit.rules.tfconfig import Endpoints
 from clusterkit.supervisor import crash
 from clusterkit.supervisor.ground import SWITCH, Ground, board_for, claim_endpoints, network_for
@@ -226,7 +227,7 @@ def _write_job(directory: RunDirectory, job: JobSpec, endpoints: Endpoints, seed
                 "seed": seed,
                 "endpoints": wire.encode(dict(endpoints)),
                 "checkpoints": str(directory.paths.checkpoints),
-                "job": wire.encode(job),
+                "job": wire.encode(without_secrets(job)),  # nobody takes an environment from here
             },
         )
     except OSError as error:

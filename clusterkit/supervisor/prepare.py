@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,17 +26,18 @@ class Prepared:
     warnings: tuple[str, ...]
 
 
-def prepare(options: Mapping[str, Any], job_file: str | None = None, only: Collection[str] = ()) -> Prepared:
+def prepare(
+    options: Mapping[str, Any], job_file: str | None = None, only: Collection[str] = (), found: Sequence[str] = ()
+) -> Prepared:
     """Merge the job file with the flags, which win, and check everything. Raises BadJob.
 
-    `only` are the tasks that are to be shown, each as `worker:1` or `worker`.
+    `only` are the tasks that are to be shown, each as `worker:1` or `worker`; `found` are problems known before.
     """
     merged = dict(options)
     if job_file is not None:
         merged = over(read(job_file), merged)
-    problems: list[str] = []
-    kind, found = preflight.program_kind(merged)
-    problems += found
+    kind, wrong = preflight.program_kind(merged)
+    problems = [*found, *wrong]
     problems += preflight.setup_problems(merged)
     run_id = merged.get("run_id")
     if run_id is not None and not RUN_ID.fullmatch(run_id):
@@ -57,8 +58,8 @@ def prepare(options: Mapping[str, Any], job_file: str | None = None, only: Colle
     problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
     problems += preflight.network_problems(job)
     problems += preflight.tensorboard_problems() if job.tensorboard else []
-    job, found = preflight.with_devices(job)
-    problems += found
+    job, wrong = preflight.with_devices(job)
+    problems += wrong
     if problems:
         raise BadJob(problems)
     job = _anchored(job)

@@ -11,6 +11,7 @@ from typing import Any
 
 from clusterkit.hands.rundir import new_run_id, runs_dir
 from clusterkit.rules.plan import RunPaths, attempt_env, plan_tasks
+from clusterkit.rules.secrets import without_secrets
 from clusterkit.supervisor.ground import addresses, claim_endpoints
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words import wire
@@ -26,9 +27,12 @@ NETWORKS = {
 }
 
 
-def resolve(prepared: Prepared) -> dict[str, Any]:
-    """The job and every task's plan. The ports are free ones, let go again: `up` chooses its own."""
-    job = prepared.job
+def resolve(prepared: Prepared, secrets: bool = False) -> dict[str, Any]:
+    """The job and every task's plan, with the values of variables that look like secrets only on demand.
+
+    The ports are free ones, let go again: `up` chooses its own.
+    """
+    job = prepared.job if secrets else without_secrets(prepared.job)
     run_id = prepared.run_id or new_run_id()
     root = PurePosixPath(runs_dir(), run_id)
     checkpoints = PurePosixPath(job.checkpoint_dir) if job.checkpoint_dir else root / "checkpoints"

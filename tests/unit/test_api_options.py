@@ -8,8 +8,9 @@ from typing import Any
 import click
 import pytest
 
-from clusterkit.api.options import Options, check_names, command_line
+from clusterkit.api.options import Options, check_names, env_flags, invocation
 from clusterkit.cli.up import command
+from clusterkit.hands.handed import Handed, hand, take
 from clusterkit.words.errors import BadJob
 
 
@@ -20,7 +21,6 @@ from clusterkit.words.errors import BadJob
         ({"workers": 2, "ps": 1}, ["--workers=2", "--ps=1"]),
         ({"chief": True, "evaluator": False}, ["--chief", "--no-evaluator"]),
         ({"chief": 1, "evaluator": 0}, ["--chief", "--no-evaluator"]),
-        ({"env": {"A": 1, "B": "x=y", "C": ""}}, ["--env=A=1", "--env=B=x=y", "--env=C="]),
         ({"grace_period": 2.5, "timeout": "1m"}, ["--grace-period=2.5", "--timeout=1m"]),
         ({"cwd": Path("/tmp"), "resume": None}, ["--cwd=/tmp"]),
         ({"checkpoint_dir": "-odd"}, ["--checkpoint-dir=-odd"]),
@@ -28,9 +28,30 @@ from clusterkit.words.errors import BadJob
 )
 def test_a_keyword_is_the_flag_of_its_name(options: dict[str, Any], flags: list[str]) -> None:
     """Underscores are dashes, None is nothing, and a value never looks like another flag."""
-    assert command_line("train.py", ["--steps", 5, Path("data")], options) == [
-        *flags, "--", "train.py", "--steps", "5", "data",
-    ]  # fmt: skip
+    assert invocation("train.py", ["--steps", 5, Path("data")], options) == (
+        [*flags, "--", "train.py", "--steps", "5", "data"],
+        Handed({}, []),
+    )
+
+
+def test_the_environment_is_on_no_command_line() -> None:
+    """Every user can read those. It is handed over through a descriptor that only the child has."""
+    given = invocation("train.py", [], {"env": {"A": 1, "B": "x=y", "DB_PASSWORD": "hush", "é": "\udcff"}})
+    assert given.words == ["--", "train.py"]
+    assert given.handed.env == {"A": "1", "B": "x=y", "DB_PASSWORD": "hush", "é": "\udcff"}
+    descriptor = hand(given.handed)
+    assert take(descriptor) == given.handed
+    with pytest.raises(BadJob, match=f"--handed {descriptor}"):
+        take(descriptor)
+
+
+def test_a_command_to_type_has_no_secrets() -> None:
+    """They come from the environment of whoever types it."""
+    assert env_flags({"A": "1", "DB_PASSWORD": "hush", "ApiKey": "x"}) == [
+        "--env=A=1",
+        "--env=DB_PASSWORD",
+        "--env=ApiKey",
+    ]
 
 
 def test_every_keyword_is_a_flag_of_up() -> None:
@@ -41,7 +62,7 @@ def test_every_keyword_is_a_flag_of_up() -> None:
 
 def test_every_flag_of_a_job_is_a_keyword() -> None:
     """What is about the console, and about whose child the run is, is left out."""
-    others = {"only", "all_output", "log_level", "quiet", "color", "rope", "session", "detach", "no_wait"}
+    others = {"only", "all_output", "log_level", "quiet", "color", "rope", "session", "handed", "detach", "no_wait"}
     options = [option for option in command.params if isinstance(option, click.Option)]
     names = {option.opts[-1].lstrip("-").replace("-", "_") for option in options}
     assert names - others == set(Options.__annotations__)
@@ -61,12 +82,18 @@ def test_an_unknown_keyword_is_a_type_error() -> None:
         ("train.py", [], {"chief": 2}, "chief=2"),
         ("train.py", [], {"env": ["A=1"]}, "has to be a mapping"),
         ("train.py", [], {"env": {"A=B": 1}}, "'A=B' can't be the name"),
+        ("train.py", [], {"preload": "json"}, "has to be a list"),
         ("train.py", ["a\0b"], {}, "NUL"),
+        ("train.py", [], {"cwd": "\ud800"}, "half a character"),
     ],
 )
-def test_what_can_not_be_a_flag_is_a_bad_job(
+def test_what_can_not_be_a_flag_is_a_problem_of_the_job(
     program: str | None, args: list[str], options: dict[str, Any], problem: str
 ) -> None:
-    """Said in a sentence, before anything is started."""
-    with pytest.raises(BadJob, match=problem):
-        command_line(program, args, options)
+    """Handed over beside the rest, so that `up` tells it together with what it finds itself."""
+    words, handed = invocation(program, args, {**options, "workers": -1}, ["known before"])
+    assert len(handed.problems) == 2
+    assert handed.problems[0] == "known before"
+    assert problem in handed.problems[1]
+    assert "--workers=-1" in words
+    assert "\0" not in "".join(words)
