@@ -87,7 +87,7 @@ class WarmServer:
 
     def bury(self, pidfd: int) -> None:
         """A run is over."""
-        os.waitpid(self.runs.pop(pidfd), 0)
+        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # a debugger may hold it
         os.close(pidfd)
         self.used = time.monotonic()
 

@@ -43,6 +43,8 @@ from clusterkit.words.events import (
 from clusterkit.words.faults import Fault
 from clusterkit.words.model import JobSpec, Task
 
+END_WITHIN = 3.0  # seconds for what is left when no attempt lives
+
 
 class LocalBackend:
     """Spawns from the thread that calls it, which has to live as long as the run."""
@@ -153,8 +155,8 @@ class LocalBackend:
             stack.callback(self._injector.stop)  # while no process is reaped that it may have to let go on
 
     def _end_all(self) -> None:
-        with suppress(WillNotDie):
-            self._family.end_all()
+        with suppress(WillNotDie):  # the guardian tries once more, and says so
+            self._family.end_all(END_WITHIN)
 
     def _remove_empty_dumps(self) -> None:
         for dump in Path(self._directory.path, "stacks").iterdir():

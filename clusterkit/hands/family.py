@@ -78,10 +78,10 @@ class Family:
             self._reap(ended.child)
         return killed
 
-    def end_all(self) -> int:
-        """Kill every descendant that is left, whosever it was. For the end, when no attempt lives."""
+    def end_all(self, within: float) -> int:
+        """Kill every descendant, whosever it was: for the end, when no attempt lives. Raises WillNotDie."""
         with self._lock:
-            return end_descendants(os.getpid())
+            return end_descendants(os.getpid(), within)
 
     def _left_behind(self, ended: Ended) -> list[int]:
         own = _own_signs(ended)

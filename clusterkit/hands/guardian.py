@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from clusterkit.hands.process import become_subreaper
-from clusterkit.hands.sweep import WillNotDie, end_descendants
+from clusterkit.hands.sweep import PATIENCE, WillNotDie, end_descendants
 from clusterkit.words.errors import BadJob
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -61,7 +61,8 @@ def forwarding(pid: int) -> Iterator[None]:
 def attend(pid: int, held: int, lost: Lost) -> int:
     """Wait for the supervisor, end what it left, let go of the rope `held`; return the exit code."""
     _, status = os.waitpid(pid, 0)
-    left = _end_descendants()
+    # A supervisor that ended by itself has killed everything, and waited for it.
+    left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
     os.close(held)
     if os.WIFSIGNALED(status):
         lost(os.WTERMSIG(status), left)
@@ -110,9 +111,9 @@ def _be_the_supervisor(supervise: Supervise, rope: int) -> None:
         os._exit(code)
 
 
-def _end_descendants() -> int:
+def _end_descendants(within: float) -> int:
     try:
-        return end_descendants(os.getpid())
+        return end_descendants(os.getpid(), within)
     except WillNotDie as error:
         with suppress(OSError, ValueError):  # nobody may be there to read it, and the result is still to be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)

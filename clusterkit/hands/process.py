@@ -20,6 +20,7 @@ from clusterkit.words.outcome import SIGKILL, Exit
 PR_SET_CHILD_SUBREAPER = 36
 ENTRY = str(Path(entry.__file__).resolve())
 STACKS_SIGNAL = entry.STACKS_SIGNAL
+KILLED_WITHIN = 2.0  # seconds that are waited for the end of a process of clusterkit's own that was killed
 
 
 @dataclass(slots=True)
@@ -55,13 +56,14 @@ def start_beside(words: Sequence[str], channel: int, log: int, env: Mapping[str,
 
 
 def end_beside(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
-    """Wait until it has ended, which it was told to; after so many seconds it is killed."""
+    """Wait until it has ended, which it was told to; after so many seconds it is killed, and soon left to itself."""
     ended = select.poll()
     ended.register(pidfd, select.POLLIN)
     if not ended.poll(within * 1000):
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_WITHIN)
 
 
 def become_subreaper() -> None:
@@ -133,10 +135,14 @@ def signal_group(child: Child, number: int) -> None:
         return
 
 
-def exit_of(child: Child) -> Exit:
-    """How the process ended, without reaping it. Call it when its pidfd says that it has."""
-    info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert info is not None
+def exit_of(child: Child) -> Exit | None:
+    """How the process ended, without reaping it. Call it when its pidfd says that it has.
+
+    None where a debugger holds its status; it comes when the debugger takes notice, or leaves.
+    """
+    info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    if info is None:
+        return None
     if info.si_code == os.CLD_EXITED:
         return Exit(code=info.si_status)
     out_of_memory = info.si_status == SIGKILL and _killed_for_memory(child)
@@ -146,7 +152,7 @@ def exit_of(child: Child) -> Exit:
 def reap(child: Child) -> None:
     """Give the pid back to the system."""
     with suppress(ChildProcessError):
-        os.waitpid(child.pid, 0)
+        os.waitpid(child.pid, os.WNOHANG)
     if child.process is not None:
         # Popen would wait for this pid once more when it is collected, when the pid may be another's.
         child.process.returncode = 0

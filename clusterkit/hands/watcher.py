@@ -81,7 +81,7 @@ class Watcher:
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
         self._known[child.pidfd] = Waiting(task, attempt, child)
-        self._epoll.register(child.pidfd, select.EPOLLIN)
+        self._epoll.register(child.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
 
     def hurry(self) -> None:
         """From now on look at the pipes without long rests, and pass on the newest step that each look finds."""
@@ -147,6 +147,9 @@ class Watcher:
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
     def _ended(self, fd: int, waiting: Waiting) -> None:
+        if (exit_ := exit_of(waiting.child)) is None:
+            self._resting[fd] = time.monotonic() + LONGEST_REST
+            return
         self._epoll.unregister(fd)
         del self._known[fd]
         channel = self._channels[waiting.task]
@@ -154,7 +157,6 @@ class Watcher:
         self._read(channel, now)  # what it reported before it ended comes before its end
         self._pass_on(channel, now)
         channel.rest = self._pace.rest
-        exit_ = exit_of(waiting.child)
         self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
 
     def _read(self, channel: Channel, now: float) -> int:

@@ -14,6 +14,7 @@ from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure
 from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
+DEATH_WITHIN = 10.0  # seconds after SIGKILL
 BY_HAND = 0  # the holder of a task that somebody paused; faults count from 1
 
 
@@ -137,8 +138,8 @@ class Board:
             self.signal(record, SIGKILL)
 
     def close(self, record: TaskRecord) -> None:
-        """Note the attempt that ended, for the result."""
-        ended = self.now - self.began
+        """Note the attempt that ended, or was left behind, for the result."""
+        ended = None if record.exit is None else self.now - self.began
         self.attempts.append(replace(self.attempt_so_far(record), ended=ended, exit=record.exit))
 
     def attempt_so_far(self, record: TaskRecord) -> AttemptRecord:
@@ -175,3 +176,5 @@ class Board:
         if signal == SIGTERM:
             record.terminated = self.now
         self.out.append(Signal(record.task, record.attempt, signal))
+        if signal == SIGKILL:
+            self.timers.set(Timer.DEATH, self.now + DEATH_WITHIN, record.task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from clusterkit.machine.board import SIGTERM, Board, TaskRecord
+from clusterkit.machine.board import DEATH_WITHIN, SIGTERM, Board, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
@@ -119,6 +119,8 @@ class Machine:
     def _task_timer(self, timer: Timer, record: TaskRecord) -> None:
         if timer is Timer.KILL and record.state is TaskState.STOPPING:
             self.board.end(record, record.asked or Asked.TEARDOWN, 0.0)
+        elif timer is Timer.DEATH and record.alive:
+            self._will_not_die(record)
         elif timer is Timer.DRAIN and not record.drained:
             self.board.out.append(CloseOutput(record.task, record.attempt))
         elif timer is Timer.LATE_START:
@@ -152,10 +154,31 @@ class Machine:
         exit_ = event.exit
         record.exit = Exit(exit_.code, exit_.signal, exit_.error, exit_.out_of_memory, record.asked)
         record.exited, record.reached = self.board.now, event.reached
-        for timer in (Timer.KILL, Timer.STARTUP):
+        self._over(record)
+        self.board.out.append(Sweep(record.task, record.attempt))
+
+    def _over(self, record: TaskRecord) -> None:
+        """Nothing of the task's first process is waited for any more."""
+        for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP):
             self.board.timers.clear(timer, record.task)
         self.board.move(record, TaskState.DRAINING)
-        self.board.out.append(Sweep(record.task, record.attempt))
+
+    def _will_not_die(self, record: TaskRecord) -> None:
+        """SIGKILL did not end it. The run ends without it, since its port is taken."""
+        what = f"{record.task} (pid {record.pid}) did not die within {DEATH_WITHIN:g} s of SIGKILL"
+        self.board.warn(
+            f"{what}: a debugger holds it, or it waits in the kernel, for example for a disk or a network file system. "
+            "It is left behind.",
+            record.task,
+        )
+        record.swept = True
+        self.ending.fail(what)
+        if record.state is TaskState.RUNNING:
+            self.board.move(record, TaskState.STOPPING)
+        self._over(record)
+        if not record.drained:
+            self.board.out.append(CloseOutput(record.task, record.attempt))
+        self._down_when_clear(record)
 
     def _swept(self, event: ev.Swept) -> None:
         if (record := self.board.current(event.task, event.attempt)) is None:
@@ -186,8 +209,10 @@ class Machine:
     def _down(self, record: TaskRecord) -> None:
         self.board.move(record, TaskState.DOWN)
         self.board.close(record)
+        if self.ending.begun:
+            return
         assert record.exit is not None
-        if self.ending.begun or self._was_asked(record) or self._is_collateral(record):
+        if self._was_asked(record) or self._is_collateral(record):
             return
         if not record.exit.ok:
             self.recoveries.failed(record)

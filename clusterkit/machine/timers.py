@@ -12,6 +12,7 @@ class Timer(enum.Enum):
     """What a deadline is for."""
 
     KILL = "the grace period of a task"
+    DEATH = "the death of a task that was sent SIGKILL"
     DRAIN = "the end of a task's output"
     STARTUP = "the startup of a task"
     STALL = "the next look at progress"

@@ -24,6 +24,7 @@ from clusterkit.hands.rundir import RunDirectory, new_run_id, run_paths
 from clusterkit.hands.session import Session
 from clusterkit.hands.starts import Inherited, Starts
 from clusterkit.hands.steps import StepReader
+from clusterkit.hands.sweep import WillNotDie
 from clusterkit.hands.warm import Launch
 from clusterkit.hands.watcher import EVERY
 from clusterkit.machine import Machine
@@ -242,10 +243,13 @@ def _checkpoints_of(run_directory: Path) -> Path:
 
 
 def _reap() -> list[str]:
-    return [
-        f"The run {run_id} had lost its supervisor and left {count} process(es) behind; they were killed."
-        for run_id, count in reap_strays().items()
-    ]
+    try:
+        return [
+            f"The run {run_id} had lost its supervisor and left {count} process(es) behind; they were killed."
+            for run_id, count in reap_strays().items()
+        ]
+    except WillNotDie as error:
+        return [f"An earlier run lost its supervisor and left processes behind. {error}"]
 
 
 def _greeting(job: JobSpec, run_id: str, directory: RunDirectory) -> str:

@@ -113,7 +113,7 @@ def _row(task: Task, attempts: Sequence[AttemptRecord]) -> tuple[str, str, str, 
         str(last.attempt),
         "" if not steps else str(steps[-1]),
         "" if resumed is None else str(resumed),
-        "was running when clusterkit failed" if last.exit is None else printable(str(last.exit)),
+        "was still running when the run ended" if last.exit is None else printable(str(last.exit)),
     )
 
 

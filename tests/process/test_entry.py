@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -35,7 +36,9 @@ def start(how: ProgramKind, target: str, *args: str, cwd: Path) -> Child:
 
 def finish(child: Child, cwd: Path) -> Finished:
     """Wait for the end; how it came and what was written."""
+    select.select([child.pidfd], [], [])
     ended = exit_of(child)
+    assert ended is not None
     reap(child)
     return ended, (cwd / "entry.txt").read_bytes()
 

@@ -199,6 +199,48 @@ def test_processes_that_do_not_die_fail_the_job(swept: ev.Swept, reason: str) ->
     assert run.result.reason == reason
 
 
+def test_a_task_that_does_not_die_of_sigkill_does_not_hold_up_the_end() -> None:
+    """It has 10 s; then it is left behind, which is told, and what was asked for is the result."""
+    run = History(job(workers=2)).begin()
+    run.unreachable.add("worker:1")
+    run.send(ev.Interrupted(SIGINT))
+    run.after(19.9)
+    assert not run.over
+    run.after(0.2)
+    assert (run.result.exit_code, run.result.reason) == (130, "clusterkit got SIGINT")
+    (left,) = [attempt for attempt in run.result.attempts if str(attempt.task) == "worker:1"]
+    assert (left.ended, left.exit) == (None, None)
+    (text,) = run.warnings
+    pid = run.machine.board.records[task("worker:1")].pid
+    assert text.startswith(f"worker:1 (pid {pid}) did not die within 10 s of SIGKILL: a debugger holds it, or it waits")
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_a_task_that_does_not_die_of_a_sigkill_in_the_midst_of_a_run_fails_it(drained: bool) -> None:
+    """Its port is taken, so it can't be started again; what it does later is nothing to the run."""
+    run = History(job(workers=2, ps=1)).begin()
+    run.unreachable.add("worker:1")
+    pid = run.machine.board.records[task("worker:1")].pid
+    run.send(ev.Requested(1, ev.Verb.KILL, (task("worker:1"),), signal=SIGKILL))
+    run.after(9.9)
+    assert not run.machine.ending.begun
+    if drained:
+        run.send(ev.Drained(task("worker:1"), 1, (), None))
+    run.after(0.2)
+    assert run.over
+    run.send(ev.Exited(task("worker:1"), 1, Exit(signal=SIGKILL)))
+    assert run.result.reason == f"worker:1 (pid {pid}) did not die within 10 s of SIGKILL"
+    assert run.result.exit_code == 1
+
+
+def test_a_task_that_dies_in_time_is_no_such_task() -> None:
+    """Nor is the next attempt of one."""
+    run = History(job(workers=2, ps=1)).begin()
+    run.send(ev.Requested(1, ev.Verb.KILL, (task("worker:1"),), signal=SIGKILL))
+    run.after(30)
+    assert (run.attempts["worker:1"], run.warnings, run.machine.ending.begun) == (2, [], False)
+
+
 def test_the_result_has_every_attempt_with_its_times_and_steps() -> None:
     """What result.json tells of a job that restarted once."""
     run = History(job(workers=1, limits=Limits(startup=0))).begin()

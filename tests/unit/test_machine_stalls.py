@@ -159,14 +159,15 @@ def test_a_stall_is_seen_also_when_another_worker_has_finished() -> None:
     assert len(run.warnings) == 1
 
 
-def test_a_stuck_task_that_does_not_die_is_looked_at_again() -> None:
-    """A process that hangs in the kernel outlives SIGKILL; the stall is told again after the same time."""
+def test_a_stuck_task_that_does_not_die_ends_the_run() -> None:
+    """A process that hangs in the kernel outlives SIGKILL; nothing can be started in its place."""
     limits = Limits(stall=30, stall_warning=0)
     run = History(job(workers=1, limits=limits), unreachable={"worker:0"}).begin()
     run.progresses("worker:0", 1)
-    run.after(61)
-    assert len(run.asked(Inspect)) == 2
-    assert len(run.warnings) == 2
+    run.after(39)
+    assert not run.over
+    run.after(2)
+    assert run.result.reason.endswith("did not die within 10 s of SIGKILL")
 
 
 def test_a_task_that_is_stopped_before_the_first_step_is_seen_too() -> None:
