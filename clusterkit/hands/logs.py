@@ -177,7 +177,8 @@ class LogPump:
         splitter = LineSplitter()
         lines = [line for line, _ in splitter.feed(tail) + splitter.flush()]
         shown = tuple(line[:500] for line in lines if line.strip())[-TAIL_LINES:]
-        self._post(Drained(stream.task, stream.attempt, shown, last_exception(lines)))
+        exception = last_exception(lines)
+        self._post(Drained(stream.task, stream.attempt, shown, None if exception is None else exception[:1000]))
 
 
 def _make_fast() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +20,13 @@ from clusterkit.hands.sockets import Connection, established
 from clusterkit.hands.stacks import Dump, ask, collect, dump_for
 from clusterkit.hands.usage import Meter
 from clusterkit.rules.stall import halted
-from clusterkit.rules.waits import Doing, doing, main_thread
+from clusterkit.rules.waits import Doing, Frame, doing, main_thread
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
 APART = 0.5  # seconds between the two looks: enough to see who uses the CPU, and that a disk wait is no passing one
+LONGEST_PROGRAM = 4 << 20  # bytes of a file of code
 PATIENCE = 3.0  # seconds for the tasks to write their stacks; a stopped one never does
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
 Post = Callable[[Inspected | Crashed], None]
@@ -100,11 +103,21 @@ def _tell(subjects: Sequence[Subject]) -> None:
     """What each one does, from its main thread's stack."""
     for subject in subjects:
         frames = main_thread(subject.dump.text) if subject.dump else ()
-        source = linecache.getline(frames[0].file, frames[0].line) if frames else ""
+        source = _source_of(frames[0]) if frames else ""
         if told := doing(frames, source):
             subject.doing = told
             subject.vitals = replace(subject.vitals, doing=told.text, own=told.own)
     linecache.clearcache()
+
+
+def _source_of(frame: Frame) -> str:
+    """The line of code that a frame is at; nothing where its file is no program: a task may name any file."""
+    try:
+        seen = os.stat(frame.file)
+    except (OSError, ValueError):
+        return ""
+    is_program = stat.S_ISREG(seen.st_mode) and seen.st_size <= LONGEST_PROGRAM
+    return linecache.getline(frame.file, frame.line) if is_program else ""
 
 
 def report_of(why: str, subjects: Sequence[Subject]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from clusterkit.hands.process import STACKS_SIGNAL
 from clusterkit.words.errors import CannotLook
 
 LOOK_EVERY = 0.02  # seconds between two looks at a file
+LONGEST = 4 << 20  # bytes that are read of a file; the stacks of 100 threads have a fifth of it
 QUIET = 0.15  # seconds without a new byte after which a dump is complete
 
 
@@ -31,7 +33,7 @@ class Dump:
     def look(self) -> bool:
         """Read what is there; whether that is all."""
         try:
-            _, header, after = self.path.read_bytes().rpartition(self.header)
+            _, header, after = _end_of(self.path).rpartition(self.header)
         except OSError:
             return True
         self.asked = bool(header)
@@ -57,9 +59,23 @@ def ask(dump: Dump, pid: int) -> None:
     with suppress(OSError, CannotLook):
         if not procfs.catches(pid, STACKS_SIGNAL):
             return
-        with dump.path.open("ab") as file:
-            file.write(dump.header)
+        # Not blocking: the directory is the task's too, and what is there could be a pipe.
+        file = os.open(dump.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, dump.header)
+        finally:
+            os.close(file)
         os.kill(pid, STACKS_SIGNAL)
+
+
+def _end_of(path: Path) -> bytes:
+    """The end of a file, for which a task can have any size; nothing of what is no file. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        seen = os.fstat(descriptor)
+        return os.pread(descriptor, LONGEST, max(0, seen.st_size - LONGEST)) if stat.S_ISREG(seen.st_mode) else b""
+    finally:
+        os.close(descriptor)
 
 
 def collect(dumps: Sequence[Dump], timeout: float, ended: threading.Event | None = None) -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
-_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
+# A task can write anything into its stacks: what is taken of them is bounded.
+_FRAME = re.compile(
+    r'^  File "(?P<file>.{0,4096})", line (?P<line>\d{1,9}) in (?P<function>.{1,500})$', flags=re.MULTILINE
+)
+_MOST_FRAMES = 200  # of a thread; faulthandler writes 100
 _LIBRARY = re.compile(
     r"/lib(64)?/python3[^/]*/|/(site|dist)-packages/|^<|/__autograph_generated_file"
     r"|/clusterkit/(entry|fork_server|warm_server|fresh|call)\.py$"
@@ -132,7 +137,7 @@ def doing(frames: Sequence[Frame], source: str = "") -> Doing | None:
 
 
 def _frames(text: str) -> tuple[Frame, ...]:
-    matches = filter(None, map(_FRAME.fullmatch, text.splitlines()))
+    matches = islice(_FRAME.finditer(text), _MOST_FRAMES)
     return tuple(Frame(match["file"], int(match["line"]), match["function"]) for match in matches)
 
 

@@ -116,7 +116,7 @@ def test_a_request_of_great_depth_is_cut_off(served: Served, method: bytes, deep
 
 def test_an_event_longer_than_a_chunk_is_delivered(served: Served) -> None:
     """And what comes before and after it, with the offset after each, from which one can go on."""
-    near = [{"event": "é" * CHUNK}, {"n": CHUNK}, {"event": "x" * (CHUNK - 13)}, {"n": 1}]  # a chunk, and a little more
+    near = ({"e": "é" * CHUNK}, {"e": "x" * (CHUNK - 9)}, {"e": "x" * (CHUNK - 8)}, {"e": ""})  # of a chunk's length
     events: list[dict[str, Any]] = [{"event": "Began"}, LONG, *near]
     offsets = served.write(*events)
     for first, start in enumerate([0, *offsets[:-1]]):
