@@ -114,10 +114,13 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         clusters.stop()
     finally:
         leaks = _leaks(home)
+    missed = [] if request.node.stash.get(FAILED, False) else _never_injected(clusters.started)
     if not keep and not request.node.stash.get(FAILED, False):
         shutil.rmtree(home, ignore_errors=True)
     if leaks:
         pytest.fail("\n".join(["The test left something behind; it was ended now.", *leaks]), pytrace=False)
+    if missed:
+        pytest.fail("\n".join(["The test proves nothing: a fault was never injected.", *missed]), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -178,6 +181,12 @@ def _defaults(request: pytest.FixtureRequest) -> dict[str, Any]:
             raise pytest.UsageError(f"@pytest.mark.cluster takes keywords, such as workers=2, and not {marker.args!r}.")
         options |= marker.kwargs
     return options
+
+
+def _never_injected(started: list[Cluster]) -> list[str]:
+    """What a job that succeeded was to survive, and never met. Where a test ends a run early, it does not matter."""
+    done = [cluster.result for cluster in started if not cluster.running and cluster.result.ok]
+    return [f"{one.fault}: {one.why}. The run: {result.directory}" for result in done for one in result.not_injected]
 
 
 def _home(test: str, keep: bool, factory: pytest.TempPathFactory) -> Path:

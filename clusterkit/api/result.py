@@ -29,7 +29,7 @@ class Result(RunResult):
 
     @property
     def ok(self) -> bool:
-        """Whether the job succeeded."""
+        """Whether the job succeeded. That also holds where a fault was never injected: see `not_injected`."""
         return self.state is RunState.SUCCEEDED
 
     @classmethod
@@ -53,6 +53,7 @@ def read_result(directory: Path, exit_code: int) -> RunResult:
     known: dict[str, Any] = {
         "state": RunState.FAILED.value, "exit_code": exit_code, "reason": unknown, "cause": None, "collateral": [],
         "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0, "same": [], "repeated": False,
+        "not_injected": [],
     }  # fmt: skip
     with suppress(OSError, ValueError, AttributeError):
         told = json.loads((directory / "result.json").read_bytes())

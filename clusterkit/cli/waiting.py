@@ -18,6 +18,7 @@ from clusterkit.cli.terminal import echo
 def wait(run: str | None, as_json: bool) -> None:
     """Wait until a run is over; exit with its exit code. Without RUN: the newest live run, or else the newest."""
     from clusterkit.hands.runs import Life, choose, result_of
+    from clusterkit.words import wire
 
     with told():
         path = choose(run, finished=True)
@@ -26,10 +27,13 @@ def wait(run: str | None, as_json: bool) -> None:
     code = 1 if result is None else result.exit_code
     state = "lost" if result is None else result.state.value
     if as_json:
-        echo_json({"run_id": path.name, "state": state, "exit_code": code})
+        missed = [] if result is None else wire.encode(result.not_injected)
+        echo_json({"run_id": path.name, "state": state, "exit_code": code, "not_injected": missed})
     else:
         how = "ended, and nobody was left to say how" if result is None else state
         echo(f"The run {path.name} {how} (exit code {code}).")
+        for one in () if result is None else result.not_injected:
+            echo(f"Never injected: {one.fault}: {one.why}.")
     sys.exit(code)
 
 

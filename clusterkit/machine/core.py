@@ -38,6 +38,7 @@ class Machine:
         self.watch = Watch(self.board, self.ending)
         self.latecomers = Latecomers(self.board)
         self.faults = Faults(self.board, self.ending, Injections(self.board, self.latecomers))
+        self.ending.not_injected = self.faults.not_injected
         self.profiles = Profiles(self.board)
         self.requests = Requests(self.board, self.ending, self.recoveries, self.faults, self.profiles)
         self.head_start = HeadStart(self.board)
@@ -161,6 +162,7 @@ class Machine:
         """Nothing of the task's first process is waited for any more."""
         for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP):
             self.board.timers.clear(timer, record.task)
+        self.faults.injections.exited(record)
         self.board.move(record, TaskState.DRAINING)
 
     def _will_not_die(self, record: TaskRecord) -> None:
@@ -266,8 +268,10 @@ class Machine:
         self.faults.checkpointed()
 
     def _fault_took(self, event: ev.FaultTook) -> None:
-        if not event.done:
-            self.faults.injections.failed(event.number)
+        if event.done:
+            self.faults.injections.took(event.number)
+        else:
+            self.faults.injections.failed(event.number, event.detail)
 
     def _tensorboard_lost(self, event: ev.TensorBoardLost) -> None:
         self.board.warn(f"There is no TensorBoard: {event.why}. The run goes on without it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from clusterkit.machine.board import Board, TaskRecord
@@ -10,7 +11,7 @@ from clusterkit.rules.blame import Blame
 from clusterkit.words.actions import Finish
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import Asked, RunResult, RunState
+from clusterkit.words.outcome import PROVED_NOTHING, Asked, NotInjected, RunResult, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Ending:
     board: Board
     verdict: Verdict | None = None
     finished: bool = False
+    not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
 
     @property
     def begun(self) -> bool:
@@ -98,7 +100,7 @@ class Ending:
 
     def _finish(self, verdict: Verdict, restarts: int) -> None:
         self.finished = True
-        result = self._result(verdict, restarts)
+        result = self._result(self._doubted(verdict), restarts)
         self.board.record(Finished(result))
         self.board.out.append(Finish(result))
 
@@ -109,6 +111,15 @@ class Ending:
         self.board.record(Stopping(verdict.reason))
         for record in self.board.alive():
             self.board.end(record, Asked.TEARDOWN, grace)
+
+    def _doubted(self, verdict: Verdict) -> Verdict:
+        """A success beside a fault that never happened proves nothing about that fault."""
+        count = len(self.not_injected())
+        if not count or verdict.state is not RunState.SUCCEEDED:
+            return verdict
+        what = "a fault that was" if count == 1 else f"{count} faults that were"
+        reason = f"{verdict.reason}, but {what} asked for {'was' if count == 1 else 'were'} never injected"
+        return replace(verdict, exit_code=PROVED_NOTHING, reason=reason)
 
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
         steps = [a.last_step for a in self.board.attempts if a.last_step is not None]
@@ -125,4 +136,5 @@ class Ending:
             duration=self.board.now - self.board.began,
             same=blame.same if blame else (),
             repeated=verdict.repeated,
+            not_injected=self.not_injected(),
         )

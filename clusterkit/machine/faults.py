@@ -14,8 +14,9 @@ from clusterkit.rules.faults import parse_fault
 from clusterkit.rules.restart import jitter
 from clusterkit.words.actions import HurrySteps, Inspect, Record
 from clusterkit.words.events import RestartPlanned
-from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger
+from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger, plain
 from clusterkit.words.model import Task
+from clusterkit.words.outcome import NotInjected
 
 LOOK_AGAIN = 1.0  # seconds between two looks at tasks that do not say that they are ready, while a fault waits for it
 AT_THE_START = Trigger(Moment.TIME, 0)
@@ -33,6 +34,8 @@ class Armed:
     at: float
     fired: int = 0
     over: bool = False
+    drawn: int = 0  # how often it was to be injected, and not left out by chance
+    numbers: list[int] = field(default_factory=list)  # of its injections
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Due:
     """A fault whose moment has come, and the tasks that were chosen then."""
 
     at: float
-    fault: Fault
+    armed: Armed
     near: tuple[Task, ...]
     far: tuple[Task, ...]
 
@@ -105,7 +108,7 @@ class Faults:
                 self._fire(armed)
         for one in [one for one in self.due if self.board.now >= one.at]:
             self.due.remove(one)
-            self.injections.inject(one.fault, one.near, one.far, self.step)
+            one.armed.numbers.append(self.injections.inject(one.armed.fault, one.near, one.far, self.step))
         self.injections.settle()
 
     def next(self) -> float | None:
@@ -114,6 +117,39 @@ class Faults:
         times += [one.at for one in self.due]
         healed = self.injections.next()
         return min(times if healed is None else [*times, healed], default=None)
+
+    def not_injected(self) -> tuple[NotInjected, ...]:
+        """The faults of which nothing has come. One that chance left out each time was asked for like that."""
+        found = [(armed.fault, self._why_not(armed)) for armed in self.armed]
+        return tuple(NotInjected(str(fault), why) for fault, why in found if why)
+
+    def _why_not(self, armed: Armed) -> str:
+        reasons = [self.injections.why_not(number) for number in armed.numbers]
+        if not all(reasons):
+            return ""
+        if reasons:
+            return reasons[-1]
+        if armed.drawn:
+            return f"the run ended before its after={plain(armed.trigger.after)}s was over"
+        return "" if armed.fired else self._why_not_due(armed)
+
+    def _why_not_due(self, armed: Armed) -> str:
+        moment, wanted = armed.trigger.moment, armed.trigger.at
+        came = self.counts[moment] - (armed.at - wanted)
+        match moment:
+            case Moment.TIME:
+                return f"the run ended before {plain(wanted)} s were over"
+            case Moment.STEP if self.step is None:
+                return "no step was reported"
+            case Moment.STEP:
+                return f"step {plain(armed.at)} was never reached; the last step was {self.step}"
+            case Moment.READY:
+                return "not every task became ready"
+            case Moment.CHECKPOINT:
+                some = f"the job wrote only {plain(came)} of {plain(wanted)} checkpoints"
+                return some if came else "no checkpoint was written"
+            case Moment.RESTART:
+                return f"only {plain(came)} of {plain(wanted)} restarts happened" if came else "no task was restarted"
 
     def _settle_readiness(self) -> None:
         timers, waits = self.board.timers, [a for a in self.armed if a.trigger.moment is Moment.READY and not a.over]
@@ -144,8 +180,9 @@ class Faults:
         else:
             armed.at += trigger.at
         if draw(0) < trigger.probability:
+            armed.drawn += 1
             near, far = aim(armed.fault, self.board.job.tasks, lambda n: draw(n + 1))
-            self.due.append(Due(self.board.now + trigger.after, armed.fault, near, far))
+            self.due.append(Due(self.board.now + trigger.after, armed, near, far))
 
     def _draws(self, armed: Armed) -> Callable[[int], float]:
         key = f"fault/{armed.index}/{armed.fired}"
@@ -153,9 +190,7 @@ class Faults:
 
     def _disarm(self) -> None:
         for armed in self.armed:
-            if not armed.fired:
-                self.board.warn(f"The fault '{armed.fault}' was not injected: the run ended before its moment came.")
-            armed.fired, armed.over = max(1, armed.fired), True
+            armed.over = True
         self.due.clear()
         self.injections.heal_all("the run ends")
 

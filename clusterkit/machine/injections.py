@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from clusterkit.machine.board import SIGKILL, SIGTERM, Board, TaskRecord
+from clusterkit.machine.board import SIGKILL, SIGSTOP, SIGTERM, Board, TaskRecord
 from clusterkit.machine.latecomers import Latecomers
 from clusterkit.words.actions import Heal, Inject
 from clusterkit.words.events import FaultHealed, FaultInjected
@@ -14,6 +14,7 @@ from clusterkit.words.states import TaskState
 
 # They need a process to act on, and last no longer than it.
 _ON_PROCESS = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.MEMORY})
+_SIGNALS = {FaultAction.KILL: SIGKILL, FaultAction.TERM: SIGTERM, FaultAction.STOP: SIGSTOP}
 
 
 @dataclass(slots=True)
@@ -29,6 +30,18 @@ class Injection:
 
 
 @dataclass(slots=True)
+class Came:
+    """What has come of an injection: `why` nothing has, so far, empty where something has.
+
+    `signalled` are attempts that were signalled and had not exited, as far as is known yet.
+    """
+
+    why: str
+    signal: int | None = None
+    signalled: set[tuple[Task, int]] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class Injections:
     """Acts by signals and late starts itself, by Inject for all else."""
 
@@ -36,10 +49,13 @@ class Injections:
     latecomers: Latecomers
     open: dict[int, Injection] = field(default_factory=dict)
     count: int = 0
+    came: dict[int, Came] = field(default_factory=dict)  # by number, for all that there were
 
-    def inject(self, fault: Fault, near: tuple[Task, ...], far: tuple[Task, ...], step: int | None) -> None:
-        """Break something. `step` is the newest, for the record."""
+    def inject(self, fault: Fault, near: tuple[Task, ...], far: tuple[Task, ...], step: int | None) -> int:
+        """Break something; return its number. `step` is the newest, for the record."""
         self.count += 1
+        none = "did not start again" if fault.action is FaultAction.HANG_START else "had no process"
+        self.came[self.count] = Came(f"{' and '.join(map(str, near))} {none}", _SIGNALS.get(fault.action))
         until = None if fault.seconds is None else self.board.now + fault.seconds
         one = Injection(self.count, fault, near, until)
         self.board.record(FaultInjected(self.count, str(fault), fault.action, near, far, fault.seconds, step))
@@ -54,9 +70,28 @@ class Injections:
         if one.missing or fault.action not in AT_ONCE:
             self.open[one.number] = one
             self._note_slowed()
+        return one.number
 
-    def failed(self, number: int) -> None:
+    def took(self, number: int) -> None:
+        """It was injected."""
+        self.came[number].why = ""
+
+    def why_not(self, number: int) -> str:
+        """Why nothing has come of it; empty where something has."""
+        return self.came[number].why
+
+    def exited(self, record: TaskRecord) -> None:
+        """A signal of which the backend says that it did not reach the attempt was no injection."""
+        for came in self.came.values():
+            if (record.task, record.attempt) in came.signalled and came.signal not in record.reached:
+                came.signalled.discard((record.task, record.attempt))
+                if not came.signalled:
+                    came.why = f"{record.task} had already exited"
+
+    def failed(self, number: int, why: str) -> None:
         """It could not be injected after all; there is nothing to heal, unless others of its tasks were hit."""
+        if came := self.came.get(number):
+            came.why = came.why and why
         one = self.open.get(number)
         if one is not None and (len(one.tasks) <= 1 or one.fault.action is not FaultAction.MEMORY):
             del self.open[number]
@@ -69,6 +104,7 @@ class Injections:
                 self._close(one, "its time is over")
             elif one.fault.action is FaultAction.HANG_START:
                 if not any(self.latecomers.is_late(one.number, task) for task in one.tasks):
+                    self.took(one.number)
                     self._close(one, "it starts")
             elif one.attempts and not one.missing and not any(map(self._lives, one.attempts.items())):
                 self._close(one, "its process has ended")
@@ -94,6 +130,9 @@ class Injections:
                 self._act(one, record)
 
     def _act(self, one: Injection, record: TaskRecord) -> None:
+        if one.fault.action in _SIGNALS:
+            self.came[one.number].signalled.add((record.task, record.attempt))
+            self.took(one.number)
         if one.fault.action is FaultAction.KILL:
             self.board.signal(record, SIGKILL)
             return
@@ -123,6 +162,8 @@ class Injections:
             for item in filter(self._lives, one.attempts.items()):
                 self.board.let_go(self.board.records[item[0]], one.number)
         elif fault.action is FaultAction.HANG_START:
+            if any(self.latecomers.is_held(one.number, task) for task in one.tasks):
+                self.took(one.number)
             self.latecomers.hurry(one.number, one.tasks)
         elif fault.action not in AT_ONCE:
             self.board.out.append(Heal(one.number))

@@ -32,8 +32,11 @@ def report(
     lines = [_headline(result, run.name, columns)]
     if result.cause is not None:
         lines += _blame(result, result.cause, run)
-    elif result.exit_code != 0:
+    elif result.state is not RunState.SUCCEEDED:
         lines.append([(f"  Reason: {result.reason}.", ())])
+    lines += [
+        [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
+    ]
     lines += _tasks(result.attempts)
     if recovered is not None:
         lines += _recoveries(result, recovered)
@@ -49,12 +52,12 @@ def _styled(text: str, style: _Style, color: bool) -> str:
 
 
 def _headline(result: RunResult, run_id: str, width: int) -> _Line:
-    mark = "✔" if result.exit_code == 0 else "✘"
+    good = result.state is RunState.SUCCEEDED
+    mark = "✔" if result.exit_code == 0 else "!" if good else "✘"
     steps = f" · step {result.last_step}" if result.last_step is not None else ""
     restarts = f" · {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
     text = f"{mark} run {run_id} {result.state} after {shown(result.duration)}{steps}{restarts}"
     rule = "─" * (width - len(text) - 1)
-    good = result.state is RunState.SUCCEEDED
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.exit_code == 0 else _RED,))]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clusterkit.words.model import Task
 
+PROVED_NOTHING = 3  # of `up`: the job succeeded, but a fault that was asked for was never injected
 PREEMPTED = 42  # PreemptionCheckpointHandler of TensorFlow: "checkpointed, restart me"
 SIGKILL = 9
 
@@ -100,11 +101,20 @@ class RunState(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class NotInjected:
+    """A fault that was asked for and never injected; `why` is a clause."""
+
+    fault: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """The end of a run: what `result.json` holds and `up` exits with.
 
     `same` are other tasks that failed at that time, of themselves, as the cause did. `repeated`: the attempt before
-    the cause's ended in the same way, and no step was made in between.
+    the cause's ended in the same way, and no step was made in between. `not_injected` are the faults of which nothing
+    came; where the job succeeded all the same, they make `exit_code` 3.
     """
 
     state: RunState
@@ -118,3 +128,4 @@ class RunResult:
     duration: float
     same: tuple[Failure, ...] = ()
     repeated: bool = False
+    not_injected: tuple[NotInjected, ...] = ()

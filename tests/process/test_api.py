@@ -115,6 +115,13 @@ def test_a_failure_carries_the_result(start: Start) -> None:
     assert caught.value.result.exit_code == 1
 
 
+def test_a_fault_that_was_never_injected_is_in_the_result(start: Start) -> None:
+    """The job has not failed, so nothing is raised."""
+    result = start(ROLES, args=["--steps", 5], fault=["kill worker:0 @ 1h"]).wait()
+    assert (result.ok, result.exit_code) == (True, 3)
+    assert [one.why for one in result.not_injected] == ["the run ended before 3600 s were over"]
+
+
 def test_the_jobs_own_timeout_is_a_failure(start: Start) -> None:
     """As it is for `up`."""
     with pytest.raises(ClusterFailed) as caught:

@@ -47,9 +47,24 @@ def test_a_session_as_json(ck: Clusterkit) -> None:
     (row,) = ck.json("ls")
     assert (row["run_id"], row["state"], row["attempts"], row["restarts"]) == (run, "running", 5, 1)
     assert {event["event"] for event in ck.lines("events")} >= {"Began", "Spawned", "Requested", "Failed"}
-    assert ck.json("wait") == {"run_id": run, "state": "succeeded", "exit_code": 0}
+    assert ck.json("wait") == {"run_id": run, "state": "succeeded", "exit_code": 0, "not_injected": []}
     shown = ck.json("show")
     assert (shown["state"], shown["result"]["exit_code"], shown["result"]["last_step"]) == ("succeeded", 0, 200)
     assert [line["text"] for line in shown["timeline"] if "SIGKILL" in line["text"]]
     assert ck.json("rm", run) == {"removed": [run]}
     assert ck.json("ls") == []
+
+
+def test_a_fault_that_was_never_injected_is_told_everywhere(ck: Clusterkit) -> None:
+    """By `up`, `wait`, `show`, `events` and result.json: the job succeeded and proved nothing, which is exit code 3."""
+    fault, why = "kill worker:0 @ step=1000", "step 1000 was never reached; the last step was 5"
+    told = ck("up", "--run-id", "r", "--fault", fault, ROLES, "--steps", "5", code=3).out
+    assert "! run r succeeded after " in told
+    assert f"  Never injected: {fault}: {why}.\n" in told
+    assert ck("show", "r").out.splitlines()[1] == f"  Never injected: {fault}: {why}."
+    wait = ck("wait", "r", code=3).out
+    assert wait == f"The run r succeeded (exit code 3).\nNever injected: {fault}: {why}.\n"
+    missed = [{"fault": fault, "why": why}]
+    assert ck.json("wait", "r", code=3)["not_injected"] == missed
+    assert ck.json("show", "r")["result"]["not_injected"] == missed
+    assert "but a fault that was asked for was never injected." in ck("events", "r").out

@@ -45,6 +45,26 @@ def test_a_test_kills_a_worker_and_passes(session: pytest.Pytester) -> None:
     assert processes_of(session.path) == {}
 
 
+def test_a_test_without_its_fault_fails(session: pytest.Pytester) -> None:
+    """It asserts nothing wrong, and proves nothing; a test that ends its run early is left alone."""
+    source = """
+        def test_it(cluster):
+            run = cluster(ROLES, workers=1, args=["--steps", 5], fault=["kill worker:0 @ step=1000"])
+            assert run.wait().last_step == 5
+
+        def test_another(cluster):
+            cluster(ROLES, workers=1, args=["--steps", 100000], fault=["kill worker:0 @ 1h"]).wait_for_step(1)
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(passed=2, errors=1)
+    outcome.stdout.fnmatch_lines(
+        [
+            "*The test proves nothing: a fault was never injected.*",
+            "*kill worker:0 @ step=1000: step 1000 was never reached; the last step was 5. The run: */runs/*",
+        ]
+    )
+
+
 def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
     """As sections of its report, under the test's own lines and without those of clusterkit."""
     source = """

@@ -21,7 +21,7 @@ from clusterkit.words.model import (
     Task,
     TaskType,
 )
-from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
+from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, NotInjected, RunResult, RunState
 from clusterkit.words.states import TaskState
 
 WORKER, PS = Task(TaskType.WORKER, 1), Task(TaskType.PS, 0)
@@ -29,7 +29,8 @@ DIED = Exit(signal=9, out_of_memory=True, asked=Asked.STALL)
 CAUSE = Failure(WORKER, 2, DIED, 12.000000000000002, ("a", "b\ud800é"), "ValueError: x")
 OTHER = Failure(PS, 1, Exit(error="no such file"), 13.5)
 ATTEMPT = AttemptRecord(WORKER, 1, 0.1, None, None, None, 5, 3, "ckpt-3")
-RESULT = RunResult(RunState.FAILED, 1, "why", CAUSE, (OTHER,), (ATTEMPT,), 3, None, 99.25)
+MISSED = (NotInjected("kill any @ 1h", "why"),)
+RESULT = RunResult(RunState.FAILED, 1, "why", CAUSE, (OTHER,), (ATTEMPT,), 3, None, 99.25, not_injected=MISSED)
 
 EVENTS: list[ev.Event] = [
     ev.Began(),
