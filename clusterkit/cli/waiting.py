@@ -18,6 +18,7 @@ from clusterkit.cli.terminal import echo
 def wait(run: str | None, as_json: bool) -> None:
     """Wait until a run is over; exit with its exit code. Without RUN: the newest live run, or else the newest."""
     from clusterkit.hands.runs import Life, choose, result_of
+    from clusterkit.rules.printable import printable
     from clusterkit.words import wire
 
     with told():
@@ -33,7 +34,7 @@ def wait(run: str | None, as_json: bool) -> None:
         how = "ended, and nobody was left to say how" if result is None else state
         echo(f"The run {path.name} {how} (exit code {code}).")
         for one in () if result is None else result.not_injected:
-            echo(f"Never injected: {one.fault}: {one.why}.")
+            echo(printable(f"Never injected: {one.fault}: {one.why}."))
     sys.exit(code)
 
 

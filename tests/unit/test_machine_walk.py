@@ -12,7 +12,7 @@ from clusterkit.machine import Machine
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Signal, Spawn, Sweep
 from clusterkit.words.model import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope, Task
-from clusterkit.words.outcome import Exit
+from clusterkit.words.outcome import Exit, RunState
 from tests.unit.histories import SIGINT, SIGKILL, SIGTERM, job
 
 WALKS = 1600
@@ -85,7 +85,8 @@ class Walk:
                 self.pending.append(lambda: ev.Inspected(seen, look))
             case Finish(result):
                 assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
-                assert (result.exit_code == 0) == (result.state.value == "succeeded")
+                proved = 3 if result.not_injected else 0
+                assert (result.exit_code == proved) == (result.state is RunState.SUCCEEDED)
                 self.finishes += 1
 
     def spawn(self, task: Task, attempt: int) -> None:
