@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from clusterkit.rules.own_variables import File, OwnVariables, own_variables
 from clusterkit.words.model import JobSpec, ProgramKind
 
 # At the beginning of a line or of a statement; the names behind `from X import`, perhaps in parentheses, or `import`.
@@ -30,10 +31,12 @@ class Source(NamedTuple):
     path: Path
 
 
-def sources(file: Path | None, root: Path) -> list[Source]:
-    """A program's file, and those of what it imports from the directory `root` or from PYTHONPATH."""
+def sources(file: Path | None, root: Path, packages: Iterable[Path] = ()) -> list[Source]:
+    """A program's file, and those of what it and its packages import from the directory `root` or from PYTHONPATH."""
     found = []
-    roots, todo, seen = places(root), [file] if file is not None and os.path.isfile(file) else [], set[Path]()
+    roots, todo, seen = places(root), [], set[Path]()
+    if file is not None and os.path.isfile(file):
+        todo = [*packages, file]
     while todo and len(seen) < MOST:
         path = todo.pop()
         if path in seen:
@@ -75,6 +78,26 @@ def module_file(name: str, root: Path) -> Path | None:
             if os.path.isfile(path):
                 return path
     return None
+
+
+def packages_of(job: JobSpec, root: Path) -> list[Path]:
+    """What `python -m NAME` executes before the file of that name."""
+    found = _files(job.program.target, root, places(root)) if job.program.kind is ProgramKind.MODULE else []
+    return [path for path in found if path.name == "__init__.py"]
+
+
+def own_variables_of(program: Sequence[Source], packages: Iterable[Path], root: Path) -> OwnVariables:
+    """What a program, as `sources` has found it, sets for its own imports."""
+    if not any(b"env" in source.text for source in program):
+        return OwnVariables({})
+    texts, roots = {str(source.path): source.text for source in program}, places(root)
+
+    def find(name: str, importer: str) -> list[File]:
+        paths = map(str, _files(name, Path(importer), roots))
+        return [(path, texts[path]) for path in paths if path in texts]
+
+    order = [path for path in map(str, packages) if path in texts]
+    return own_variables([(path, texts[path]) for path in [*order, str(program[0].path)]], find)
 
 
 def places(root: Path) -> list[Path]:

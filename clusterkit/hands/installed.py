@@ -7,12 +7,11 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 
-from clusterkit.rules.keras import LEGACY
+from clusterkit.rules.keras import LEGACY, YES
 from clusterkit.words.findings import Versions
 
 _PACKAGE = re.compile(r"(tensorflow(?:_cpu|_intel|_macos|_gpu)?|tf_nightly|keras)-(\d+)\.(\d+)\S*\.dist-info")
 _KERAS_3_SINCE = (2, 16)  # of TensorFlow
-_YES = ("1", "true", "True")  # as TensorFlow reads it
 
 
 def installed(env: Mapping[str, str], path: Iterable[str] | None = None) -> Versions:
@@ -24,7 +23,7 @@ def installed(env: Mapping[str, str], path: Iterable[str] | None = None) -> Vers
                 package = "keras" if match[1] == "keras" else "tensorflow"
                 found.setdefault(package, (int(match[2]), int(match[3])))
     tensorflow, keras = found.get("tensorflow"), found.get("keras", (None,))[0]
-    if env.get(LEGACY) in _YES or (tensorflow is not None and tensorflow < _KERAS_3_SINCE):
+    if env.get(LEGACY) in YES or (tensorflow is not None and tensorflow < _KERAS_3_SINCE):
         keras = 2
     return Versions(tensorflow, keras)
 

@@ -41,12 +41,12 @@ class Launch:
     env: Mapping[str, str]
     preload: Preload
     log: str
-    own: Mapping[str, str] = field(default_factory=dict)  # variables that the program sets itself before it imports
+    own: Mapping[str, str | None] = field(default_factory=dict)  # what the program sets, or deletes, before it imports
 
     @property
     def whole_env(self) -> dict[str, str]:
         """The server's own environment, which is what the imports see."""
-        return {**self.env, **self.own}
+        return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
 
 
 class ForkServer:

@@ -7,15 +7,21 @@ from typing import Any
 
 from clusterkit.words.model import JobSpec, ProgramKind, Servers, Shape, Task, TaskType
 
-LEGACY = "TF_USE_LEGACY_KERAS"  # read when a program first says tf.keras
+# Read when TensorFlow is imported, for `from tensorflow.keras import ...`, and when a program first says `tf.keras`.
+LEGACY = "TF_USE_LEGACY_KERAS"
+YES = ("1", "true", "True")  # as TensorFlow reads it; everything else is no
 MENDS = "CLUSTERKIT_MENDS"  # names of clusterkit/mends/hook.py
 
 
 def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
     """What tells TensorFlow which Keras is meant, and a task's first code what to mend."""
-    chosen = {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
     mends = mends_of(job, task)
-    return {**chosen, **({MENDS: mends} if mends else {})}
+    return {**chosen_env(job), **({MENDS: mends} if mends else {})}
+
+
+def chosen_env(job: JobSpec) -> dict[str, str]:
+    """What tells TensorFlow which Keras is meant; nothing where it is not chosen."""
+    return {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
 
 
 def mends_of(job: JobSpec, task: Task) -> str:

@@ -3,61 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from clusterkit.rules.keras import LEGACY, YES
+
 # Variables that are read while the interpreter starts or while TensorFlow, Keras, NumPy and what they bring are
-# imported. A fork gets all others in time, CUDA_VISIBLE_DEVICES, TF_CONFIG and TF_NUM_*_THREADS among them.
+# imported: a look at every getenv() has shown them. A fork gets all others in time, CUDA_VISIBLE_DEVICES, TF_CONFIG,
+# XLA_FLAGS and GRPC_* among them.
 _AT_IMPORT = re.compile(
-    r"TF_(?!CONFIG$|NUM_INTRAOP_THREADS$|NUM_INTEROP_THREADS$|GRPC_|USE_LEGACY_KERAS$|FORCE_GPU_ALLOW_GROWTH$).*"
-    r"|TF2_BEHAVIOR|XLA_.*|CUDA_(?!VISIBLE_DEVICES$).*|NVIDIA_.*|ROCM_.*|HIP_.*"
-    r"|OMP_.*|KMP_.*|GOMP_.*|OPENBLAS_.*|GOTO_.*|MKL_.*|BLIS_.*|VECLIB_.*|NUMEXPR_.*|NPY_.*|ONEDNN_.*|DNNL_.*"
-    r"|LD_.*|MALLOC_.*|GLIBC_TUNABLES|PYTHON.*|KERAS_.*|PROTOCOL_BUFFERS_.*|GRPC_.*|ABSL_.*|GLOG_.*|HDF5_.*"
-    r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*"
+    r"TF_(?!CONFIG$|NUM_INTRAOP_THREADS$|NUM_INTEROP_THREADS$|GRPC_|FLAG_|XLA_FLAGS$|DETERMINISTIC_"
+    r"|FORCE_GPU_ALLOW_GROWTH$).*"
+    r"|TF2_BEHAVIOR|XLA_(?!FLAGS$).*|CUDA_(?!VISIBLE_DEVICES$).*|NVIDIA_.*|ROCM_.*|HIP_.*"
+    r"|OMP_.*|KMP_.*|GOMP_.*|OPENBLAS_.*|GOTO_.*|MKL_.*|BLIS_.*|VECLIB_.*|NUMEXPR_.*|NPY_.*|NUMPY_.*"
+    r"|LD_.*|MALLOC_.*|GLIBC_TUNABLES|PYTHON.*|KERAS_.*|PROTOCOL_BUFFERS_.*|ABSL_.*|GLOG_.*|HDF5_.*|GCS_.*"
+    r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*|JOBLIB_.*|LOKY_.*|MPL.*|MATPLOTLIBRC|PILLOW_.*|PSUTIL_.*|WRAPT_.*"
 )
-
-
 # What a program may set for its own imports; the rest has been read when its first line runs.
 _NOT_FOR_ITSELF = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
-_NAME = re.compile(r"""["'](\w+)["']""")
-_READ = re.compile(r"""(?:environ\.get|getenv)\(|environ\[["']\w+["']\](?!\s*=[^=])| in \S*environ\b|\.pop\(""")
-_SET = re.compile(
-    r"""(?:os\.)?environ(?:\[["'](\w+)["']\]\s*=|\.setdefault\(\s*["'](\w+)["']\s*,)\s*(["'])([^"'\\]*)\3\s*\)?\s*(?:#.*)?"""
-)
+_TENSORFLOWS = re.compile(r"TF_.*|TF2_.*|XLA_.*|KERAS_.*|CUDA_.*|NVIDIA_.*|ROCM_.*|HIP_.*|GCS_.*")
 
 
-@dataclass(frozen=True, slots=True)
-class OwnVariables:
-    """Import-time variables that a program sets itself: `values` can be read in its text, `unclear` names can't.
-
-    `defaults` are the names that it leaves alone where they are set already.
-    """
-
-    values: Mapping[str, str]
-    defaults: frozenset[str]
-    unclear: frozenset[str]
-
-    def given(self, env: Mapping[str, str]) -> dict[str, str]:
-        """What comes on top of this environment."""
-        return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
+def for_itself(name: str) -> bool:
+    """Whether it counts when a program sets this variable before it imports TensorFlow."""
+    return _AT_IMPORT.fullmatch(name) is not None and not _NOT_FOR_ITSELF.fullmatch(name)
 
 
-def own_variables(lines: Iterable[str]) -> OwnVariables:
-    """Find `os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"` and the like. What is indented may not be reached."""
-    values: dict[str, str] = {}
-    defaults, unclear = set[str](), set[str]()
-    for line in lines:
-        if "environ" not in line and "env(" not in line:
-            continue
-        names = {n for n in _NAME.findall(line) if _AT_IMPORT.fullmatch(n) and not _NOT_FOR_ITSELF.fullmatch(n)}
-        if not names or line.lstrip().startswith("#"):
-            continue
-        if found := _SET.fullmatch(line.rstrip()):
-            values[found[1] or found[2]] = found[4]
-            defaults |= {found[2]} - {None}
-        elif not _READ.search(line):
-            unclear |= names
-    return OwnVariables(values, frozenset(defaults), frozenset(unclear))
+def tensorflows(name: str) -> bool:
+    """Whether TensorFlow and Keras alone read this variable, and not NumPy or another module that they bring."""
+    return _TENSORFLOWS.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +44,10 @@ class Preload:
 
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that count when something is imported."""
-    return {name: value for name, value in env.items() if _AT_IMPORT.fullmatch(name)}
+    """The variables that count when something is imported; that which chooses Keras 2 only where it does."""
+    counts = {name: value for name, value in env.items() if _AT_IMPORT.fullmatch(name)}
+    legacy = {LEGACY: YES[0]} if counts.pop(LEGACY, None) in YES else {}
+    return {**counts, **legacy}
 
 
 def differing(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:

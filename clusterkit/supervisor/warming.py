@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.hands.imports import imports_tensorflow, program_of, sources
+from clusterkit.hands.imports import imports_tensorflow, own_variables_of, packages_of, program_of, sources
 from clusterkit.hands.session import Session
 from clusterkit.hands.shared import WarmPlace, WarmServerError, warm_dir
 from clusterkit.hands.warm import Launch
 from clusterkit.rules.devices import usual_env
+from clusterkit.rules.keras import chosen_env
 from clusterkit.rules.plan import RunPaths
-from clusterkit.rules.warm import Preload, own_variables
+from clusterkit.rules.warm import Preload
 from clusterkit.words.model import JobSpec, ProgramKind, Servers, Setup, StartMode
 
 OTHERS_IDLE = 20.0  # seconds for which a session's servers stay without a run, but for the first
@@ -38,19 +39,19 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     if is_command and not serves:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
     file, root = program_of(job)
-    program = [] if is_command else sources(file, root)
+    packages = packages_of(job, root)
+    program = [] if is_command else sources(file, root, packages)
     warm = job.start is StartMode.WARM or serves  # clusterkit's own servers import it, whatever the program does
     tensorflow = warm or imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
     most = Counter(task.type for task in job.tasks).most_common(1)[0][0]
     own = job.setups.get(most, Setup())
-    env = {**ours, "PYTHONUNBUFFERED": "1", **usual_env(job.devices), **job.setup.env, **own.env}
+    env = {**ours, "PYTHONUNBUFFERED": "1", **usual_env(job.devices), **job.setup.env, **own.env, **chosen_env(job)}
     env.pop("TF_CONFIG", None)
-    variables = own_variables(line for source in program for line in source.text.decode(errors="replace").splitlines())
+    variables = own_variables_of(program, packages, root)
     if variables.unclear and job.start is not StartMode.WARM:
-        names = ", ".join(sorted(variables.unclear))
-        return f"the program sets {names} for its imports, and its text does not tell whether or to what"
+        return variables.unclear
     python = own.python or job.setup.python or sys.executable
     return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.given(env))
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from clusterkit.rules.keras import LEGACY
 from clusterkit.rules.plan import attempt_env
-from clusterkit.rules.warm import at_import, differing, own_variables, shadowed
+from clusterkit.rules.warm import at_import, differing, shadowed
 
 AT_IMPORT = [
     "TF_ENABLE_ONEDNN_OPTS",
     "TF_CPP_MIN_LOG_LEVEL",
-    "TF_XLA_FLAGS",
-    "XLA_FLAGS",
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -31,7 +30,8 @@ AT_IMPORT = [
     "CUDA_CACHE_PATH",
     "NVIDIA_TF32_OVERRIDE",
     "TF2_BEHAVIOR",
-    "GRPC_VERBOSITY",
+    "GCS_READ_CACHE_MAX_SIZE_MB",
+    "MPLBACKEND",
     "HOME",
     "LANG",
     "LC_ALL",
@@ -41,8 +41,12 @@ IN_TIME = [
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
     "TF_GRPC_REUSE_PORT",
-    "TF_USE_LEGACY_KERAS",
     "TF_FORCE_GPU_ALLOW_GROWTH",
+    "GRPC_FAIL_FAST",
+    "GRPC_VERBOSITY",
+    "XLA_FLAGS",
+    "TF_XLA_FLAGS",
+    "ONEDNN_VERBOSE",
     "CUDA_VISIBLE_DEVICES",
     "PATH",
     "TZ",
@@ -99,58 +103,10 @@ def test_a_module_beside_the_program_that_has_an_imported_ones_name(
     assert shadowed(imported, "/mine", names) == found
 
 
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [
-        ('os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"', "3"),
-        ("os.environ['TF_CPP_MIN_LOG_LEVEL']='3'  # be quiet", "3"),
-        ('environ["TF_CPP_MIN_LOG_LEVEL"] = ""', ""),
-        ('os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")', "3"),
-    ],
-)
-def test_a_plain_value_that_a_program_sets_is_the_fork_servers_too(line: str, value: str) -> None:
-    """It is imported after that line, so it counts."""
-    own = own_variables(["import os", line, "import tensorflow"])
-    assert own.given({}) == {"TF_CPP_MIN_LOG_LEVEL": value}
-    assert not own.unclear
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"',
-        'os.environ["TF_CPP_MIN_LOG_LEVEL"] = str(level)',
-        'os.environ.update({"TF_CPP_MIN_LOG_LEVEL": "3"})',
-        'os.putenv("TF_CPP_MIN_LOG_LEVEL", "3")',
-        'if quiet: os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"',
-    ],
-)
-def test_a_value_that_the_text_does_not_tell_is_unclear(line: str) -> None:
-    """It may not be reached, or be computed."""
-    assert own_variables([line]).unclear == {"TF_CPP_MIN_LOG_LEVEL"}
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        'level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")',
-        'print(os.environ["TF_CPP_MIN_LOG_LEVEL"])',
-        'if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3":',
-        'if "TF_CPP_MIN_LOG_LEVEL" in os.environ:',
-        'os.getenv("TF_CPP_MIN_LOG_LEVEL")',
-        '# os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"',
-        'os.environ["TF_CONFIG"] = json.dumps(config)',
-        'os.environ["CUDA_VISIBLE_DEVICES"] = "-1"',
-        'os.environ["PYTHONPATH"] = "for subprocesses"',
-    ],
-)
-def test_what_is_only_read_or_counts_later_is_nothing_to_a_fork_server(line: str) -> None:
-    """As most lines that have to do with the environment."""
-    own = own_variables([line])
-    assert (dict(own.values), own.unclear) == ({}, frozenset())
-
-
-def test_a_default_does_not_replace_what_is_set() -> None:
-    """As `setdefault` says."""
-    own = own_variables(['os.environ.setdefault("KERAS_BACKEND", "tensorflow")', 'os.environ["OMP_DYNAMIC"] = "0"'])
-    assert own.given({"KERAS_BACKEND": "jax", "OMP_DYNAMIC": "1"}) == {"OMP_DYNAMIC": "0"}
+@pytest.mark.parametrize("value", ["1", "true", "True"])
+def test_keras_2_is_chosen_at_import(value: str) -> None:
+    """However that is written; everything else chooses Keras 3, as TensorFlow reads it."""
+    for other in ({}, {LEGACY: "0"}, {LEGACY: ""}, {LEGACY: "yes"}, {LEGACY: "TRUE"}):
+        assert differing({LEGACY: value}, other) == differing(other, {LEGACY: value}) == [LEGACY]
+        assert at_import(other) == {}
+    assert at_import({LEGACY: value}) == {LEGACY: "1"}

@@ -1,0 +1,106 @@
+"""What a piece of code writes into its environment, as its syntax tree says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+_NAMES = ("environ", "environb")
+_BEHIND = ("putenv", "unsetenv")  # os.environ does not see it, and the C library does
+
+
+class Write(NamedTuple):
+    """One variable that is set, or deleted where `value` is None. `name` and `is_known` say what the text shows."""
+
+    name: str | None
+    value: str | None = None
+    is_known: bool = False
+    is_default: bool = False  # only where it is not set
+
+
+def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """The nodes of an expression or of a simple statement, and whether each of them is executed for certain."""
+    yield root, sure
+    sooner: list[ast.AST]
+    later: list[ast.AST]
+    match root:
+        case ast.Lambda():
+            return
+        case ast.IfExp(test=first, body=body, orelse=orelse):
+            sooner, later = [first], [body, orelse]
+        case ast.BoolOp(values=[first, *others]):
+            sooner, later = [first], [*others]
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            sooner, later = [], list(ast.iter_child_nodes(root))
+        case _:
+            sooner, later = list(ast.iter_child_nodes(root)), []
+    for nodes, reached in ((sooner, sure), (later, False)):
+        for node in nodes:
+            yield from executed(node, reached)
+
+
+def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
+    """Whether this is `os.environ`, under whatever name."""
+    match node:
+        case ast.Attribute(attr=name):
+            return name in _NAMES
+        case ast.Name(id=name):
+            return name in _NAMES or name in aliases
+    return False
+
+
+def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
+    """What this node itself writes; what its parts write is theirs, but for the targets of an assignment."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                if isinstance(target, ast.Subscript) and is_environ(target.value, aliases):
+                    yield _written(target.slice, value)
+                elif isinstance(target, ast.Tuple | ast.List):
+                    yield from _unknown(target.elts, aliases)
+        case ast.Delete(targets=targets):
+            for target in targets:
+                if isinstance(target, ast.Subscript) and is_environ(target.value, aliases):
+                    yield Write(_text(target.slice), None, is_known=True)
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            yield from _unknown([target], aliases)
+        case ast.Call(func=ast.Attribute(value=place, attr=method)) if is_environ(place, aliases):
+            yield from _called(method, node)
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[key, *_]) if name in _BEHIND:
+            yield Write(_text(key))
+
+
+def _unknown(targets: Iterable[ast.expr], aliases: Iterable[str]) -> Iterator[Write]:
+    for target in targets:
+        if is_environ(target, aliases):
+            yield Write(None)
+        elif isinstance(target, ast.Subscript) and is_environ(target.value, aliases):
+            yield Write(_text(target.slice))
+
+
+def _called(method: str, call: ast.Call) -> Iterator[Write]:
+    match method, call.args:
+        case "__setitem__", [key, value]:
+            yield _written(key, value)
+        case "setdefault", [key, value]:
+            yield _written(key, value)._replace(is_default=True)
+        case "pop" | "__delitem__", [key, *_]:
+            yield Write(_text(key), None, is_known=True)
+        case "update", [] | [ast.Dict()]:
+            for table in call.args:
+                assert isinstance(table, ast.Dict)
+                yield from map(_written, table.keys, table.values)
+            for keyword in call.keywords:
+                yield _written(None if keyword.arg is None else ast.Constant(keyword.arg), keyword.value)
+        case "setdefault" | "update" | "clear" | "popitem", _:
+            yield Write(None)
+
+
+def _written(key: ast.expr | None, value: ast.expr) -> Write:
+    text = _text(value)
+    return Write(_text(key), text, is_known=text is not None)
+
+
+def _text(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
