@@ -14,7 +14,8 @@ from clusterkit.words.model import Task
 from tests.guests import Guest
 
 TASK = Task.parse("worker:0")
-WHY_NOT = why_not(False, True)
+WHY_NOT = why_not(network=False, disk=True)
+WHY_NO_NETWORK = why_not(network=True, disk=True)
 pytestmark = [
     pytest.mark.timeout(60),
     pytest.mark.skipif(WHY_NOT is not None, reason=f"no full disk here: {WHY_NOT}"),
@@ -124,6 +125,7 @@ def test_a_directory_that_is_not_there_is_told(disk: VirtualNetwork, data: Path)
     disk.fill_disk(1)
 
 
+@pytest.mark.skipif(WHY_NO_NETWORK is not None, reason=f"no virtual network here: {WHY_NO_NETWORK}")
 def test_the_disk_and_the_network_go_together(tmp_path: Path, data: Path) -> None:
     network = VirtualNetwork([TASK], seed=1, log=tmp_path / "log", env={}, disk=data)
     guest = Guest(network.namespaces(TASK))
