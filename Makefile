@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-# Ended, and told what it was doing, where it takes so many seconds.
+# A session that takes so many seconds is ended, and says what it was doing.
 PYTEST := $(BIN)/python -m pytest --session-timeout=1500
 
 .PHONY: help
@@ -31,11 +31,11 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 
 .PHONY: test
 test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores).
-	$(PYTEST) -n 2 --dist loadfile -m "not soak"
+	$(PYTEST) -n 3 --dist loadfile -m "not soak"
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no TensorFlow (under a minute).
-	$(PYTEST) -n 4 --dist loadfile -m "not soak and not tensorflow and not slow"
+	$(PYTEST) -n 3 --dist loadfile -m "not soak and not tensorflow and not slow"
 
 .PHONY: soak
 soak: $(READY) ## Run the long random tests.

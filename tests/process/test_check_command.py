@@ -13,7 +13,7 @@ from clusterkit.words.errors import BadJob
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 Start = Callable[..., Command]
 FAILS = "import tensorflow as tf\nseed = tf.constant(1)\nstrategy = tf.distribute.MultiWorkerMirroredStrategy()\n"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.commands import JOB, ROLES, Clusterkit, wait_for
 from tests.support import wait_until
+
+pytestmark = pytest.mark.slow
 
 TASKS = ("chief:0", "worker:0", "worker:1", "ps:0")
 

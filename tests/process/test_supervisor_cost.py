@@ -15,7 +15,7 @@ import pytest
 
 from tests.support import CHILDREN, ROOT, Up
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 Start = Callable[..., Up]
 MEGABYTE = 1 << 10  # in the kilobytes of /proc

@@ -51,6 +51,7 @@ PARTS = [
 STREAMS = st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join)
 
 
+@pytest.mark.slow
 @seed(1)
 @settings(max_examples=1500, deadline=None)
 @given(
