@@ -14,6 +14,7 @@ from clusterkit.machine.latecomers import Latecomers
 from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.requests import Requests
+from clusterkit.machine.silence import Silence
 from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
@@ -42,6 +43,7 @@ class Machine:
         self.profiles = Profiles(self.board)
         self.requests = Requests(self.board, self.ending, self.recoveries, self.faults, self.profiles)
         self.head_start = HeadStart(self.board)
+        self.silence = Silence(self.board, self.ending, self.faults)
         self._interrupts = 0
         self._verbs: dict[type, Callable[[Any], None]] = {
             ev.Began: self._began,
@@ -81,6 +83,7 @@ class Machine:
         self.faults.settle()
         self.latecomers.settle()
         self.head_start.settle()
+        self.silence.settle()
         self.ending.settle(self.recoveries.restarts)
         return self.board.out
 
@@ -109,6 +112,8 @@ class Machine:
                 self.head_start.let_go()
             elif timer is Timer.STALL:
                 self.watch.stalls.due()
+            elif timer is Timer.SILENCE:
+                self.silence.due()
             elif timer is Timer.READINESS:
                 self.faults.look()
             elif timer is Timer.EVALUATOR:

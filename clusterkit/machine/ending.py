@@ -39,6 +39,11 @@ class Ending:
         """Whether the verdict is out; no task is started after that."""
         return self.verdict is not None
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether the job was done."""
+        return self.verdict is not None and self.verdict.state is RunState.SUCCEEDED
+
     def succeed(self, leader: TaskRecord) -> None:
         """The leader exited 0. Servers end now; other training tasks may finish, the evaluator its last checkpoint."""
         board, limits = self.board, self.board.job.limits
@@ -66,7 +71,7 @@ class Ending:
 
     def stop(self, state: RunState, exit_code: int, reason: str) -> None:
         """Somebody asks for the end; after success that only hurries what is left."""
-        if self.verdict is not None and self.verdict.state is RunState.SUCCEEDED:
+        if self.succeeded:
             for record in self.board.alive():
                 self.board.end(record, Asked.SUCCESS, self.board.job.limits.grace)
         self._stop(Verdict(state, exit_code, reason), self.board.job.limits.grace)
@@ -84,8 +89,8 @@ class Ending:
 
     def evaluator_reported(self, record: TaskRecord) -> None:
         """After success the evaluator ends once it has seen the newest checkpoint."""
-        newest, succeeded = self.board.newest_checkpoint, self.verdict and self.verdict.state is RunState.SUCCEEDED
-        if succeeded and newest and record.last_step is not None and record.last_step >= newest[0]:
+        newest = self.board.newest_checkpoint
+        if self.succeeded and newest and record.last_step is not None and record.last_step >= newest[0]:
             self.evaluator_is_done(record)
 
     def evaluator_is_done(self, record: TaskRecord) -> None:

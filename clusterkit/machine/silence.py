@@ -1,0 +1,57 @@
+"""Silence: nobody reports a step, although a stall timeout or a fault waits for one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.ending import Ending
+from clusterkit.machine.faults import Faults
+from clusterkit.machine.timers import Timer
+from clusterkit.rules.silence import silence
+from clusterkit.words.faults import Moment
+from clusterkit.words.states import TaskState
+
+# Seconds for which all tasks that train have run. Imports, connections and the first compilation mostly take less, so
+# that a program that does report steps has done so by then.
+PATIENCE = 60.0
+STALL_TIMEOUT = -1  # its place among the faults, which count from 0
+
+
+@dataclass(slots=True)
+class Silence:
+    """Tells of each thing that waits in vain once. Where nothing waits for steps, or there are some, no timer runs."""
+
+    board: Board
+    ending: Ending
+    faults: Faults
+    told: set[int] = field(default_factory=set)
+
+    def settle(self) -> None:
+        """Begin to wait for the first step, or give up waiting."""
+        timers, records = self.board.timers, self.board.records
+        if not self._waiting() or self.ending.begun or not all(_runs(records[t]) for t in self.board.job.training):
+            timers.clear(Timer.SILENCE)
+        elif not timers.is_set(Timer.SILENCE):
+            timers.set(Timer.SILENCE, self.board.now + PATIENCE)
+
+    def due(self) -> None:
+        """The time for the first step is over."""
+        waiting = self._waiting()
+        names = {armed.index: f"the fault '{armed.fault}'" for armed in self.faults.armed}
+        names[STALL_TIMEOUT] = "--stall-timeout"
+        if waiting:
+            self.board.warn(silence(self.board.job, [names[index] for index in waiting], PATIENCE))
+            self.told.update(waiting)
+
+    def _waiting(self) -> list[int]:
+        if self.board.progress_at is not None:
+            return []
+        armed = [a.index for a in self.faults.armed if a.trigger.moment is Moment.STEP and not a.over]
+        waiting = [STALL_TIMEOUT, *armed] if self.board.job.limits.stall else armed
+        return [index for index in waiting if index not in self.told]
+
+
+def _runs(record: TaskRecord) -> bool:
+    """Whether it trains, or has trained to its end."""
+    return record.state is TaskState.RUNNING or (record.exit is not None and record.exit.ok)
