@@ -32,9 +32,11 @@ BASE = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
-# What TensorFlow's C++ logs about itself: times, pids, and at import, which a fork's server has done for it.
-IMPORT_LOG = re.compile(r"^(?:WARNING: All log messages before absl|I\d{4} [0-9:.]+ +\d+ ).*\n", re.M)
-STAMP = re.compile(r"^([WEF]\d{4}) [0-9:.]+ +\d+ ", re.M)
+# What TensorFlow's C++ logs about itself: times, pids, and at import, which a fork's server has done for it. Until
+# TensorFlow 2.19 that has errors, too, one for each of three CUDA libraries that are registered twice.
+AT_IMPORT = r"WARNING: All log messages before absl|I\d{4} [0-9:.]+ +\d+ |.*Unable to register cu\w+ factory: "
+IMPORT_LOG = re.compile(f"^(?:{AT_IMPORT}).*\\n", re.M)
+STAMP = re.compile(r"^(?:\d{4}-\d\d-\d\d [0-9:.]+: ([WEF])|([WEF]\d{4}) [0-9:.]+ +\d+) ", re.M)
 Run = Callable[[Case], dict[str, Outcome]]
 
 
@@ -100,7 +102,7 @@ def check(told: dict[str, Outcome], case: Case) -> None:
         assert len({outcome["output"] for outcome in told.values()}) == len(told), told
         told = {way: {**outcome, "output": ""} for way, outcome in told.items()}
     for outcome in told.values():
-        outcome["output"] = STAMP.sub(r"\1 ", IMPORT_LOG.sub("", outcome["output"]))
+        outcome["output"] = STAMP.sub(r"\1\2 ", IMPORT_LOG.sub("", outcome["output"]))
         outcome["stacks"] = re.sub("0x[0-9a-f]+", "0x", outcome["stacks"])
     first, *others = told
     for way, outcome in told.items():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ import pytest
 
 from clusterkit.hands.network import why_not
 from tests.e2e.facts import CUT_GANG, CUT_PS_JOB, ENDING, GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
-from tests.support import wait_until
+from tests.support import CHILDREN, wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.matrix, pytest.mark.timeout(240)]
 
@@ -259,6 +261,17 @@ def test_ps_job_connections_are_reset(lab: Callable[..., Lab]) -> None:
     wait_until(lambda: any(one.by == (0, 1) for one in job.rounds() if one.at > lost), 60, "steps of both workers")
     job.lasting(seen, 0)
     assert (seen.alive, seen.ends) == (PS_TASKS, {})
+
+
+def test_ps_job_a_step_is_cancelled() -> None:
+    """An iterator whose `next` was under way is at its end from then on, endless as its data is; a new one works."""
+    words = [sys.executable, str(CHILDREN / "facts_cancelled.py")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert done.stdout.splitlines()[1:] == [  # the step that was cancelled may still have got its batch
+        "next: OutOfRangeError True",
+        "the one after: OutOfRangeError True",
+        "a new iterator: 7",
+    ], done.stderr[-2000:]
 
 
 @virtual
