@@ -233,7 +233,7 @@ def test_a_disk_that_can_be_full_changes_nothing_before(up: Start, tmp_path: Pat
     run = up(*words, *STARTS[start], tmp_path / "end", env=env)
     said, _ = [world(run, task) for task in ("worker:0", "worker:1")]
     (tmp_path / "end").touch()
-    assert run.wait(20) == 0, run.output
+    assert run.wait(20) == 3, run.output  # the disk never got full
     assert said["cwd"] == str(tmp_path)
     assert said["namespaces"]["net"] == own("net")
     assert said["namespaces"]["mnt"] != own("mnt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -23,7 +24,7 @@ from clusterkit.words.events import (
 )
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import JobSpec, Program, ProgramKind, Task, TaskType
-from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
+from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 
 PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
 JOB = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1})
@@ -91,6 +92,12 @@ def test_a_run_that_recovered_violates_nothing() -> None:
 def test_a_job_has_to_come_to_its_end(ended: RunResult, sentence: str) -> None:
     """Success, at the step of the baseline."""
     assert said(GOOD, ended=ended) == [sentence]
+
+
+def test_a_run_may_miss_a_fault_that_was_drawn_for_it() -> None:
+    """A step that a run does not get to is no violation, although the run alone has exit code 3."""
+    missed = replace(result(), exit_code=3, not_injected=(NotInjected("kill ps:0 @ step=99", "why"),))
+    assert violations(JOB, BASELINE, missed, [(1.0, done(attempt=1))]) == []
 
 
 def test_a_run_without_a_result_has_failed() -> None:
