@@ -105,6 +105,29 @@ def test_exit_42_is_a_restart_that_costs_nothing(up: Start) -> None:
     assert run.result["last_step"] == 15
 
 
+FORGETFUL = """
+import os, pathlib, time
+if os.environ["CLUSTERKIT_ATTEMPT"] == "1":
+    pathlib.Path(os.environ["CLUSTERKIT_CHECKPOINT_DIR"], "model.keras").write_text("x")
+    raise SystemExit(1)
+pathlib.Path(os.environ["CLUSTERKIT_PROGRESS"]).open("w").write('{"kind":"progress","attempt":2,"step":1}\\n')
+until, journal = time.monotonic() + 20, pathlib.Path(os.environ["CLUSTERKIT_RUN_DIR"], "journal.jsonl")
+while '"Warned"' not in journal.read_text() and time.monotonic() < until:
+    time.sleep(0.05)
+"""
+
+
+def test_a_checkpoint_that_was_never_reported_is_found_beside_the_loop(up: Start, tmp_path: Path) -> None:
+    """The program began again at step 0 although there was one, and is told so."""
+    (tmp_path / "train.py").write_text(FORGETFUL)
+    run = up("--workers", "1", *QUICK, tmp_path / "train.py")
+    assert run.wait(60) == 0
+    (found,) = run.events("CheckpointFound")
+    assert (found["task"], found["attempt"], Path(found["path"]).name) == ("worker:0", 2, "model.keras")
+    (warned,) = run.events("Warned")
+    assert f"worker:0 started again at step 0 although the checkpoint {found['path']} was there" in warned["text"]
+
+
 def test_two_faults_in_a_row(up: Start) -> None:
     """The second fault hits the second attempt; the third one finishes."""
     fails = ("--fail", "ps:0:1:20:-9", "--fail", "chief:0:2:30:-9")
