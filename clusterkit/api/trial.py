@@ -20,7 +20,8 @@ from clusterkit.hands.remains import remains_of
 from clusterkit.hands.removal import remove
 from clusterkit.hands.rundir import state_dir
 from clusterkit.hands.runs import result_of
-from clusterkit.rules.campaign import SPARE
+from clusterkit.rules.campaign import budget
+from clusterkit.rules.faults import parse_fault
 from clusterkit.rules.invariants import DEFAULT, Measure, violations
 from clusterkit.rules.shrink import pinned
 from clusterkit.rules.tally import injections_of
@@ -159,9 +160,10 @@ class Trials:
 
     def _broken(self, trial: Trial) -> dict[str, Any]:
         """The options of a trial; it may restart once for each fault, and some more, where the user sets no budget."""
-        usual = self.asked.job.restart.budget == RestartRules().budget and "restart_budget" not in self.asked.options
-        budget = {"restart_budget": len(trial.faults) + SPARE} if usual else {}
-        return {**budget, "seed": trial.seed, "fault": trial.faults}
+        rules = self.asked.job.restart
+        usual = rules.budget == RestartRules().budget and "restart_budget" not in self.asked.options
+        own = {"restart_budget": budget([parse_fault(text) for text in trial.faults], rules)} if usual else {}
+        return {**own, "seed": trial.seed, "fault": trial.faults}
 
     def _places(self, run_id: str) -> dict[str, Any]:
         """A run's own checkpoints and packets, where the user has chosen places for them: no run may see another's."""

@@ -6,16 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from clusterkit.rules.restart import jitter
+from clusterkit.rules.restart import backoff_delay, jitter
 from clusterkit.words.campaign import Baseline, Trial
 from clusterkit.words.faults import AMOUNTS, ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Target, Trigger
-from clusterkit.words.model import JobSpec, Network, TaskType
+from clusterkit.words.model import JobSpec, Network, RestartRules, TaskType
 
 T = TypeVar("T")
 
 RATE = 2.0  # faults in a run, on average
 SPARE = 3  # restarts, beside one for each fault: a cut may cost several in a row
 SEEDS = 2**32
+BRIEFEST = 0.1  # seconds that an attempt lasts, at least, before it can fail
 
 # Deaths are what programs get wrong most; TERM is how a cluster engine asks for one.
 _WEIGHTS = {FaultAction.KILL: 4.0, FaultAction.TERM: 2.0}
@@ -29,6 +30,16 @@ _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
 _ENDLESS = 0.3  # the share of stops without an end, where there is a stall timeout to end them
 _DEADLY = frozenset({FaultAction.KILL, FaultAction.TERM})
 _LAST = 0.95  # of the run: later, a fault may well come too late
+
+
+def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
+    """The restarts that a run with these faults may need: as long as its disk is full, each of them may fail again."""
+    full = sum(fault.seconds or 0.0 for fault in faults if fault.action is FaultAction.DISK_FULL)
+    restarts = len(faults) + SPARE
+    while full > 0:
+        restarts += 1
+        full -= max(backoff_delay(rules, restarts - len(faults) - SPARE, 0.0), BRIEFEST)
+    return restarts
 
 
 class Dice:

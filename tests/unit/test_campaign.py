@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.rules.aim import problems_of
-from clusterkit.rules.campaign import Dice, Plan, possible, trial, useful
+from clusterkit.rules.campaign import Dice, Plan, budget, possible, trial, useful
 from clusterkit.rules.faults import parse_fault
 from clusterkit.words.campaign import Baseline
 from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment
-from clusterkit.words.model import JobSpec, Limits, Network, Program, ProgramKind, TaskType
+from clusterkit.words.model import JobSpec, Limits, Network, Program, ProgramKind, RestartRules, TaskType
 
 PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
 PS = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1}, network=Network.VIRTUAL)
@@ -31,6 +31,23 @@ def plan(job: JobSpec = PS, baseline: Baseline = BASELINE, rate: float = 2.0) ->
 def faults(a_plan: Plan, seed: int = 1, runs: int = 300) -> list[list[Fault]]:
     """The faults of each run of a campaign."""
     return [[parse_fault(text) for text in trial(a_plan, seed, number).faults] for number in range(1, runs + 1)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "backoff", "restarts"),
+    [
+        ((), 1.0, 3),
+        (("kill worker:0", "term ps:0"), 1.0, 5),
+        (("disk-full for=4s",), 1.0, 7),  # after 1, 2 and 4 s
+        (("disk-full for=4s",), 0.1, 10),  # after 0.1, 0.2 … 3.2 s
+        (("disk-full for=1s", "disk-full for=3s", "kill any"), 0.1, 12),
+        (("disk-full for=0.95s",), 0.0, 14),
+    ],
+)
+def test_the_restart_budget_outlasts_a_full_disk(texts: tuple[str, ...], backoff: float, restarts: int) -> None:
+    """A task that can't write its checkpoint fails again and again until the disk has room."""
+    drawn = [parse_fault(f"{text} @ 1s") for text in texts]
+    assert budget(drawn, RestartRules(backoff=backoff)) == restarts
 
 
 def test_a_schedule_follows_from_the_seed_and_the_number_of_the_run() -> None:
