@@ -68,7 +68,7 @@ def test_a_task_is_paused_and_goes_on(start: Start) -> None:
     worker = run.tasks["worker:0"]
     worker.pause()
     run.wait_for_event(ev.Paused, task="worker:0", paused=True)
-    with pytest.raises(Refused, match="not running now"):
+    with pytest.raises(Refused, match="paused already"):
         worker.pause()
     worker.unpause()
     run.wait_for_event(ev.Paused, paused=False)
