@@ -124,14 +124,18 @@ def unsafe() -> str | None:
     return None
 
 
-def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next request and its descriptors; None at the end."""
+def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[str, Any], list[int]] | None:
+    """The next request and its descriptors; None at the end. Raises TimeoutError where it takes more seconds."""
+    began = time.monotonic()
+    channel.settimeout(within)
     try:
         head, descriptors, _, _ = socket.recv_fds(channel, 4, 8, socket.MSG_CMSG_CLOEXEC)
         body = b""
         size = int.from_bytes(head, "big")
         while len(body) < size and (more := channel.recv(size - len(body))):
             body += more
+            if within is not None:
+                channel.settimeout(max(0.001, began + within - time.monotonic()))
     except ConnectionError:
         return None
     return (json.loads(body), list(descriptors)) if head and len(body) == size else None

@@ -25,6 +25,8 @@ from typing import Any, NoReturn
 Going = Callable[[], Any]
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_CHILD_SUBREAPER = 36
+ASKS_WITHIN = 5.0  # seconds for a client that has connected
+SAYS_WITHIN = 1.0  # seconds for the rest of what one has begun to say, while others wait
 SAME = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")  # namespaces that a run shares with who asks for it
 
 
@@ -42,6 +44,7 @@ class WarmServer:
         self.used = time.monotonic()
         self.runs: dict[int, int] = {}  # pidfd to pid of the guardians that were made
         self.made = 0
+        self.clients: dict[int, tuple[socket.socket, float]] = {}  # by descriptor, and until when they may ask
 
     def work(self) -> Going:
         """Answer clients until it is over. Returns in forks only: how they go on."""
@@ -49,20 +52,33 @@ class WarmServer:
             selector.register(self.listener, selectors.EVENT_READ)
             if (rope := self.options.get("rope")) is not None:
                 selector.register(rope, selectors.EVENT_READ)
-            while events := selector.select(self.time_left()):
+            while (events := selector.select(self.patience())) or self.time_left() != 0.0:
                 for key, _ in events:
                     if key.fd == rope:
                         self.leave()
                     elif key.fd in self.runs:
                         selector.unregister(key.fd)
                         self.bury(key.fd)
-                    elif (going := self.attend()) is not None:
-                        return going
-                for pidfd in self.runs.keys() - selector.get_map().keys():
-                    selector.register(pidfd, selectors.EVENT_READ)
-                if self.problem:
+                    elif key.fd not in self.clients:
+                        self.admit()
+                    else:
+                        selector.unregister(key.fd)
+                        if (going := self.attend(self.clients.pop(key.fd)[0])) is not None:
+                            return going
+                for fd in [fd for fd, (_, until) in self.clients.items() if until <= time.monotonic()]:
+                    selector.unregister(fd)
+                    self.clients.pop(fd)[0].close()
+                for fd in {*self.runs, *self.clients} - selector.get_map().keys():
+                    selector.register(fd, selectors.EVENT_READ)
+                if self.problem and not self.clients:
                     self.over()
         return self.over()
+
+    def patience(self) -> float | None:
+        """Until it has something to do although nobody asks, in seconds."""
+        now, idle = time.monotonic(), self.time_left()
+        times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
+        return min(times, default=None)
 
     def time_left(self) -> float | None:
         """Until it ends itself, in seconds."""
@@ -91,14 +107,18 @@ class WarmServer:
         os.close(pidfd)
         self.used = time.monotonic()
 
-    def attend(self) -> Going | None:
+    def admit(self) -> None:
+        """Let a client in: others are answered until it asks."""
+        with suppress(OSError):
+            client, _ = self.listener.accept()
+            self.clients[client.fileno()] = client, time.monotonic() + ASKS_WITHIN
+
+    def attend(self, client: socket.socket) -> Going | None:
         """Answer one client. Returns in a fork only: how it goes on."""
-        client, _ = self.listener.accept()
         with client:
-            client.settimeout(5)
             try:
                 pid, uid = peer_of(client)
-                request = self.forks.receive(client) if uid == os.getuid() else None
+                request = self.forks.receive(client, SAYS_WITHIN) if uid == os.getuid() else None
                 return None if request is None else self.answer(client, pid, *request)
             except (OSError, ValueError, TypeError, KeyError, MemoryError):  # it is gone, or sends nothing of sense
                 return None
@@ -167,6 +187,8 @@ class WarmServer:
             going = self.become_supervisor(message, [job, rope, *descriptors[6:]])
             for descriptor in (*descriptors, rope, client.detach(), self.listener.detach(), *self.runs):
                 os.close(descriptor)
+            for other, _ in self.clients.values():
+                other.close()
             return going
         tell(client, {"pid": os.getpid()})
         return execute(message, "guardian", [report, held], supervisor)

@@ -8,11 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from clusterkit.hands.shared import ask
 from tests.environment import clean_environment
 from tests.support import CHILDREN
 from tests.warm import WORLD, Commands, Start, Warm, short_home
@@ -68,6 +70,24 @@ def test_another_user_is_not_served(warm: Warm, home: Path) -> None:
     done = subprocess.run([sys.executable, CHILDREN / "stranger.py", path], capture_output=True, timeout=20)
     assert (done.returncode, done.stdout) == (0, b"connected\nno answer\n"), done.stderr
     assert f"pid {pid}" in warm("status")
+
+
+def test_clients_that_say_nothing_keep_no_other_waiting(warm: Warm, home: Path) -> None:
+    """As one that was stopped before it asked; one that says half of it costs a second."""
+    warm.start()
+    (path,) = home.glob("warm/*.sock")
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+    for client in silent:
+        client.connect(str(path))
+    silent[0].sendall(b"\0\0\0\7{")
+    begun = time.monotonic()
+    told = ask(path, {"do": "status"})
+    assert time.monotonic() - begun < 4
+    assert told["runs"] == 0
+    for client in silent:
+        client.settimeout(20)
+        assert client.recv(1) == b"", "it has its time, and is sent away"
+        client.close()
 
 
 def test_a_client_that_says_nothing_or_nonsense_does_no_harm(warm: Warm, home: Path) -> None:
