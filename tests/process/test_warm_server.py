@@ -179,12 +179,12 @@ def test_the_end_of_the_server_is_not_noticed_by_a_run(warm: Warm, home: Path, t
 
 def test_a_server_that_nobody_needs_ends(warm: Warm, home: Path) -> None:
     """After its time without a run; while one goes on it stays."""
-    pid = warm.start("--idle", "1s")
+    pid = warm.start("--idle", "4s")
     run = warm.up(WORLD, "2")
     world(run)
     assert run.wait(20) == 0
     assert not procfs.is_zombie(pid)
-    wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
+    wait_until(lambda: procfs.is_zombie(pid), 15, "its end")
     assert list(home.glob("warm/*.sock")) == []
 
 
