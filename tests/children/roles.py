@@ -1,6 +1,6 @@
 """A program that takes the roles of a training job without TensorFlow: it steps, checkpoints and resumes.
 
-    roles.py [--steps N] [--step-time S] [--every N] [--fail TASK:ATTEMPT:STEP:CODE]... [--forget]
+    roles.py [--steps N] [--step-time S] [--every N] [--fail TASK:ATTEMPT:STEP:CODE]... [--forget] [--until FILE]
 
 ps and parameter-server workers serve until they are ended; the others step, the leader checkpoints a number to
 `step` in the checkpoint directory. `--fail worker:1:1:5:3` lets attempt 1 of worker:1 exit with code 3 at step 5;
@@ -21,6 +21,7 @@ parser.add_argument("--step-time", type=float, default=0.02)
 parser.add_argument("--every", type=int, default=5)
 parser.add_argument("--fail", action="append", default=[])
 parser.add_argument("--forget", action="store_true")
+parser.add_argument("--until", type=Path)  # the last step waits for this file
 options = parser.parse_args()
 
 task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])
@@ -67,6 +68,8 @@ print(f"{task} goes from step {start} to {options.steps}", flush=True)
 for step in range(start + 1, options.steps + 1):
     fail_at(step)
     time.sleep(options.step_time)
+    while options.until and step == options.steps and not options.until.exists():
+        time.sleep(0.01)
     send(kind="progress", step=step, metrics={"loss": 1 / step})
     if leads and step % options.every == 0:
         part = saved.with_name(".step.part")

@@ -34,11 +34,11 @@ def test_ps_tells_what_a_task_does_and_uses(ck: Clusterkit) -> None:
 
 def test_top_goes_on_until_the_run_is_over(ck: Clusterkit) -> None:
     """A document for each look; the last one is of the end."""
-    run = ck.up(*JOB, ROLES, "--steps", "60")
+    run = ck.up(*JOB, ROLES, "--steps", "300")
     looks = ck.lines("top", "-i", "0.2")
     assert looks[0]["state"] == "running"
     assert (looks[-1]["run_id"], looks[-1]["state"]) == (run.name, "succeeded")
-    assert looks[-1]["tasks"][0]["step"] == 60
+    assert looks[-1]["tasks"][0]["step"] == 300
 
 
 def test_top_as_often_as_asked(ck: Clusterkit) -> None:

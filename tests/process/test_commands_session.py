@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.commands import JOB, ROLES, Clusterkit, wait_for
@@ -12,9 +14,9 @@ pytestmark = pytest.mark.slow
 TASKS = ("chief:0", "worker:0", "worker:1", "ps:0")
 
 
-def test_a_session_by_hand(ck: Clusterkit) -> None:
+def test_a_session_by_hand(ck: Clusterkit, tmp_path: Path) -> None:
     """A run comes up, is looked at, loses a worker, gets it back, succeeds, and is removed."""
-    up = ck("up", "-d", *JOB, ROLES, "--steps", "200")
+    up = ck("up", "-d", *JOB, ROLES, "--steps", "200", "--until", tmp_path / "go")
     run = up.out.strip()
     assert up.out == f"{run}\n"
     assert up.err.count("is ready") == 4
@@ -27,6 +29,7 @@ def test_a_session_by_hand(ck: Clusterkit) -> None:
     worker = next(row for row in ck("ps").out.splitlines() if row.startswith("worker:1"))
     assert worker.split()[1:3] == ["running", "2"]
     assert worker.endswith("was killed by SIGKILL")
+    (tmp_path / "go").touch()
     assert ck("wait").out == f"The run {run} succeeded (exit code 0).\n"
     shown = ck("show").out
     assert f"run {run} succeeded" in shown
@@ -35,9 +38,9 @@ def test_a_session_by_hand(ck: Clusterkit) -> None:
     assert len(ck("ls").out.splitlines()) == 1
 
 
-def test_a_session_as_json(ck: Clusterkit) -> None:
+def test_a_session_as_json(ck: Clusterkit, tmp_path: Path) -> None:
     """The same for programs: every command that prints data prints it as JSON."""
-    run = ck.up(*JOB, ROLES, "--steps", "200").name
+    run = ck.up(*JOB, ROLES, "--steps", "200", "--until", tmp_path / "go").name
     ps = ck.json("ps")
     assert (ps["run_id"], ps["state"]) == (run, "running")
     assert [(row["task"], row["attempt"], row["state"]) for row in ps["tasks"]] == [(t, 1, "running") for t in TASKS]
@@ -51,6 +54,7 @@ def test_a_session_as_json(ck: Clusterkit) -> None:
     (row,) = ck.json("ls")
     assert (row["run_id"], row["state"], row["attempts"], row["restarts"]) == (run, "running", 5, 1)
     assert {event["event"] for event in ck.lines("events")} >= {"Began", "Spawned", "Requested", "Failed"}
+    (tmp_path / "go").touch()
     assert ck.json("wait") == {"run_id": run, "state": "succeeded", "exit_code": 0, "not_injected": []}
     shown = ck.json("show")
     assert (shown["state"], shown["result"]["exit_code"], shown["result"]["last_step"]) == ("succeeded", 0, 200)
