@@ -57,9 +57,9 @@ def test_wait_has_the_exit_code_of_the_run(ck: Clusterkit) -> None:
 
 def test_attach_shows_what_up_shows_and_ends_with_the_run(ck: Clusterkit) -> None:
     """From now on, with the lines before it that were asked for, and the exit code of the run."""
-    run = ck.up("--workers", "2", ROLES, "--steps", "100")
+    run = ck.up("--workers", "2", ROLES, "--steps", "400")
     shown = ck("attach", "--tail", "5").out
-    assert "worker:0   │ worker:0 goes from step 0 to 100\n" in shown
+    assert "worker:0   │ worker:0 goes from step 0 to 400\n" in shown
     assert "worker:0   │ worker:0 is done\n" in shown
     assert "clusterkit │ worker:0 exited with code 0: the job is done." in shown
     assert f"run {run.name} succeeded" in shown

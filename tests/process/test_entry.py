@@ -31,7 +31,7 @@ def start(how: ProgramKind, target: str, *args: str, cwd: Path) -> Child:
     plan = TaskPlan(Task(TaskType.WORKER, 0), how, sys.executable, target, args, str(cwd), ENV)
     with (cwd / "entry.txt").open("wb") as out, (cwd / "stacks.txt").open("ab") as stacks:
         process = spawn(plan, attempt_environment(os.environ, plan, 1, ""), out.fileno(), stacks.fileno())
-    return Child(process.pid, os.pidfd_open(process.pid), "", 0, process)
+    return Child(process.pid, os.pidfd_open(process.pid), "", procfs.oom_kills(), process)
 
 
 def finish(child: Child, cwd: Path) -> Finished:
