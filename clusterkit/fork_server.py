@@ -79,9 +79,7 @@ def warm_up(tensorflow: bool, preload: Sequence[str], path: str | None) -> str |
     gc.disable()  # it would look through ever more objects, and find none of them garbage
     try:
         if tensorflow:
-            importlib.import_module("tensorflow")
-            with suppress(ImportError):  # TensorFlow does without it
-                importlib.import_module("keras")
+            importlib.import_module("tensorflow")  # which imports the Keras that TF_USE_LEGACY_KERAS chooses
         if has_place:
             sys.path.insert(0, path or "")  # the program's directory, where its own modules are
         for name in preload:

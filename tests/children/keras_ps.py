@@ -3,6 +3,7 @@
 import sys
 
 import tensorflow as tf
+from tensorflow.keras import layers
 
 resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
 if resolver.task_type in ("worker", "ps") and "everyone" not in sys.argv:
@@ -12,7 +13,7 @@ if resolver.task_type in ("worker", "ps") and "everyone" not in sys.argv:
 
 strategy = tf.distribute.experimental.ParameterServerStrategy(resolver)
 with strategy.scope():
-    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model = tf.keras.Sequential([layers.Dense(1)])
     model.compile("sgd", "mse")
 
 
@@ -21,6 +22,6 @@ def dataset(context=None):
     return data.repeat().batch(8)
 
 
-print("keras", tf.keras.__name__, type(model).__module__, flush=True)
+print("keras", tf.keras.__name__, type(model).__module__, layers.Dense.__module__, flush=True)
 model.fit(dataset(), epochs=2, steps_per_epoch=5, verbose=0)
 print("loss has fallen to", model.history.history["loss"][-1] < model.history.history["loss"][0], flush=True)

@@ -21,6 +21,7 @@ from tests.children.plain import FILES, PROGRAMS
 from tests.e2e.parity import tensorflows
 from tests.e2e.parity.cases import CASES, MORE_FILES, Case
 from tests.e2e.parity.client import DEADLINE, Driver, Outcome, request
+from tests.e2e.parity.keras import CHOICES, PROGRAM, Choice, Start
 from tests.support import wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]
@@ -70,7 +71,7 @@ def run(driver: Driver, tmp_path: Path, temporary: str) -> Run:
         own = {"DIFFERENT": "in the task", "TMPDIR": temporary, "TZ": "America/Caracas"}
         own |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_NUM_INTRAOP_THREADS": "3"}
         ways = ["plain"] * case.plain + ["cold"] * case.cold + ["warm"] * case.warm + ["warm again"] * case.differs
-        driver.send(request(case, str(here), {**env, **own, **case.env}, env, ways))
+        driver.send(request(case, str(here), {**env, **own, **case.env}, {**env, **case.server}, ways))
         return driver.receive(len(ways) * (DEADLINE + 10))
 
     return run
@@ -118,6 +119,27 @@ def check(told: dict[str, Outcome], case: Case) -> None:
 def test_a_fork_is_as_a_fresh_start(case: Case, run: Run) -> None:
     """Output, to the byte, exit code or signal, stack dumps, and that nothing is left."""
     check(run(case), case)
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.about)
+def test_keras_is_what_a_fresh_start_imports(choice: Choice, run: Run, tmp_path: Path) -> None:
+    """Of either version, however it is chosen and in whatever way it is imported."""
+    hidden = {}
+    if not choice.package:
+        (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['tf_keras'] = None\n")
+        hidden = {"PYTHONPATH": str(tmp_path)}
+    case = Case(choice.about, PROGRAM, cold=False, server={**choice.server, **hidden})
+
+    def told(start: Start, ways: str, plain: bool = False) -> dict[str, Outcome]:
+        args = (start.before, start.first, ways)
+        return run(replace(case, plain=plain, args=args, env={**start.env, **hidden}))
+
+    full = told(choice.plain, "all" if choice.package else "few", plain=True)
+    check(full, case)
+    for start in choice.warm:
+        few = told(start, "few")["warm"]["output"]
+        assert few
+        assert full["plain"]["output"].startswith(few), start
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

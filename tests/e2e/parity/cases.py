@@ -30,6 +30,7 @@ class Case:
     args: tuple[str, ...] = ("--flag", "a word", "", "-m")
     modules: tuple[str, ...] = ()  # preloaded
     env: Mapping[str, str] = field(default_factory=dict)
+    server: Mapping[str, str] = field(default_factory=dict)  # variables that the fork server has beside the usual ones
 
 
 _HEAD = re.compile(r"(.*?)((?: \[[a-z ]+\])*)")

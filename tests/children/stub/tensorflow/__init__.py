@@ -2,4 +2,6 @@
 
 import os
 
+import keras  # noqa: F401 - as TensorFlow does
+
 BORN_IN = os.getpid()
