@@ -10,7 +10,7 @@ import pytest
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, NotInjected, RunResult, RunState
+from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport, Return
 from tests.unit.histories import task
 
@@ -59,17 +59,6 @@ def lines(result: RunResult, width: int = 100, recovered: RecoveryReport | None 
     """The report without colors."""
     text = report(result, RUN, color=False, width=width, recovered=recovered)
     return [line.rstrip() for line in text.splitlines()]
-
-
-def test_a_fault_that_was_never_injected_has_a_line() -> None:
-    """Before the tasks; the first line is no check mark."""
-    missed = (NotInjected("kill any @ 1h", "the run ended before 3600 s were over"), NotInjected("kill ps", "x"))
-    text = lines(replace(SUCCESS, exit_code=3, reason="but", not_injected=missed))
-    assert text[0].startswith("! run r-1 succeeded after")
-    assert text[1:3] == [
-        "  Never injected: kill any @ 1h: the run ended before 3600 s were over.",
-        "  Never injected: kill ps: x.",
-    ]
 
 
 def test_a_success_is_told_in_its_first_line() -> None:
