@@ -16,9 +16,9 @@ _VARYING = re.compile(
     r"|\d+(?:\.\d+)*(?:e[+-]?\d+)?"
 )
 
-# Signals with which others end a process. A program that crashes gets one of the rest.
-_FROM_OUTSIDE = frozenset({1, 2, 9, 15})
+_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that a program gets for what it does; others are sent to it
 _SHELL = 128  # a shell exits with this much more than the signal of which its command died
+_LAST_SIGNAL = 64
 
 
 def last_words(failure: Failure) -> str | None:
@@ -34,4 +34,5 @@ def way(failure: Failure) -> str | None:
     if said is None or exit_.asked is not None or exit_.error is not None or exit_.preempted:
         return None
     signal = exit_.signal if exit_.code is None else exit_.code - _SHELL
-    return None if signal in _FROM_OUTSIDE else f"{exit_}: {_VARYING.sub('#', said)}"
+    was_sent = signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
+    return None if was_sent else f"{exit_}: {_VARYING.sub('#', said)}"

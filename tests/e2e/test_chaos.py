@@ -72,7 +72,10 @@ def test_a_workload_that_forgets_to_restore_is_found(campaign: Campaign) -> None
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
 @pytest.mark.parametrize(
     ("program", "said"),
-    [("ps_forgets.py", "although the checkpoint of step"), ("ps_in_place.py", "and its restart budget is used up")],
+    [
+        ("ps_forgets.py", "although the checkpoint of step"),
+        ("ps_in_place.py", "with the same error and without a new step"),
+    ],
 )
 def test_planted_bugs_are_found_with_any_seed(campaign: Campaign, program: str, said: str, seed: str) -> None:
     """Within 20 runs, with all the faults that the job can have."""

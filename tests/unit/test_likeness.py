@@ -62,6 +62,8 @@ def test_other_exceptions_are_another_way(first: str, second: str) -> None:
         (Exit(signal=6), ("Fatal Python error: Aborted",), False),
         (Exit(signal=9), ("step 5",), False),
         (Exit(signal=15), ("step 5",), False),
+        (Exit(signal=10), ("step 5",), False),
+        (Exit(code=255), ("no such option",), True),
         (Exit(signal=9, out_of_memory=True), ("step 5",), False),
         (Exit(code=137), ("./train.sh: line 3: 4711 Killed",), False),
         (Exit(code=143), ("Terminated",), False),
