@@ -54,9 +54,10 @@ def stop() -> None:
 
     found = list(all_servers())
     for path, server in found:
-        if "pid" in server:
-            end(path)
+        if "pid" in server and end(path):
             echo(f"The warm server {path.stem} (pid {server['pid']}) was ended.")
+        elif "pid" in server:
+            echo(f"The warm server {path.stem} (pid {server['pid']}) has not ended yet. Kill it by its pid.", err=True)
         else:
             echo(f"The warm server {path.stem} was not ended: {server['problem']}.", err=True)
     if not found:

@@ -151,18 +151,18 @@ def handed_over(run_id: str, home: Path) -> dict[str, int]:
     return found
 
 
-def stop(path: Path) -> None:
-    """End the server that listens there, if there is one, and wait until it is gone."""
+def stop(path: Path) -> bool:
+    """End the server that listens there, if there is one; return whether it is gone in time."""
     try:
         pidfd = os.pidfd_open(ask(path, {"do": "status"})["pid"])
-    except OSError:
-        return
+    except OSError as error:
+        return not isinstance(error, TimeoutError)
     try:
         with suppress(OSError):  # it may end by itself just now
             ask(path, {"do": "stop"})
         ended = select.poll()
         ended.register(pidfd, select.POLLIN)
-        ended.poll(ANSWER_WITHIN * 1000)
+        return bool(ended.poll(ANSWER_WITHIN * 1000))
     finally:
         os.close(pidfd)
 

@@ -10,10 +10,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import exchange, warm
+from clusterkit.hands import exchange, shared, warm
 from clusterkit.hands.warm import ForkServer, NoForkServer
 from clusterkit.rules.plan import TaskPlan
 from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
@@ -166,3 +167,28 @@ def test_one_that_can_not_be_killed_does_not_hold_up_the_end(stage: Stage, monke
     assert time.monotonic() - begun < warm.KILLED_WITHIN + 2
     monkeypatch.undo()
     monkeypatch.setattr(stage.server, "stop", stage.process.kill)
+
+
+def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, and stays: whoever stops it learns that."""
+    monkeypatch.setattr(shared, "ANSWER_WITHIN", 0.2)
+    process = subprocess.Popen(["sleep", "60"])
+
+    def serve() -> None:
+        for _ in range(2):
+            client, _ = listener.accept()
+            with client:
+                client.recv(1 << 16)
+                client.sendall(b'{"pid": %d}\n' % process.pid)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        serving = threading.Thread(target=serve)
+        serving.start()
+        assert shared.stop(tmp_path / "s") is False
+        serving.join(10)
+    process.kill()
+    process.wait(10)
