@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from clusterkit.cli.errors import told
-from clusterkit.cli.options import given, job_options
+from clusterkit.cli.options import given, job_options, problems_in, usable
 from clusterkit.cli.terminal import echo
 
 
@@ -28,7 +28,7 @@ def command(job_file: str | None, as_json: bool, show_secrets: bool, **values: A
     for name in ("all_output", "log_level", "quiet", "color"):
         values.pop(name)
     with told():
-        prepared = prepare(given(values), job_file, only)
+        prepared = prepare(given(values), job_file, usable(only), problems_in(only))
         resolved = resolve(prepared, show_secrets)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)

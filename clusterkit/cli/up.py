@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from clusterkit.cli.errors import told
-from clusterkit.cli.options import given, job_options
+from clusterkit.cli.options import given, job_options, problems_in, usable
 from clusterkit.cli.terminal import use_color
 
 
@@ -46,14 +46,16 @@ def command(
     from clusterkit.hands.guardian import check_rope
     from clusterkit.hands.handed import take
     from clusterkit.hands.session import Session
+    from clusterkit.rules.gathered import over
     from clusterkit.supervisor.launch import Display, up
-    from clusterkit.supervisor.prepare import over, prepare
+    from clusterkit.supervisor.prepare import prepare
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
     with told():
         env, problems = take(handed) if handed is not None else ({}, ())
-        prepared = prepare(over(given(values), {"env": env}), job_file, only, problems)
+        options = over(given(values), {"env": env})
+        prepared = prepare(options, job_file, usable(only), [*problems, *problems_in(only)])
         if rope is not None:
             check_rope(rope)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach))

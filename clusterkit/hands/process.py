@@ -197,6 +197,8 @@ def runs(python: str, env: Mapping[str, str]) -> str | None:
         )
     except OSError as error:
         return error.strerror or str(error)
+    except ValueError:
+        return "a name can't have a NUL character in it"
     except subprocess.TimeoutExpired:
         return "it did not answer within 20 s"
     if probe.returncode == 0:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from clusterkit.rules.durations import seconds
+from clusterkit.rules.gathered import Gathered
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import Network, RestartPolicy, RestartScope, Servers, StartMode, TaskType
 
@@ -91,10 +92,10 @@ class JobFile(_Table):
     force: ZeroOrOne | None = None
 
 
-def read_job_file(text: str, name: str) -> dict[str, Any]:
+def read_job_file(text: str, name: str) -> Gathered:
     """Read a job file into the options it gives, with paths made relative to the file's directory.
 
-    `name` is the file's path, for messages. Raises BadJob with every problem.
+    `name` is the file's path, for messages. Raises BadJob where nothing in it can be read.
     """
     try:
         table = tomllib.loads(text)
@@ -102,12 +103,16 @@ def read_job_file(text: str, name: str) -> dict[str, Any]:
         raise BadJob([f"{name} is not valid TOML: {error}."]) from None
     except RecursionError:
         raise BadJob([f"{name} can't be read: its tables or arrays are nested too deeply."]) from None
+    problems, wrong = list[str](), set[str]()
     try:
         job = JobFile.model_validate(table)
     except ValidationError as error:
-        raise BadJob([_problem(name, dict(e)) for e in error.errors()]) from None
+        problems = [_problem(name, dict(e)) for e in error.errors()]
+        wrong = {str(e["loc"][0]) for e in error.errors()}
+        job = JobFile.model_validate({key: value for key, value in table.items() if key not in wrong})
     options = {key: value for key, value in job.model_dump().items() if value is not None}
-    return _from_the_file(options, PurePosixPath(name).parent)
+    names = frozenset(key.replace("-", "_") for key in wrong)
+    return Gathered(_from_the_file(options, PurePosixPath(name).parent), problems, names)
 
 
 def _from_the_file(options: dict[str, Any], here: PurePosixPath) -> dict[str, Any]:

@@ -57,19 +57,44 @@ _RULES = {
 }
 
 
+_COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
+# Options on which it depends what is right for the others. What is said of a job without them would be misleading.
+SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}
+
+
 def build_job(options: Options, kind: ProgramKind) -> JobSpec:
     """Make the job that the options describe. Raises BadJob with every problem found."""
-    faults, wrong = parse_all(options.get("fault", ()))
-    problems = [*_program_problems(options), *_count_problems(options), *_other_problems(options), *wrong]
-    if problems:
+    job, problems = describe(options, kind)
+    if problems or job is None:
         raise BadJob(problems)
+    return job
+
+
+def describe(
+    options: Options, kind: ProgramKind, wrong: frozenset[str] = frozenset()
+) -> tuple[JobSpec | None, list[str]]:
+    """The job that the options describe, as far as it can be known, and every problem with them.
+
+    `wrong` are options that were given with a value that can't be used, and are not among the options for that.
+    """
+    faults, problems = parse_all(options.get("fault", ()))
+    of_shape = [] if wrong & {"program", "module", "args"} else _program_problems(options)
+    of_shape += _count_problems(options, wrong)
+    problems = [*of_shape, *_other_problems(options, wrong), *problems]
+    if of_shape or wrong & SHAPING:
+        return None, problems
+    job = _job(options, kind, tuple(map(str, faults)))
+    return job, [*problems, *(problem for fault in faults for problem in problems_of(fault, job))]
+
+
+def _job(options: Options, kind: ProgramKind, faults: tuple[str, ...]) -> JobSpec:
     program = Program(kind, options.get("module") or options["program"], tuple(options.get("args", ())))
     rules = {field: options[name] for name, field in _RULES.items() if name in options}
     if "policy" in rules:
         rules["policy"] = RestartPolicy(rules["policy"])
     if "scope" in rules:
         rules["scope"] = RestartScope(rules["scope"])
-    job = JobSpec(
+    return JobSpec(
         program=program,
         counts=counts_of(options),
         setup=Setup(dict(options.get("env") or {}), options.get("cwd"), None, options.get("python")),
@@ -88,12 +113,9 @@ def build_job(options: Options, kind: ProgramKind) -> JobSpec:
         keras_fix=options.get("keras_fix", True),
         devices=Devices(options.get("cpus_per_task"), options.get("gpus_per_task")),
         tensorboard=options.get("tensorboard", False),
-        faults=tuple(map(str, faults)),
+        faults=faults,
         seed=options.get("seed"),
     )
-    if problems := [problem for fault in faults for problem in problems_of(fault, job)]:
-        raise BadJob(problems)
-    return job
 
 
 def counts_of(options: Options) -> dict[TaskType, int]:
@@ -122,7 +144,7 @@ def _program_problems(options: Options) -> list[str]:
     return []
 
 
-def _count_problems(options: Options) -> list[str]:
+def _count_problems(options: Options, wrong: frozenset[str]) -> list[str]:
     counts, problems = counts_of(options), []
     for kind, count in counts.items():
         flag = "--workers" if kind is TaskType.WORKER else f"--{kind}"
@@ -130,6 +152,8 @@ def _count_problems(options: Options) -> list[str]:
             problems.append(f"{flag} is {count}. It has to be 0 or more.")
         elif count > 1 and kind in (TaskType.CHIEF, TaskType.EVALUATOR):
             problems.append(f"{count} {kind} tasks are asked for. TensorFlow knows at most one.")
+    if wrong & _COUNTS:
+        return problems
     chief, workers, ps = counts[TaskType.CHIEF], counts[TaskType.WORKER], counts[TaskType.PS]
     if ps > 0 and workers == 0:
         problems.append("There are parameter servers but no workers to train. Add --workers 2.")
@@ -143,7 +167,7 @@ def _count_problems(options: Options) -> list[str]:
     return problems
 
 
-def _other_problems(options: Options) -> list[str]:
+def _other_problems(options: Options, wrong: frozenset[str]) -> list[str]:
     problems = []
     for place, env in [("env", options.get("env") or {})] + [
         (f"task.{kind}.env", table.get("env") or {}) for kind, table in options.get("task", {}).items()
@@ -156,9 +180,9 @@ def _other_problems(options: Options) -> list[str]:
     if options.get("restart_budget", 0) < 0:
         problems.append(f"--restart-budget is {options['restart_budget']}. It has to be 0 or more.")
     problems += [*_preload_problems(options), *_device_problems(options), *keras_problems(options)]
-    if options.get("servers") == Servers.BUILTIN and counts_of(options)[TaskType.PS] <= 0:
+    if options.get("servers") == Servers.BUILTIN and "ps" not in wrong and counts_of(options)[TaskType.PS] <= 0:
         problems.append("--servers builtin is for jobs with parameter servers: workers serve in no other. Add --ps 1.")
-    if options.get("pcap") is not None and options.get("network") != Network.VIRTUAL:
+    if options.get("pcap") is not None and "network" not in wrong and options.get("network") != Network.VIRTUAL:
         problems.append("--pcap writes what crosses the virtual network. Add --network virtual.")
     if options.get("seed", 0) >= 2**64:
         problems.append(f"--seed is {options['seed']}. It has to be less than 2**64.")

@@ -15,8 +15,9 @@ from clusterkit.hands.network import why_not
 from clusterkit.hands.packages import ask_interpreter
 from clusterkit.hands.place_facts import look_at_place, look_at_ports
 from clusterkit.rules.doctor_packages import TENSORFLOWS, has_tensorflow
-from clusterkit.rules.spec import build_job
-from clusterkit.supervisor.prepare import over, read
+from clusterkit.rules.gathered import Gathered
+from clusterkit.rules.spec import describe
+from clusterkit.supervisor.prepare import gather
 from clusterkit.supervisor.trial import try_job
 from clusterkit.words.doctor import Facts, Interpreter, Rights
 from clusterkit.words.errors import BadJob
@@ -28,8 +29,9 @@ WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that say with what tasks a
 
 def look(options: Mapping[str, Any], job_file: str | None = None, deep: bool = False) -> Facts:
     """Look at everything; `deep`: run a job too. Raises BadJob for options that no machine could satisfy."""
-    merged = dict(options) if job_file is None else over(read(job_file), dict(options))
-    job = _job(merged)
+    given = gather(options, job_file)
+    merged = given.options
+    job = _job(given)
     env = {**os.environ, **job.setup.env}
     asked = job if merged.keys() - WHAT_RUNS_TASKS else None
     interpreters = tuple(_interpreters(job, "program" in merged or "module" in merged))
@@ -50,20 +52,17 @@ def look(options: Mapping[str, Any], job_file: str | None = None, deep: bool = F
     )
 
 
-def _job(options: Mapping[str, Any]) -> JobSpec:
+def _job(given: Gathered) -> JobSpec:
     """The job, as `prepare` makes it; what is wrong with interpreters and the machine is for findings to tell."""
-    named = dict(options)
-    kind, problems = ProgramKind.SCRIPT, list[str]()
+    named = dict(given.options)
+    kind, of_program = ProgramKind.SCRIPT, list[str]()
     if not named.get("program") and not named.get("module"):
         named["program"] = ANY_PROGRAM
     else:
-        kind, problems = preflight.program_kind(named)
-    problems += preflight.setup_problems(_without_python(named))
-    try:
-        job = build_job(named, kind)
-    except BadJob as error:
-        raise BadJob([*error.problems, *problems]) from None
-    if problems:
+        kind, of_program = preflight.program_kind(named)
+    job, of_job = describe(named, kind, given.wrong)
+    problems = [*given.problems, *of_job, *of_program, *preflight.setup_problems(_without_python(named))]
+    if problems or job is None:
         raise BadJob(problems)
     return job
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from clusterkit.hands import preflight, resources
 from clusterkit.hands.rundir import RUN_ID, find_run, is_live
-from clusterkit.rules.spec import build_job
+from clusterkit.rules.gathered import Gathered, gathered, merged
+from clusterkit.rules.spec import SHAPING, describe
 from clusterkit.supervisor.checking import refuse_errors
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, ProgramKind, Setup
@@ -29,44 +30,58 @@ class Prepared:
 def prepare(
     options: Mapping[str, Any], job_file: str | None = None, only: Collection[str] = (), found: Sequence[str] = ()
 ) -> Prepared:
-    """Merge the job file with the flags, which win, and check everything. Raises BadJob.
+    """Merge the job file with the flags, which win, and check everything. Raises BadJob with every problem.
 
     `only` are the tasks that are to be shown, each as `worker:1` or `worker`; `found` are problems known before.
     """
-    merged = dict(options)
-    if job_file is not None:
-        merged = over(read(job_file), merged)
-    kind, wrong = preflight.program_kind(merged)
-    problems = [*found, *wrong]
-    problems += preflight.setup_problems(merged)
-    run_id = merged.get("run_id")
-    if run_id is not None and not RUN_ID.fullmatch(run_id):
-        problems.append(
-            f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores, "
-            f"a letter or digit first."
-        )
+    given = gather(options, job_file)
+    kind, of_program = preflight.program_kind(given.options)
+    job, of_job = describe(given.options, kind, given.wrong)
+    problems = [*found, *given.problems, *of_job, *of_program, *preflight.setup_problems(given.options)]
+    run_id = given.options.get("run_id")
+    problems += [] if run_id is None else _run_id_problems(run_id)
+    problems += preflight.tensorboard_problems() if given.options.get("tensorboard") else []
     resume = None
     try:
-        resume = _resume(merged)
+        resume = _resume(given.options)
     except BadJob as error:
         problems += error.problems
-    try:
-        job = build_job(merged, kind)
-    except BadJob as error:
-        raise BadJob([*error.problems, *problems]) from None
-    shown = {name for task in job.tasks for name in (str(task), str(task.type))}
-    problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
-    problems += preflight.network_problems(job)
-    problems += preflight.tensorboard_problems() if job.tensorboard else []
-    job, wrong = preflight.with_devices(job)
-    problems += wrong
-    if problems:
+    if job is not None:
+        problems += [*_only_problems(job, only), *preflight.network_problems(job)]
+        job, of_devices = preflight.with_devices(job)
+        problems += of_devices
+    if problems or job is None:
         raise BadJob(problems)
     job = _anchored(job)
-    if not merged.get("force"):
+    if not given.options.get("force"):
         refuse_errors(job)
     warnings = [*resources.shortages(job), *_inherited()]
     return Prepared(replace(job, resume=resume.name if resume else None), run_id, resume, tuple(warnings))
+
+
+def gather(options: Mapping[str, Any], job_file: str | None) -> Gathered:
+    """The flags, over the job file if there is one."""
+    flags = gathered(options)
+    if job_file is None:
+        return flags
+    try:
+        return merged(_read(job_file), flags)
+    except BadJob as error:  # nothing is known of what it says, and so of what is missing
+        return Gathered(flags.options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
+
+
+def _run_id_problems(run_id: str) -> list[str]:
+    if RUN_ID.fullmatch(run_id):
+        return []
+    return [
+        f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores, "
+        f"a letter or digit first."
+    ]
+
+
+def _only_problems(job: JobSpec, only: Collection[str]) -> list[str]:
+    shown = {name for task in job.tasks for name in (str(task), str(task.type))}
+    return [f"--only {name}: the job has no such task." for name in only if name not in shown]
 
 
 def _anchored(job: JobSpec) -> JobSpec:
@@ -88,16 +103,7 @@ def _with_anchored_python(setup: Setup) -> Setup:
     return replace(setup, python=str(Path(setup.python).absolute()))
 
 
-def over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Flags over the file: single values replace, environments merge; a program given anew has its own arguments."""
-    env = {**(below.get("env") or {}), **(above.get("env") or {})}
-    if "program" in above or "module" in above:
-        below = {key: value for key, value in below.items() if key not in ("program", "module", "args")}
-    return {**below, **above, **({"env": env} if env else {})}
-
-
-def read(job_file: str) -> dict[str, Any]:
-    """The options in a job file. Raises BadJob."""
+def _read(job_file: str) -> Gathered:
     from clusterkit.rules.jobfile import read_job_file  # loads pydantic: 9 MB and 0.1 s, for two processes of each run
 
     try:

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit import Cluster
+from clusterkit.words.errors import BadJob
 from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT
 
+pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.timeout(60), pytest.mark.slow]
 
 ROLES = str(CHILDREN / "roles.py")
@@ -139,6 +142,55 @@ def test_a_bad_job_file_is_one_clear_error(wrong: str, place: Path, home: Path) 
     head = "" if "program =" in text else f"program = '{ROLES}'\n"
     (place / "job.toml").write_text(head + text + "\n")
     assert_refused(attempt(["-f", "job.toml"], place), message, home)
+
+
+WRONG = {
+    "workers": -1,
+    "grace_period": "x",
+    "restart": "sometimes",
+    "fault": ["explode all"],
+    "env": {"TF_CONFIG": "{}"},
+}
+TOLD = (
+    "--workers is -1",
+    "'x' is not a duration",
+    "sometimes",
+    "no action 'explode'",
+    "TF_CONFIG is set by clusterkit",
+    "no program nosuch.py",
+)
+
+
+def test_every_problem_is_told_at_once_from_python(home: Path) -> None:
+    """Also those that can't be a flag at all."""
+    with pytest.raises(BadJob) as raised:
+        Cluster("nosuch.py", home=home, chief=2, kwargs={"a": 1}, **WRONG)  # type: ignore[arg-type]
+    for message in (*TOLD, "chief=2", "kwargs are for functions"):
+        assert message in str(raised.value)
+    assert len(raised.value.problems) == len(TOLD) + 2
+
+
+def test_every_problem_is_told_at_once_of_flags_and_file(place: Path, home: Path) -> None:
+    """A flag that is no number, beside a file with a key that is none."""
+    text = "grace-period = 'x'\nrestart = 'sometimes'\nfault = ['explode all']\nwrokers = 1\n[env]\nTF_CONFIG = '{}'\n"
+    (place / "job.toml").write_text(text)
+    ran = attempt(["-f", "job.toml", "--seed", "-1", "--stall-timeout", "y", "--workers", "-1", "nosuch.py"], place)
+    messages = ("never", *(told for told in TOLD if told != "sometimes"), "wrokers", "--seed", "--stall-timeout: 'y'")
+    for message in messages:
+        assert_refused(ran, message, home)
+    assert ran.stderr.count("\n") == len(messages) + 1
+
+
+def test_every_problem_is_told_at_once_by_the_plugin(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the failing test's report, without a traceback of clusterkit's own."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makepyfile(f"def test_it(cluster):\n    cluster('nosuch.py', **{WRONG!r})\n")
+    ran = pytester.runpytest_subprocess("-p", "clusterkit.pytest_plugin", timeout=50)
+    ran.assert_outcomes(failed=1)
+    for message in TOLD:
+        ran.stdout.fnmatch_lines([f"*{message}*"])
 
 
 def test_every_problem_is_told_at_once(place: Path, home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -38,15 +39,16 @@ args = ["-v"]
 
 def problems(text: str) -> list[str]:
     """What is wrong with a file called job.toml."""
-    with pytest.raises(BadJob) as raised:
-        read_job_file(text, "job.toml")
-    return list(raised.value.problems)
+    try:
+        return read_job_file(text, "job.toml").problems
+    except BadJob as error:
+        return list(error.problems)
 
 
 def test_a_whole_file_becomes_options() -> None:
     """Under the flags' names with underscores; paths are relative to the file."""
     worker = {"env": {"A": "1"}, "cwd": "jobs/../elsewhere", "args": ["-v"], "python": None}
-    assert read_job_file(WHOLE, "jobs/job.toml") == {
+    assert read_job_file(WHOLE, "jobs/job.toml").options == {
         "program": "jobs/train.py",
         "args": ["--epochs", "3"],
         "workers": 2,
@@ -65,7 +67,7 @@ def test_a_whole_file_becomes_options() -> None:
 
 def test_a_file_and_the_rules_make_a_job() -> None:
     """What the file gives is what the rules take."""
-    job = build_job(read_job_file(WHOLE, "/jobs/job.toml"), ProgramKind.SCRIPT)
+    job = build_job(read_job_file(WHOLE, "/jobs/job.toml").options, ProgramKind.SCRIPT)
     assert " ".join(map(str, job.tasks)) == "chief:0 worker:0 worker:1 ps:0 evaluator:0"
     assert job.program.target == "/jobs/train.py"
     assert job.setups[TaskType.WORKER] == Setup({"A": "1"}, "/jobs/../elsewhere", ("-v",))
@@ -73,13 +75,13 @@ def test_a_file_and_the_rules_make_a_job() -> None:
 
 def test_an_empty_file_gives_nothing() -> None:
     """Every key is optional."""
-    assert read_job_file("", "job.toml") == {}
+    assert read_job_file("", "job.toml") == ({}, [], frozenset())
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("false", False), ("0", False)])
 def test_there_is_one_chief_or_none(text: str, value: bool) -> None:
     """Both ways of saying so are taken."""
-    assert read_job_file(f"chief = {text}", "job.toml") == {"chief": value}
+    assert read_job_file(f"chief = {text}", "job.toml").options == {"chief": value}
 
 
 @pytest.mark.parametrize(
@@ -186,15 +188,25 @@ def test_whatever_a_file_holds_it_is_options_or_problems() -> None:
 def check(text: str) -> bool:
     """Whether the file can be read; fails where it is neither that nor refused as it should."""
     options: dict[str, Any] = {}
-    told: tuple[str, ...] = ()
+    told: Sequence[str] = ()
     try:
-        options = read_job_file(text, "jobs/job.toml")
+        options, told, _ = read_job_file(text, "jobs/job.toml")
     except BadJob as error:
         told = error.problems
     assert all(problem.startswith("jobs/job.toml") for problem in told)
+    whole = not told and (bool(options) or not text)
     try:
         assert build_job(options, ProgramKind.SCRIPT).program.target
     except BadJob as error:
-        told += error.problems
+        told = [*told, *error.problems]
     assert all(problem.endswith((".", "?")) for problem in told)
-    return bool(options) or not text
+    return whole
+
+
+def test_what_is_right_in_a_file_counts_beside_what_is_wrong() -> None:
+    """So that the problems of all of it can be told at once."""
+    text = "workers = 'x'\nps = 1\nwrokers = 2\nrestart-budget = -1\n[env]\nA = '1'\n[task.worker]\ncwd = 3\n"
+    options, told, wrong = read_job_file(text, "job.toml")
+    assert options == {"ps": 1, "env": {"A": "1"}}
+    assert wrong == frozenset({"workers", "wrokers", "restart_budget", "task"})
+    assert len(told) == 4

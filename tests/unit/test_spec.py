@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.rules.spec import build_job
+from clusterkit.rules.spec import build_job, describe
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import (
     JobSpec,
@@ -201,3 +201,25 @@ def test_all_problems_are_told_at_once() -> None:
 def test_other_variables_may_be_set(name: str) -> None:
     """Only the names that clusterkit sets itself are taken."""
     assert build(env={name: "1"}).setup.env == {name: "1"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "options", "told"),
+    [
+        ({"workers"}, {"ps": 1}, []),  # what it would need is not known
+        ({"workers"}, {"ps": -1}, ["--ps is -1"]),
+        ({"ps"}, {"workers": 2, "servers": "builtin"}, []),
+        ({"network"}, {"pcap": "x", "fault": ["partition worker:0"]}, []),
+        ({"network"}, {"fault": ["explode worker:0"]}, ["no action 'explode'"]),
+        ({"program"}, {"program": ""}, []),
+        ({"grace_period"}, {"restart_budget": -1, "fault": ["kill worker:9"]}, ["--restart-budget is -1", "worker:9"]),
+        (set(), {"workers": -1, "program": "", "seed": 2**64}, ["No program", "--workers is -1", "--seed is"]),
+    ],
+)
+def test_problems_beside_wrong_options(wrong: set[str], options: dict[str, Any], told: list[str]) -> None:
+    """Every problem that is one whatever was meant, and none that only the wrong option makes."""
+    job, found = describe({"program": "train.py", **options}, ProgramKind.SCRIPT, frozenset(wrong))
+    assert len(found) == len(told), found
+    for part, problem in zip(told, found, strict=True):
+        assert part in problem
+    assert job is not None or told or wrong
