@@ -120,7 +120,7 @@ def test_bash_completes_commands_runs_and_tasks(ck: Clusterkit, tmp_path: Path) 
     ck("up", "--run-id", "one", "--workers", "2", "--evaluator", ROLES, "--steps", "1")
     door = tmp_path / "clusterkit"
     python = "import sys; sys.argv[0] = 'clusterkit'; from clusterkit.cli import main; main()"
-    door.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{python}" "$@"\n')
+    door.write_text(f'#!/bin/sh\nexec \'{sys.executable}\' -c "{python}" "$@"\n')
     door.chmod(0o755)
     script = ck("completion", "bash").out
     for line in COMPLETIONS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_every_task_is_shown_and_nothing_is_started(clusterkit: Start, home: Pat
     for task in ("chief:0", "worker:0", "worker:1", "ps:0", "evaluator:0"):
         assert f"\n[{task}]\n" in command.output
         assert f"CLUSTERKIT_TASK={task}\n" in command.output
-    assert command.output.count(f"command = {sys.executable} {ROLES} --steps 3\n") == 5
+    assert command.output.count(f"command = {shlex.join([sys.executable, str(ROLES), '--steps', '3'])}\n") == 5
     assert command.output.count("\nTF_CONFIG={") == 5
     assert command.output.count("\nA=1\n") == 5
     assert not (home / "runs").exists()

@@ -35,7 +35,7 @@ def program(tmp_path: Path) -> Path:
 def test_keras_2_needs_tf_keras_in_the_tasks_interpreter(home: Path, program: Path, tmp_path: Path) -> None:
     """An interpreter that finds no installed packages; what to install is said."""
     bare = tmp_path / "bare-python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.write_text(f"#!/bin/sh\nexec '{sys.executable}' -I -S \"$@\"\n")
     bare.chmod(0o755)
     ran = config(home, "--keras", "2", "--python", bare, program)
     assert ran.returncode == 2
