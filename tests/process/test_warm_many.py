@@ -46,17 +46,7 @@ def has_spoken(run: Up, attempt: int) -> bool:
 
 def test_two_hundred_restarts_through_one_server(up: Start, tmp_path: Path) -> None:
     """Descriptors, threads, children and memory of the server and of the supervisor after 20 and after 198 of them."""
-    options = (
-        "--restart",
-        "always",
-        "--restart-budget",
-        RESTARTS,
-        "--restart-backoff",
-        "0",
-        "--quiet",
-        "--preload",
-        "preloads.good",
-    )
+    options = ("--restart-budget", RESTARTS, "--restart-backoff", "0", "--quiet", "--preload", "preloads.good")
     run = up(*options, CHILDREN / "forked.py", RESTARTS, EARLY, LATE, tmp_path)
     sizes = []
     for attempt in (EARLY, LATE):
