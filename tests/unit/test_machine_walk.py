@@ -18,6 +18,7 @@ from tests.unit.histories import SIGINT, SIGKILL, SIGTERM, job
 WALKS = 1600
 STEPS = 200
 EXITS = [Exit(code=0), Exit(code=1), Exit(signal=6), Exit(code=42), Exit(signal=9)]
+SIGKILL_WORKS = 5.0  # seconds; a process that SIGKILL does not end is a history of its own
 GIVE_UP = 2000  # events after the stop request by which a walk has to be over
 
 
@@ -30,7 +31,7 @@ class Process:
     exited: bool = False
     drained: bool = False
     sweeping: bool = False
-    killed: bool = False
+    killed: float | None = None  # when SIGKILL was sent
 
 
 @dataclass
@@ -68,7 +69,8 @@ class Walk:
                 assert process.attempt == attempt, f"{action} is for an attempt that is over"
                 assert process.exists, f"{action} is for a task without a process"
                 assert process.exited is False or process.sweeping is False, f"{action} after its exit was told"
-                process.killed = process.killed or number == SIGKILL
+                if number == SIGKILL and process.killed is None:
+                    process.killed = self.now
             case Sweep(task, attempt):
                 process = self.processes[task]
                 assert (process.attempt, process.exited, process.sweeping) == (attempt, True, False)
@@ -121,12 +123,18 @@ class Walk:
         choice = self.random.random() * (1 if self.pending else 0.45) + (0 if self.pending else 0.55)
         deadline = self.machine.deadline()
         live = [task for task, process in self.processes.items() if self.lives(process)]
+        killed = [(at, task) for task in live if (at := self.processes[task].killed) is not None]
         open_ = [t for t, p in self.processes.items() if p.exists and not p.drained and (p.exited or choice > 0.64)]
-        if self.pending and choice < 0.55:
+        if killed and min(killed)[0] < self.now - SIGKILL_WORKS:
+            self.exit(min(killed)[1])
+        elif self.pending and choice < 0.55:
             self.handle(self.pending.pop(self.random.randrange(len(self.pending)))())
         elif open_ and choice < 0.65:
             self.handle(self.drained(self.random.choice(open_)))
         elif deadline is not None and (choice < 0.67 or (not live and not self.pending and not open_)):
+            if killed:
+                self.exit(min(killed)[1])
+                return
             self.now = max(self.now, deadline)
             self.handle(ev.Ticked())
         elif live and (calm or choice < 0.73):
@@ -140,7 +148,7 @@ class Walk:
         process = self.processes[task]
         process.exited = True
         (own,) = self.random.choices(EXITS, (1, 8, 3, 2, 2))
-        self.handle(ev.Exited(task, process.attempt, Exit(signal=9) if process.killed else own))
+        self.handle(ev.Exited(task, process.attempt, Exit(signal=9) if process.killed is not None else own))
 
     def some_news(self, live: list[Task]) -> ev.Happened:
         """A report of a live task or of one long gone, or a rare disaster."""

@@ -284,14 +284,6 @@ def test_a_second_recovery_from_one_fault_begins_with_its_death() -> None:
     assert text.count("still of") == 1
 
 
-def test_a_fault_that_was_not_done_says_why() -> None:
-    """And nothing else, since nothing came of it."""
-    fault = replace(injected(1, "memory worker:1", 3.0), done=False, detail="no such limit here")
-    rows = recovery_lines(RecoveryReport((), (fault,)))
-    assert rows[1].split("  ")[-1] == "not done: no"
-    assert [row.strip() for row in rows[2:]] == ["such limit", "here"]
-
-
 def test_the_table_fits_into_100_columns() -> None:
     """Also with long causes and many tasks; a run of some minutes."""
     many = tuple(Return(task(f"worker:{index}"), 2, 260.0, 270.0) for index in range(8))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clusterkit.views.recoveries import recovery_lines
 from clusterkit.words.outcome import NotInjected
-from tests.unit.test_report import SUCCESS, lines
+from clusterkit.words.recovery import RecoveryReport
+from tests.unit.test_report import SUCCESS, injected, lines
 
 
 def test_a_fault_that_was_never_injected_has_a_line() -> None:
@@ -17,3 +19,11 @@ def test_a_fault_that_was_never_injected_has_a_line() -> None:
         "  Never injected: kill any @ 1h: the run ended before 3600 s were over.",
         "  Never injected: kill ps: x.",
     ]
+
+
+def test_a_fault_that_was_not_done_says_why() -> None:
+    """And nothing else, since nothing came of it."""
+    fault = replace(injected(1, "memory worker:1", 3.0), done=False, detail="no such limit here")
+    rows = recovery_lines(RecoveryReport((), (fault,)))
+    assert rows[1].split("  ")[-1] == "not done: no"
+    assert [row.strip() for row in rows[2:]] == ["such limit", "here"]
