@@ -19,7 +19,7 @@ from tests.recoveries import Account, check_same
 from tests.unit.histories import SIGTERM
 from tests.unit.test_machine_walk import Walk
 
-WALKS = 240
+WALKS = 480
 STEPS = 200
 FAULTS = (
     "kill any @ every=5s", "term any @ restart", "stop any for=3s @ every=8s", "slow any for=2s @ step=40",
