@@ -34,7 +34,7 @@ test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores)
 	$(PYTEST) -n 3 --dist loadfile -m "not soak"
 
 .PHONY: test-fast
-test-fast: $(READY) ## Run the tests that need no TensorFlow (under a minute).
+test-fast: $(READY) ## Run the tests that need no TensorFlow (about a minute).
 	$(PYTEST) -n 3 --dist loadfile -m "not soak and not tensorflow and not slow"
 
 .PHONY: soak
