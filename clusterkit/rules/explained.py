@@ -9,7 +9,7 @@ from clusterkit.rules.blame import looks_collateral
 from clusterkit.words.events import Event, Failed, FaultHealed, FaultInjected, RestartPlanned
 from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, FaultAction
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Failure
+from clusterkit.words.outcome import SIGKILL, Failure
 
 SLACK = 15.0  # seconds after its heal for which a fault may show: a peer's patience has to run out first
 _ONCE = frozenset({FaultAction.KILL, FaultAction.TERM})  # each ends one attempt of each of its tasks
@@ -36,6 +36,8 @@ class Hit:
             return True  # any task may read or write there, now or at its next start
         if task not in (*self.fault.tasks, *self.fault.others):
             return False
+        if action is FaultAction.KILL and failure.exit.signal != SIGKILL:
+            return False  # it ended before the SIGKILL came, which was for its next attempt then
         return task not in self.spent if action in _ONCE else self._shows(now)
 
     def starves(self, failure: Failure, now: float) -> bool:

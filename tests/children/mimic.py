@@ -177,6 +177,7 @@ class Workers:
 def coordinate():
     servers = [connect(address("ps", n), 60) for n in range(len(cluster["ps"]))]
     first = restore()
+    value = first
     for n, peer in enumerate(servers):
         ask(peer, n, do="set", value=first)
     workers = Workers()

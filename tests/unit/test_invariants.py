@@ -211,6 +211,8 @@ BLAMED = "{} and was named as the cause of a restart, but no fault accounts for 
         ([killed(W1), *restart(failed(W1)), *restart(failed(W1, 2))],
          ["worker:1 (attempt 2) " + BLAMED.format("was killed by SIGKILL", "worker:1")]),
         ([killed(W1), killed(W1, number=2), *restart(failed(W1)), *restart(failed(W1, 2))], []),
+        ([killed(W1), killed(W0, W1, number=2), *restart(failed(W1), GONE), *restart(failed(W0, 2)),
+          *restart(failed(W1, 3))], []),  # W0 was gone when its SIGKILL came, so that it hit the next attempt
         ([killed(W1), *restart(failed(W1)), *restart(failed(W0, 2)), *restart(failed(W0, 3))],
          ["worker:0 (attempts 2, 3) " + BLAMED.format("was killed by SIGKILL", "worker:1")]),
         ([killed(W1, action=FaultAction.STOP), *restart(GONE)], []),  # it is silent, and its peer gives it up
