@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 LIBRARIES = ("keras", "tensorflow")
-OLDEST_KERAS = (3, 8)  # the first whose losses know that there are other replicas
+OLDEST_KERAS = (3, 10)  # the first whose losses and metrics know that there are other replicas
 
 
 def refuse_fit(trainer: Any, load: object) -> None:
@@ -36,13 +36,13 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 def refuse_old_keras(frame: FrameType | None) -> None:
     """Stop a program whose Keras would have several workers learn something else than one process."""
-    version = str(getattr(sys.modules.get("keras"), "__version__", "3.8"))
+    version = str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
     if tuple(map(int, version.split(".")[:2])) >= OLDEST_KERAS:
         return
     method, place = asked_by(frame)
     stop(
-        f"{place} calls {method} on several workers with Keras {version}, which adds up their losses and gradients "
-        f"wrongly. Install a newer one (pip install 'keras>=3.8'), or run the job with --keras 2. --no-keras-fix "
+        f"{place} calls {method} on several workers with Keras {version}, which adds up their losses or metrics "
+        f"wrongly. Install a newer one (pip install 'keras>=3.10'), or run the job with --keras 2. --no-keras-fix "
         f"trains with Keras {version} as it is."
     )
 
