@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -81,4 +82,5 @@ def _say(text: str) -> None:
 
 if __name__ == "__main__":
     os.chdir(ROOT)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main())

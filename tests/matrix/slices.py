@@ -71,9 +71,13 @@ def _run(words: Sequence[str], deadline: float) -> str:
     with subprocess.Popen(
         words, stdout=pipe, stderr=stdout, text=True, cwd=ROOT, env=clean, start_new_session=True
     ) as process:
-        for patience, number in (deadline, signal.SIGINT), (FAREWELL, signal.SIGKILL):
-            try:
-                return process.communicate(timeout=patience)[0]
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, number)
-        return process.communicate()[0]
+        try:
+            for patience, number in (deadline, signal.SIGINT), (FAREWELL, signal.SIGKILL):
+                try:
+                    return process.communicate(timeout=patience)[0]
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, number)
+            return process.communicate()[0]
+        except BaseException:  # Ctrl-C, or the end of the matrix: the janitor of the session ends what its tests left
+            process.kill()
+            raise
