@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import starter
-from tests.support import Up
+from tests.support import Command, Up
+from tests.warm import short_home
 
 MODES = ("warm", "cold")
 
@@ -16,6 +17,7 @@ MODES = ("warm", "cold")
 def pytest_configure(config: pytest.Config) -> None:
     """Markers of these tests."""
     config.addinivalue_line("markers", "both_starts: runs warm, and in `make soak` cold too")
+    config.addinivalue_line("markers", "own_servers: starts the servers itself that its tasks are forked from")
     config.addinivalue_line("markers", "cold_too: with both_starts: runs cold in `make test` already")
 
 
@@ -37,6 +39,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def start_mode(request: pytest.FixtureRequest) -> str:
     """How tasks start; as the user gets it by default, where a test says nothing."""
     return str(getattr(request, "param", "auto"))
+
+
+@pytest.fixture(scope="session")
+def warm_servers() -> Iterator[Path]:
+    """The directory of a warm server with TensorFlow, which spares the tests of a process its import."""
+    with short_home() as home:
+        begun = Command(home, ("warm", "start"))
+        assert begun.wait(120) == 0, begun.output
+        yield home / "warm"
+        ended = Command(home, ("warm", "stop"))
+        assert ended.wait(30) == 0, ended.output
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A state directory of the test's own, with the warm server that tests share unless the test has its own."""
+    with short_home() as path:  # sockets are in it
+        if not request.node.get_closest_marker("own_servers"):
+            path.mkdir(exist_ok=True)
+            (path / "warm").symlink_to(request.getfixturevalue("warm_servers"))
+        yield path
 
 
 @pytest.fixture

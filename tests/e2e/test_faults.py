@@ -76,7 +76,10 @@ def test_a_task_that_gets_no_more_memory(cluster: Clusters) -> None:
     run = cluster(PROGRAM, args=ARGS, fault="memory ps:0 @ step=50")
     result = run.wait()
     assert result.last_step == 200
-    assert attempts_of(result) == dict.fromkeys(ALL, 1) | {"ps:0": 2, "chief:0": 2}
+    attempts = attempts_of(result)
+    # An operation of the ps may fail first, which ends the chief, and the ps itself a moment later: the chief's third.
+    assert attempts["chief:0"] in (2, 3)
+    assert attempts | {"chief:0": 2} == dict.fromkeys(ALL, 1) | {"ps:0": 2, "chief:0": 2}
     assert run.wait_for_event(FaultHealed).why == "its process has ended"
     check_report(run.directory)
 

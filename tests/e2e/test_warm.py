@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.test_recovery import PS_JOB, check_recovered
 from tests.support import CHILDREN, Up, fork_server_of, is_fork_of, wait_until
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.own_servers, pytest.mark.tensorflow, pytest.mark.timeout(240)]
 
 STEPS = 400
 Start = Callable[..., Up]

@@ -24,7 +24,7 @@ from clusterkit.supervisor.warming import launch_to_share
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.own_servers, pytest.mark.tensorflow, pytest.mark.timeout(240)]
 
 PATIENCE = 100
 SESSION = """

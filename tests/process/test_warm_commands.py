@@ -15,6 +15,7 @@ from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 Start = Callable[..., Up]
+LIBRARYS_OWN = 0b11 << 31  # 32 and 33, which the C library keeps to itself: nobody can set them by its functions
 MODES = {"forked": (), "cold": ("--start", "cold")}
 both = pytest.mark.parametrize("mode", MODES)
 
@@ -44,7 +45,8 @@ def test_what_a_command_sees_is_the_same_forked_and_cold(up: Start, tmp_path: Pa
         seen[mode] = run.log("worker:0").decode().splitlines()
     assert seen["forked"] == seen["cold"]
     assert {"leads", "MINE=x y", str(tmp_path), "/dev/null"} <= set(seen["cold"])
-    assert [line for line in seen["cold"] if line.startswith("SigIgn")] == [f"SigIgn:\t{0:016x}"]
+    (ignored,) = (line.removeprefix("SigIgn:") for line in seen["cold"] if line.startswith("SigIgn:"))
+    assert int(ignored, 16) & ~LIBRARYS_OWN == 0
     assert seen["cold"][-1].endswith("world.sh one t w o")
 
 
