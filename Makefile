@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 # A session that takes so many seconds is ended, and says what it was doing.
-PYTEST := $(BIN)/python -m pytest --session-timeout=1500
+PYTEST := $(BIN)/python -m pytest --session-timeout=2700
 
 .PHONY: help
 help: ## List the targets.

@@ -85,7 +85,7 @@ def test_a_run_is_named_by_the_beginning_of_its_id(turns: Clusterkit) -> None:
 
 def test_events_are_followed_to_the_end(ck: Clusterkit) -> None:
     """As sentences, and as the very lines of the journal; of one task if so asked."""
-    run = ck.up(*JOB, ROLES, "--steps", "30", "--fail", "worker:1:1:20:3")
+    run = ck.up(*JOB, ROLES, "--steps", "150", "--fail", "worker:1:1:20:3")
     lines = ck.lines("events", "-f", run.name)
     assert [line["event"] for line in lines[:2]] == ["Began", "Changed"]
     assert lines[-1]["event"] == "Finished"
