@@ -180,7 +180,8 @@ def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
         for _ in range(2):
             client, _ = listener.accept()
             with client:
-                client.recv(1 << 16)
+                size = int.from_bytes(client.recv(4, socket.MSG_WAITALL))
+                client.recv(size, socket.MSG_WAITALL)
                 client.sendall(b'{"pid": %d}\n' % process.pid)
 
     with socket.socket(socket.AF_UNIX) as listener:
