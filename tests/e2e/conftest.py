@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.soak)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def start_mode(request: pytest.FixtureRequest) -> str:
     """How tasks start; as the user gets it by default, where a test says nothing."""
     return str(getattr(request, "param", "auto"))
@@ -65,8 +65,27 @@ def home(request: pytest.FixtureRequest) -> Iterator[Path]:
 @pytest.fixture
 def up(home: Path, start_mode: str) -> Iterator[Callable[..., Up]]:
     """Start `clusterkit up` with arguments; ended after the test, where the test did not."""
-    env = {"CLUSTERKIT_UP_START": "cold"} if start_mode == "cold" else {}
-    yield from starter(Up, home, ("up",), env)
+    yield from starter(Up, home, ("up",), variables(start_mode))
+    check_starts(home, start_mode)
+
+
+@pytest.fixture(scope="module")
+def shared_up(start_mode: str, warm_servers: Path) -> Iterator[Callable[..., Up]]:
+    """As `up`, for runs that several tests look at, with a `--run-id` each; each is over when the first one does."""
+    with short_home() as home:
+        home.mkdir()
+        (home / "warm").symlink_to(warm_servers)
+        yield from starter(Up, home, ("up",), variables(start_mode))
+        check_starts(home, start_mode)
+
+
+def variables(start_mode: str) -> dict[str, str]:
+    """What has tasks start in this mode."""
+    return {"CLUSTERKIT_UP_START": "cold"} if start_mode == "cold" else {}
+
+
+def check_starts(home: Path, start_mode: str) -> None:
+    """All runs started their tasks in this mode."""
     for run in home.glob("runs/*"):
         journal = (run / "journal.jsonl").read_text()
         assert start_mode == "auto" or ('"ForkServerReady"' in journal) == (start_mode == "warm")

@@ -1,24 +1,65 @@
-"""The recovery table with real TensorFlow: what is killed, what restarts, where training goes on."""
+"""The recovery table with real TensorFlow: what is killed, what restarts, where training goes on.
+
+One job of each shape loses its tasks one after the other, and the tests look at what came of each death.
+"""
 
 from __future__ import annotations
 
 import re
 import signal
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from tests.support import WORKLOADS, Up
+from tests.support import CHILDREN, WORKLOADS, Up
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.both_starts, pytest.mark.timeout(240)]
-cold_too = pytest.mark.cold_too
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
+both_starts = pytest.mark.both_starts
 matrix = pytest.mark.matrix
 
 PS_JOB = ("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py", "--checkpoint-every", "40", "--step-time", "0.02")
-GANG = ("--workers", "2", WORKLOADS / "mwms_train.py", "--checkpoint-every", "20", "--step-time", "0.03")
+GANG = ("--workers", "2", WORKLOADS / "mwms_train.py")
+OFTEN = ("--restart-budget", "20", "--restart-backoff", "0.1")
 PATIENCE = 200.0
+PS_STEPS, GANG_STEPS = 500, 160
+IN_A_RECOVERY = "in a recovery"
 Start = Callable[..., Up]
+
+
+@dataclass
+class Struck:
+    """A job that loses tasks, and what its journal says from one death to the next."""
+
+    run: Up
+    trainers: set[str]  # who resumes at a checkpoint
+    begun: dict[str, int] = field(default_factory=dict)  # by death, how many events there were
+
+    def strike(self, victim: str, starts: dict[str, int], name: str = "", during: str | None = None) -> None:
+        """Kill a task, and `during` as soon as it starts again; return once tasks have started and training goes on."""
+        self.begun[name or victim] = len(self.run.events())
+        attempts = {task: len(pids) for task, pids in self.run.pids().items()}
+        self.run.kill(victim)
+        if during is not None:
+            self.run.wait_for("Spawned", PATIENCE, task=during, attempt=attempts[during] + 1)
+            self.run.kill(during)
+        events = [
+            self.run.wait_for(kind, PATIENCE, task=task, attempt=attempts[task] + count)
+            for task, count in starts.items()
+            for kind in ("Spawned", *["Resumed"] * (task in self.trainers))
+        ]
+        self.run.wait_for_step(1, PATIENCE, after=max(event["m"] for event in events))
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The journal from a death to the next one."""
+        begins = [*sorted(self.begun.values()), None]
+        return self.run.events()[self.begun[name] : begins[begins.index(self.begun[name]) + 1]]
+
+    def started(self, name: str) -> Counter[str]:
+        """How often each task was started after a death."""
+        return Counter(event["task"] for event in self.events(name) if event["event"] == "Spawned")
 
 
 def check_recovered(run: Up, restarted: dict[str, int], steps: int) -> None:
@@ -47,77 +88,116 @@ def check_resumptions(run: Up) -> None:
             assert event["step"] == at_start.get((event["task"], event["attempt"]), 0)
 
 
+@pytest.fixture(scope="module")
+def ps_job(shared_up: Start) -> Struck:
+    """A worker dies, the chief, the ps, the other worker, and a ps whose chief dies when it comes back."""
+    pace = ("--steps", PS_STEPS, "--checkpoint-every", "20", "--step-time", "0.05")
+    job = Struck(shared_up("--run-id", "ps-job", *OFTEN, *PS_JOB, *pace), {"chief:0"})
+    job.run.wait_for("Checkpointed", deadline=90)
+    job.strike("worker:0", {"worker:0": 1})
+    job.strike("chief:0", {"chief:0": 1})
+    job.strike("ps:0", {"ps:0": 1, "chief:0": 1})
+    job.strike("worker:1", {"worker:1": 1})
+    job.strike("ps:0", {"ps:0": 1, "chief:0": 2}, IN_A_RECOVERY, during="chief:0")
+    assert job.run.wait(PATIENCE) == 0, job.run.output[-6000:]
+    return job
+
+
+@pytest.fixture(scope="module")
+def gang(shared_up: Start) -> Struck:
+    """Each worker dies, and then both, the second one before the new gang has trained a step."""
+    pace = ("--steps", GANG_STEPS, "--checkpoint-every", "10", "--step-time", "0.05")
+    job = Struck(shared_up("--run-id", "gang", *OFTEN, *GANG, *pace), {"worker:0", "worker:1"})
+    job.run.wait_for("Checkpointed", deadline=90)
+    job.strike("worker:0", {"worker:0": 1, "worker:1": 1})
+    job.strike("worker:1", {"worker:0": 1, "worker:1": 1})
+    job.strike("worker:1", {"worker:0": 2, "worker:1": 2}, IN_A_RECOVERY, during="worker:0")
+    assert job.run.wait(PATIENCE) == 0, job.run.output[-6000:]
+    return job
+
+
+@both_starts
 @pytest.mark.parametrize(
     ("victim", "restarted"),
     [
-        ("worker:0", {"worker:0": 2}),
-        pytest.param("worker:1", {"worker:1": 2}, marks=[cold_too, matrix]),
-        pytest.param("chief:0", {"chief:0": 2}, marks=matrix),
-        pytest.param("ps:0", {"ps:0": 2, "chief:0": 2}, marks=[cold_too, matrix]),
+        ("worker:0", {"worker:0": 1}),
+        pytest.param("worker:1", {"worker:1": 1}, marks=matrix),
+        pytest.param("chief:0", {"chief:0": 1}, marks=matrix),
+        pytest.param("ps:0", {"ps:0": 1, "chief:0": 1}, marks=matrix),
     ],
 )
-def test_a_parameter_server_job_survives_sigkill_of(up: Start, victim: str, restarted: dict[str, int]) -> None:
-    """The victim's row restarts, the pids of the others stay, and training resumes and ends where it should."""
-    run = up(*PS_JOB, "--steps", "400")
-    run.wait_for("Checkpointed", deadline=90)
-    run.kill(victim)
-    check_recovered(run, restarted, 400)
-    if "chief:0" in restarted:
-        assert run.events("Resumed", task="chief:0", attempt=2)[0]["step"] > 0
-    assert run.events("Failed")[0]["failure"]["task"] == victim
+def test_a_parameter_server_job_survives_sigkill_of(ps_job: Struck, victim: str, restarted: dict[str, int]) -> None:
+    """The victim's row restarts, the pids of the others stay, and training resumes."""
+    assert ps_job.started(victim) == restarted
+    events = ps_job.events(victim)
+    assert next(event for event in events if event["event"] == "Failed")["failure"]["task"] == victim
+    resumed = [event for event in events if event["event"] == "Resumed"]
+    assert [event["task"] for event in resumed] == ["chief:0"] * restarted.get("chief:0", 0)
+    assert all(event["step"] > 0 for event in resumed)
 
 
-@pytest.mark.parametrize("victim", [pytest.param("worker:0", marks=[cold_too, matrix]), "worker:1"])
-def test_a_multi_worker_job_survives_sigkill_of(up: Start, victim: str) -> None:
-    """The whole gang restarts, resumes at one checkpoint, and every worker ends with the same weights."""
-    run = up(*GANG, "--steps", "150")
-    run.wait_for("Checkpointed", deadline=90)
-    run.kill(victim)
-    check_recovered(run, {"worker:0": 2, "worker:1": 2}, 150)
-    planned = run.events("RestartPlanned")
+@both_starts
+def test_a_fault_during_a_recovery(ps_job: Struck) -> None:
+    """The chief dies again while it is coming back from the death of the ps."""
+    assert ps_job.started(IN_A_RECOVERY) == {"ps:0": 1, "chief:0": 2}
+
+
+@both_starts
+@matrix
+def test_a_parameter_server_job_survives_deaths_in_a_row(ps_job: Struck) -> None:
+    """All tasks are up at the end, each resumption was at the newest checkpoint, and nothing is lost."""
+    check_recovered(ps_job.run, {"worker:0": 2, "chief:0": 5, "ps:0": 3, "worker:1": 2}, PS_STEPS)
+    for task, pids in ps_job.run.pids().items():
+        kind = "Resumed" if task == "chief:0" else "Ready"
+        assert ps_job.run.events(kind, task=task, attempt=len(pids))
+
+
+@both_starts
+@pytest.mark.parametrize("victim", [pytest.param("worker:0", marks=matrix), "worker:1"])
+def test_a_multi_worker_job_survives_sigkill_of(gang: Struck, victim: str) -> None:
+    """The whole gang restarts, and resumes at one checkpoint."""
+    assert gang.started(victim) == {"worker:0": 1, "worker:1": 1}
+    events = gang.events(victim)
+    planned = [event for event in events if event["event"] == "RestartPlanned"]
     assert [event["cause"]["task"] for event in planned] == [victim]
-    digests = re.findall(r"weights digest (sha256:\w+)", run.output)
+    resumed = [event["step"] for event in events if event["event"] == "Resumed"]
+    assert len(resumed) == 2
+    assert len(set(resumed)) == 1
+    assert resumed[0] > 0
+
+
+@both_starts
+def test_a_fault_of_the_gang_during_its_recovery(gang: Struck) -> None:
+    """A worker of the second gang dies before it has trained a step; the third one goes on."""
+    assert gang.started(IN_A_RECOVERY) == {"worker:0": 2, "worker:1": 2}
+
+
+@both_starts
+@matrix
+def test_a_multi_worker_job_survives_deaths_in_a_row(gang: Struck) -> None:
+    """Every worker ends with the same weights, and each resumption was at the newest checkpoint."""
+    check_recovered(gang.run, {"worker:0": 5, "worker:1": 5}, GANG_STEPS)
+    digests = re.findall(r"weights digest (sha256:\w+)", gang.run.output)
     assert len(digests) == 2
     assert len(set(digests)) == 1
 
 
-def test_two_faults_in_a_row(up: Start) -> None:
-    """A ps dies; when training goes on, a worker does."""
-    run = up(*PS_JOB, "--steps", "500")
+def test_a_job_that_starts_cold_survives_sigkill_of_its_ps(up: Start) -> None:
+    """It and the chief restart, the workers stay, and training resumes."""
+    run = up("--start", "cold", *PS_JOB, "--steps", "200")
     run.wait_for("Checkpointed", deadline=90)
     run.kill("ps:0")
-    again = run.wait_for("Resumed", deadline=90, task="chief:0", attempt=2)
-    run.wait_for_step(again["step"] + 20, after=again["m"])
-    run.kill("worker:1")
-    check_recovered(run, {"ps:0": 2, "chief:0": 2, "worker:1": 2}, 500)
+    check_recovered(run, {"ps:0": 2, "chief:0": 2}, 200)
+    assert run.events("Resumed", task="chief:0", attempt=2)[0]["step"] > 0
+    assert run.events("Failed")[0]["failure"]["task"] == "ps:0"
+    assert run.events("ForkServerReady") == []
 
 
-def test_a_fault_during_a_recovery(up: Start) -> None:
-    """The chief dies again while it is coming back from the death of the ps."""
-    run = up(*PS_JOB, "--steps", "400")
-    run.wait_for("Checkpointed", deadline=90)
-    run.kill("ps:0")
-    run.wait_for("Spawned", deadline=60, task="chief:0", attempt=2)
-    run.kill("chief:0")
-    check_recovered(run, {"ps:0": 2, "chief:0": 3}, 400)
-
-
-def test_a_fault_of_the_gang_during_its_recovery(up: Start) -> None:
-    """A worker of the second gang dies before it has trained a step; the third one finishes."""
-    run = up(*GANG, "--steps", "120")
-    run.wait_for("Checkpointed", deadline=90)
-    run.kill("worker:1")
-    run.wait_for("Spawned", deadline=60, task="worker:0", attempt=2)
-    run.kill("worker:0")
-    check_recovered(run, {"worker:0": 3, "worker:1": 3}, 120)
-
-
-@cold_too
+@both_starts
 @matrix
 def test_preemption_of_the_gang_costs_no_restart(up: Start) -> None:
     """TensorFlow's preemption handler checkpoints and exits with 42: the gang starts again, uncharged."""
-    preempted = WORKLOADS.parent / "tests" / "children" / "preempted.py"
-    run = up("--workers", "2", "--restart-budget", "0", preempted)
+    run = up("--workers", "2", "--restart-budget", "0", CHILDREN / "preempted.py")
     run.wait_for_step(10, deadline=90)
     run.kill("worker:1", signal.SIGTERM)
     assert run.wait(PATIENCE) == 0, run.output[-6000:]
