@@ -55,11 +55,10 @@ class Options(TypedDict, total=False):
     cpus_per_task: int
     gpus_per_task: int
     tensorboard: bool
-    force: bool
 
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
-SWITCHES = ("chief", "evaluator", "keras_fix", "tensorboard", "force")
+SWITCHES = ("chief", "evaluator", "keras_fix", "tensorboard")
 
 
 def check_names(options: Mapping[str, Any]) -> None:

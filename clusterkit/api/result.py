@@ -53,7 +53,7 @@ def read_result(directory: Path, exit_code: int) -> RunResult:
     known: dict[str, Any] = {
         "state": RunState.FAILED.value, "exit_code": exit_code, "reason": unknown, "cause": None, "collateral": [],
         "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0, "same": [], "repeated": False,
-        "not_injected": [],
+        "not_injected": [], "finding": None,
     }  # fmt: skip
     with suppress(OSError, ValueError, AttributeError):
         told = json.loads((directory / "result.json").read_bytes())

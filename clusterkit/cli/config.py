@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from clusterkit.cli.errors import told
-from clusterkit.cli.options import given, job_options, problems_in, usable
+from clusterkit.cli.options import given, options_of_job
 from clusterkit.cli.terminal import echo
 
 
 @click.command("config", context_settings={"allow_interspersed_args": False})
-@job_options
+@options_of_job()
 @click.option(
     "--show-secrets",
     is_flag=True,
@@ -24,11 +24,8 @@ def command(job_file: str | None, as_json: bool, show_secrets: bool, **values: A
     from clusterkit.supervisor.prepare import prepare
     from clusterkit.supervisor.resolve import as_text, resolve
 
-    only = values.pop("only")
-    for name in ("all_output", "log_level", "quiet", "color"):
-        values.pop(name)
     with told():
-        prepared = prepare(given(values), job_file, usable(only), problems_in(only))
+        prepared = prepare(given(values), job_file)
         resolved = resolve(prepared, show_secrets)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)

@@ -154,7 +154,6 @@ _JOB_OPTIONS = [
     _option("--cpus-per-task", type=click.IntRange(1), metavar="N", help="Pin each task to cores of its own."),
     _option("--gpus-per-task", type=click.IntRange(0), metavar="N", help="GPUs that each training task gets."),
     _option("--tensorboard/--no-tensorboard", default=None, help="Run TensorBoard beside the job."),
-    _option("--force/--no-force", default=None, help="Start although the check of the program finds errors."),
     _option("--progress-regex", metavar="RE", help="Finds the step in the log, for programs that report none."),
 ]  # fmt: skip
 
@@ -177,6 +176,22 @@ def job_options(command: Command) -> Command:
     for option in reversed([*_JOB_OPTIONS, *_display_options(_option), *_PROGRAM]):
         command = option(command)
     return command
+
+
+def options_of_job(*names: str) -> Decorator:
+    """Add PROGRAM and these options of a job to a command; all of a job's options where none is named."""
+
+    def add(command: Command) -> Command:
+        def takes_all() -> None: ...
+
+        for option in reversed([*_JOB_OPTIONS, *_PROGRAM]):
+            option(takes_all)
+        every: list[click.Parameter] = vars(takes_all)["__click_params__"]
+        wanted = [each for each in every if not names or each.name in ("program", *names)]
+        vars(command).setdefault("__click_params__", []).extend(wanted)
+        return command
+
+    return add
 
 
 def display_options(command: Command) -> Command:

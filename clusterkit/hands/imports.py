@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,8 +32,11 @@ class Source(NamedTuple):
     path: Path
 
 
-def sources(file: Path | None, root: Path, packages: Iterable[Path] = ()) -> list[Source]:
-    """A program's file, and those of what it and its packages import from the directory `root` or from PYTHONPATH."""
+def sources(file: Path | None, root: Path, packages: Iterable[Path] = (), most: int = sys.maxsize) -> list[Source]:
+    """A program's file, and those of what it and its packages import from the directory `root` or from PYTHONPATH.
+
+    A file is left out that, with those before it, has more than `most` bytes.
+    """
     found = []
     roots, todo, seen = places(root), [], set[Path]()
     if file is not None and os.path.isfile(file):
@@ -43,9 +47,12 @@ def sources(file: Path | None, root: Path, packages: Iterable[Path] = ()) -> lis
             continue
         seen.add(path)
         try:
+            if (size := path.stat().st_size) > most:
+                continue
             text = path.read_bytes()
         except OSError:
             continue
+        most -= size
         names = tuple(_names(text))
         found.append(Source(text, names, path))
         for name in names:

@@ -89,7 +89,6 @@ class JobFile(_Table):
     cpus_per_task: Count | None = None
     gpus_per_task: Count | None = None
     tensorboard: ZeroOrOne | None = None
-    force: ZeroOrOne | None = None
 
 
 def read_job_file(text: str, name: str) -> Gathered:

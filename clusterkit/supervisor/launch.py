@@ -15,6 +15,7 @@ from pathlib import Path
 from clusterkit import __version__
 from clusterkit.backends.local import LocalBackend
 from clusterkit.barrier import crashed
+from clusterkit.check.explaining import explained
 from clusterkit.hands import signals
 from clusterkit.hands.checkpoints import continue_from
 from clusterkit.hands.control import ControlServer
@@ -188,7 +189,7 @@ def _run(ground: Ground, inbox: Inbox, console: Console, display: Display) -> tu
         stack.callback(backend.shut)
         stack.callback(ground.end_board)  # before whatever is left of the run is killed
         loop = Loop(Machine(job, ground.seed), backend, inbox, observe, control.answer)
-        result = loop.run(Began(ground.starts.coming))
+        result = explained(loop.run(Began(ground.starts.coming)), job)
         recovered = recoveries.report()
         _write_result(directory, result, recovered, console)
     return result, recovered

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.hands import preflight, resources
 from clusterkit.hands.rundir import RUN_ID, find_run, is_live
 from clusterkit.rules.gathered import Gathered, gathered, merged
 from clusterkit.rules.spec import SHAPING, describe
-from clusterkit.supervisor.checking import refuse_errors
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, ProgramKind, Setup
 
@@ -28,11 +28,16 @@ class Prepared:
 
 
 def prepare(
-    options: Mapping[str, Any], job_file: str | None = None, only: Collection[str] = (), found: Sequence[str] = ()
+    options: Mapping[str, Any],
+    job_file: str | None = None,
+    only: Collection[str] = (),
+    found: Sequence[str] = (),
+    must_parse: bool = True,
 ) -> Prepared:
     """Merge the job file with the flags, which win, and check everything. Raises BadJob with every problem.
 
-    `only` are the tasks that are to be shown, each as `worker:1` or `worker`; `found` are problems known before.
+    `only` are the tasks that are to be shown, each as `worker:1` or `worker`; `found` are problems known before;
+    `must_parse`: a program that is not valid Python is a problem too.
     """
     given = gather(options, job_file)
     kind, of_program = preflight.program_kind(given.options)
@@ -53,8 +58,8 @@ def prepare(
     if problems or job is None:
         raise BadJob(problems)
     job = _anchored(job)
-    if not given.options.get("force"):
-        refuse_errors(job)
+    if must_parse:
+        refuse_unparsable(job)
     warnings = [*resources.shortages(job), *_inherited()]
     return Prepared(replace(job, resume=resume.name if resume else None), run_id, resume, tuple(warnings))
 

@@ -34,6 +34,7 @@ def report(
         lines += _blame(result, result.cause, run)
     elif result.state is not RunState.SUCCEEDED:
         lines.append([(f"  Reason: {result.reason}.", ())])
+        lines += [[("  ", ()), (f"Hint: {result.finding}", (_BOLD,))]] if result.finding else []
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
@@ -66,6 +67,8 @@ def _blame(result: RunResult, cause: Failure, run: Path) -> Iterator[_Line]:
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
         yield [(f"    {cause.task} │ {line}", ())]
+    if result.finding is not None:
+        yield [("    ", ()), (f"Hint: {result.finding}", (_BOLD,))]
     if cause.exit.error is None:
         log = run / "tasks" / str(cause.task) / f"attempt-{cause.attempt}.log"
         yield [(f"    its log: {log}", ())]

@@ -114,7 +114,8 @@ class RunResult:
 
     `same` are other tasks that failed at that time, of themselves, as the cause did. `repeated`: the attempt before
     the cause's ended in the same way, and no step was made in between. `not_injected` are the faults of which nothing
-    came; where the job succeeded all the same, they make `exit_code` 3.
+    came; where the job succeeded all the same, they make `exit_code` 3. `finding` is what the check of the program says
+    that explains the failure, if anything.
     """
 
     state: RunState
@@ -129,3 +130,4 @@ class RunResult:
     same: tuple[Failure, ...] = ()
     repeated: bool = False
     not_injected: tuple[NotInjected, ...] = ()
+    finding: str | None = None

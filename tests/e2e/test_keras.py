@@ -16,8 +16,6 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]
 Start = Callable[..., Up]
 PS_FIT = CHILDREN / "keras_ps.py"
 PS_JOB = ("--workers", "1", "--ps", "1", "--restart", "never")
-# `check` finds the call in the program's text; a program may hide it.
-HIDDEN = "--force"
 OLD_KERAS = tuple(map(int, version("keras").split(".")[:2])) < OLDEST_KERAS
 
 
@@ -34,7 +32,7 @@ def test_keras_2_fits_under_parameter_servers(up: Start, start: str) -> None:
 @pytest.mark.matrix
 def test_fit_under_parameter_servers_is_refused_with_keras_3(up: Start) -> None:
     """In one sentence, with the line of the program, and no traceback of Keras's."""
-    run = up(*PS_JOB, HIDDEN, PS_FIT)
+    run = up(*PS_JOB, PS_FIT)
     assert run.wait(120) == 1
     line = 1 + PS_FIT.read_text().splitlines().index("model.fit(dataset(), epochs=2, steps_per_epoch=5, verbose=0)")
     said = run.log("chief:0").decode()
@@ -46,7 +44,7 @@ def test_fit_under_parameter_servers_is_refused_with_keras_3(up: Start) -> None:
 
 def test_a_worker_in_the_coordinators_code_is_told_so(up: Start) -> None:
     """Before it tries to coordinate, and waits for itself."""
-    run = up(*PS_JOB, HIDDEN, PS_FIT, "everyone")
+    run = up(*PS_JOB, PS_FIT, "everyone")
     assert run.wait(120) == 1
     cause = run.result["cause"]["task"]
     assert cause in ("worker:0", "ps:0")

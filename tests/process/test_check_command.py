@@ -16,8 +16,9 @@ from tests.support import CHILDREN, Command
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 Start = Callable[..., Command]
-FAILS = "import tensorflow as tf\nseed = tf.constant(1)\nstrategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
-ALONE = "import tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()\nwith tf.GradientTape(): ...\nx.save(1)\n"
+LATE = "import tensorflow as tf\nseed = tf.constant(1)\nstrategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
+BROKEN = "def f(:\n    pass\n"
+RAISES = "raise RuntimeError('Collective ops must be configured at program startup')\n"
 
 
 @pytest.fixture
@@ -33,55 +34,57 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
 
 def test_a_program_without_findings(ck: Clusterkit) -> None:
     """Exit code 0, and a word that it was looked at."""
-    assert ck("check", "--workers", "2", "--ps", "1", "workloads/ps_train.py").out == "Nothing was found.\n"
+    assert ck("check", "--workers", "2", "--ps", "1", "workloads/ps_train.py").out == "No findings.\n"
     assert not (ck.home / "runs").exists()
 
 
-def test_an_error_makes_the_exit_code_1(ck: Clusterkit) -> None:
-    """Where, what and what to do, one a line; a file below the directory is named from there."""
-    said = ck("check", "--workers", "2", "--ps", "1", "workloads/mwms_train.py", code=1).out
-    assert said.startswith("workloads/mwms_train.py:")
-    assert ": error: MultiWorkerMirroredStrategy has no use for parameter servers" in said
-    assert said.endswith(" [multi-worker-with-ps]\n1 error.\n")
+def test_warnings_leave_the_exit_code_at_0(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """Where, what and what to do, one a line."""
+    said = ck("check", "--workers", "2", "--ps", "1", program(LATE)).out
+    assert said.startswith(
+        f"{program(LATE)}:3: warning: MultiWorkerMirroredStrategy can't be made in a parameter server"
+    )
+    assert said.endswith(" [wrong-strategy]\n1 warning.\n")
 
 
-def test_warnings_alone_leave_it_at_0(ck: Clusterkit, program: Callable[[str], Path]) -> None:
-    """They are for the user to judge."""
-    said = ck("check", "--workers", "2", program(ALONE)).out
-    assert f"{program(ALONE)}:2: warning: " in said
-    assert said.endswith(("warning.\n", "warnings.\n"))
+def test_what_is_no_python_makes_it_1(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """The one thing that is certain to fail."""
+    said = ck("check", program(BROKEN), code=1).out
+    assert said.startswith(f"{program(BROKEN)}:1: error: This is not valid Python: invalid syntax.")
+    assert said.endswith(" [syntax-error]\n1 error.\n")
 
 
 def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str], Path]) -> None:
     """For editors and for CI."""
-    found = json.loads(ck("check", "--json", "--workers", "2", program(FAILS), code=1).out)
-    assert (found["errors"], found["warnings"], found["program"]) == (1, 0, str(program(FAILS)))
+    found = json.loads(ck("check", "--json", "--workers", "2", program(LATE)).out)
+    assert (found["errors"], found["warnings"], found["program"]) == (0, 1, str(program(LATE)))
     (one,) = found["findings"]
     assert {key: one[key] for key in ("id", "severity", "file", "line")} == {
-        "id": "strategy-after-operations",
-        "severity": "error",
-        "file": str(program(FAILS)),
+        "id": "strategy-too-late",
+        "severity": "warning",
+        "file": str(program(LATE)),
         "line": 3,
     }
-    assert "since line 2" in one["what"]
-    assert one["advice"].startswith("Make the strategy first")
+    assert "after line 2 has initialized TensorFlow" in one["what"]
+    assert one["advice"].startswith("Make it before tensors")
 
 
 def test_its_own_modules_are_read_too(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
     """The program itself may be two lines; with -m it is found as Python finds it."""
-    (tmp_path / "model.py").write_text(FAILS)
-    said = ck("check", "--workers", "2", program("import model\n"), code=1).out
-    assert f"{tmp_path}/model.py:3: error: " in said
-    said = ck("check", "--workers", "2", "--cwd", str(tmp_path), "-m", "train", code=1).out
-    assert f"{tmp_path}/model.py:3: error: " in said
+    (tmp_path / "model.py").write_text(LATE)
+    said = ck("check", "--workers", "2", program("import model\n")).out
+    assert f"{tmp_path}/model.py:3: warning: " in said
+    said = ck("check", "--workers", "2", "--cwd", str(tmp_path), "-m", "train").out
+    assert f"{tmp_path}/model.py:3: warning: " in said
 
 
 def test_a_job_file_is_taken(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
-    """All options of `up`, and the file's."""
+    """Whatever it says; on the command line are only the options that matter to the check."""
     job = tmp_path / "job.toml"
-    job.write_text(f"workers = 2\nprogram = {json.dumps(str(program(FAILS)))}\nforce = true\n")
-    assert "1 error." in ck("check", "-f", job, code=1).out
-    assert ck("check", "-f", job, "--workers", "1").out == "Nothing was found.\n"
+    job.write_text(f"workers = 2\nprogram = {json.dumps(str(program(LATE)))}\nrestart = 'never'\n")
+    assert "1 warning." in ck("check", "-f", job).out
+    assert ck("check", "-f", job, "--workers", "1").out == "No findings.\n"
+    assert "No such option" in ck("check", "-f", job, "--restart", "never", code=2).err
 
 
 @pytest.mark.parametrize("kind", ["a command", "a script of a shell", "an archive"])
@@ -100,39 +103,45 @@ def test_bad_input_is_2_as_everywhere(ck: Clusterkit) -> None:
     assert "Add --workers 2." in ck("check", "--ps", "1", CHILDREN / "roles.py", code=2).err
 
 
-def test_up_starts_nothing_that_is_certain_to_fail(
-    clusterkit: Start, home: Path, program: Callable[[str], Path]
-) -> None:
-    """Exit code 2 with the finding, what to do, and how to start it nevertheless."""
-    command = clusterkit("up", "--workers", "2", program(FAILS))
+def test_up_starts_nothing_that_is_no_python(clusterkit: Start, home: Path, program: Callable[[str], Path]) -> None:
+    """Exit code 2, and one sentence with the line."""
+    command = clusterkit("up", "--workers", "2", program(BROKEN))
     assert command.wait(20) == 2
-    assert f"clusterkit: {program(FAILS)}:3: error: " in command.output
-    assert "--force" in command.output
-    assert command.output.endswith("Nothing was started.\n")
+    assert command.output == (
+        f"clusterkit: {program(BROKEN)}:1 is not valid Python: invalid syntax.\nNothing was started.\n"
+    )
     assert not (home / "runs").exists()
 
 
-def test_up_starts_it_all_the_same_with_force(clusterkit: Start, program: Callable[[str], Path]) -> None:
-    """The traceback is the program's own then."""
-    broken = program("def f(:\n    pass\n")
-    assert clusterkit("up", broken).wait(20) == 2
-    command = clusterkit("up", "--force", "--restart", "never", broken)
-    assert command.wait(40) == 1
-    assert "SyntaxError" in command.output
-
-
-def test_up_says_nothing_of_warnings(ck: Clusterkit, clusterkit: Start, program: Callable[[str], Path]) -> None:
-    """They are `check`'s: a run is not the place to be told what one knows."""
-    lines = "".join(f"    {line}\n" for line in ALONE.splitlines())
-    written = program(f"print('the program ran')\ndef never():\n{lines}")
-    assert "[trains-alone]" in ck("check", "--workers", "2", written).out
-    command = clusterkit("up", "--workers", "2", "--start", "cold", written)
-    assert command.wait(40) == 0
-    assert command.output.count("the program ran") == 2
-    assert "trains-alone" not in command.output
-
-
 def test_the_api_raises_as_for_any_bad_job(home: Path, program: Callable[[str], Path]) -> None:
-    """With the finding in its text."""
-    with pytest.raises(BadJob, match=r"strategy-after-operations(.|\n)*--force"):
-        Cluster(program(FAILS), workers=2, home=home)
+    """With the line in its text."""
+    with pytest.raises(BadJob, match=r"train.py:1 is not valid Python"):
+        Cluster(program(BROKEN), workers=2, home=home)
+
+
+def test_up_says_what_it_knows_only_when_a_task_has_failed(clusterkit: Start, program: Callable[[str], Path]) -> None:
+    """Nothing before the start, and nothing where all is well in spite of it."""
+    never = "".join(f"    {line}\n" for line in LATE.splitlines())
+    up = ("up", "--workers", "2", "--start", "cold", "--restart", "never")
+    command = clusterkit(*up, program(f"def never():\n{never}"))
+    assert command.wait(40) == 0
+    assert "Hint" not in command.output
+    command = clusterkit(*up, written := program(f"{RAISES}def never():\n{never}"))
+    assert command.wait(40) == 1
+    before, _, after = command.output.partition("  Cause: worker:")
+    assert "the strategy" not in before.lower()
+    assert f"    Hint: {written}:5: The strategy is made after line 4 has initialized TensorFlow" in after
+    run = Path(command.output.rpartition("Everything of this run is in ")[2].strip())
+    assert json.loads((run / "result.json").read_text())["finding"].startswith(f"{written}:5: The strategy")
+
+
+def test_a_file_that_hides_a_module_explains_the_traceback(
+    clusterkit: Start, program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """It is in the way of Python's own `random`, as it would be in the way of what TensorFlow imports."""
+    (tmp_path / "random.py").write_text("x = 1\n")
+    written = program("import tempfile\nimport tensorflow\n")
+    command = clusterkit("up", "--start", "cold", "--restart", "never", written)
+    assert command.wait(40) == 1
+    assert "ImportError: cannot import name 'Random' from 'random'" in command.output
+    assert f"    Hint: {tmp_path}/random.py:1: This file hides Python's own module random from" in command.output

@@ -82,7 +82,7 @@ def test_what_the_hosts_network_exposes_is_said(clusterkit: Start) -> None:
 
 def test_a_single_task_has_no_tf_config(clusterkit: Start) -> None:
     """There is no cluster to tell of."""
-    task = resolved(clusterkit, "--no-color", ROLES)["tasks"]["worker:0"]
+    task = resolved(clusterkit, ROLES)["tasks"]["worker:0"]
     assert task["TF_CONFIG"] is None
     assert "TF_CONFIG" not in task["env"]
 

@@ -17,10 +17,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from clusterkit.check.findings import Finding
+from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
 from clusterkit.cli.errors import told
 from clusterkit.hands.rundir import RunDirectory
-from clusterkit.views import campaign, doctor, findings
+from clusterkit.views import campaign, doctor
 from clusterkit.views.console import Console, Show
 from clusterkit.views.journal import Journal
 from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table
@@ -34,7 +36,6 @@ from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.campaign import Outcome, Shrunk
 from clusterkit.words.errors import BadJob, ClusterkitError
-from clusterkit.words.findings import Finding
 from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import Failure, RunResult
 from clusterkit.words.recovery import RecoveryReport
@@ -92,7 +93,7 @@ VIEWS: dict[str, Callable[[], str]] = {
     "a failure": lambda: failed(made(Failure)),
     "ps": lambda: tasks_table(task_rows(fold([(0.0, made(kind)) for kind in KINDS], [WORKER]), 1.0, True, {})),
     "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), fold([], []))]),
-    "check": lambda: findings.as_text([made(Finding)]),
+    "check": lambda: check_text([made(Finding)]),
     "doctor": lambda: doctor.as_text([made(doctoring.Finding)], color=False),
     "chaos": lambda: campaign.failure(made(Outcome), made(Shrunk), lambda outcome: ""),
     "chaos, a run": lambda: campaign.run_line(made(Outcome), 3),

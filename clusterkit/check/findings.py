@@ -1,16 +1,50 @@
-"""The findings of a check for people, one a line, and for programs, as JSON."""
+"""A finding: what is wrong at a line of a program and what to do about it, as a value, as text and as JSON."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from clusterkit.rules.printable import printable
-from clusterkit.words.findings import Finding, Severity
+
+
+class Severity(enum.StrEnum):
+    """An error can't be started at all; everything else is for the user to judge."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, and its mend. `explains` is a pattern of the tracebacks that it causes."""
+
+    id: str
+    place: Place
+    what: str
+    advice: str
+    explains: str = ""
+    severity: Severity = Severity.WARNING
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.severity}: {self.what} {self.advice} [{self.id}]"
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """Where, what and what to do, as compilers write it; then the sum."""
+    """One finding a line, as compilers write them, then their number."""
     return "".join(f"{line}\n" for line in [*(printable(str(finding)) for finding in findings), _sum(findings)])
 
 
@@ -40,6 +74,6 @@ def _count(findings: Sequence[Finding], severity: Severity) -> int:
 
 def _sum(findings: Sequence[Finding]) -> str:
     if not findings:
-        return "Nothing was found."
+        return "No findings."
     counts = [(_count(findings, severity), severity.value) for severity in Severity]
     return " and ".join(f"{count} {word}{'s' * (count > 1)}" for count, word in counts if count) + "."

@@ -1,0 +1,49 @@
+"""Whether a program can be parsed at all: what `up` looks at before it starts anything."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+from clusterkit.hands.imports import program_of
+from clusterkit.words.errors import BadJob
+from clusterkit.words.model import JobSpec, ProgramKind
+
+
+def refuse_unparsable(job: JobSpec) -> None:
+    """Stop a job whose program is not valid Python. Raises BadJob."""
+    file, _ = program_of(job)
+    if job.program.kind is ProgramKind.COMMAND or file is None or has_own_python(job):
+        return
+    with suppress(OSError):
+        text = file.read_bytes() if file.is_file() else b""
+        if (error := _syntax_error(text) if is_text(file, text) else None) is not None:
+            raise BadJob([f"{shown(file)}:{error.lineno or 1} is not valid Python: {error.msg}."])
+
+
+def _syntax_error(text: bytes) -> SyntaxError | None:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            compile(text, "program", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError):  # the tasks' interpreter may have room for it
+        return None
+    return None
+
+
+def has_own_python(job: JobSpec) -> bool:
+    """Whether tasks run with another interpreter, which may read what this one can't."""
+    return any(setup.python for setup in (job.setup, *job.setups.values()))
+
+
+def is_text(path: Path, text: bytes) -> bool:
+    """Whether it is no archive and no compiled program, which Python runs too."""
+    return path.suffix in (".py", ".pyw") or b"\0" not in text
+
+
+def shown(path: Path) -> str:
+    """As the user would name it: from here, where it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

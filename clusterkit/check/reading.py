@@ -1,0 +1,100 @@
+"""Reading a job's program and its own modules, within bounds: files are whatever the user has there."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import metadata
+from itertools import islice
+from pathlib import Path
+
+from clusterkit.check.findings import Finding, Place, Severity
+from clusterkit.check.parsing import has_own_python, is_text, shown
+from clusterkit.check.rules import Case, Hides, check
+from clusterkit.check.source import Source
+from clusterkit.hands.imports import imports_tensorflow, places, program_of, sources
+from clusterkit.rules.keras import LEGACY, YES
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.model import JobSpec, ProgramKind
+
+MOST = 300_000  # bytes of a program and its modules that are read
+_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
+
+
+class NotChecked(ClusterkitError):
+    """The program is none that can be read."""
+
+    exit_code = 2
+
+
+def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
+    """What is wrong with the program in this job. Raises NotChecked where it is not Python or can't be read."""
+    file, root = program_of(job)
+    found = [] if job.program.kind is ProgramKind.COMMAND else sources(file, root, most=MOST)
+    if not found or not is_text(found[0].path, found[0].text):
+        raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
+    hides = list(_hides(root)) if imports_tensorflow(found) else []
+    read: list[Source] = []
+    for path, text in ((source.path, source.text) for source in found):
+        try:
+            read.append(Source(shown(path), _module(path, places(root)), text))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            if not read:
+                return [_unreadable(job, path, error)]
+    with suppress(RecursionError):
+        return check(Case(read, job, _keras(job), hides, strict)) if imports_tensorflow(found) else []
+    return []
+
+
+def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
+    if has_own_python(job) or not isinstance(error, SyntaxError):
+        raise NotChecked(f"{job.program} can't be read by clusterkit's own Python: {error}.")
+    what = f"This is not valid Python: {error.msg}."
+    return Finding("syntax-error", Place(shown(path), error.lineno or 1), what, "Correct it.", "", Severity.ERROR)
+
+
+def _hides(root: Path) -> Iterator[Hides]:
+    """Files beside the program that are imported instead of a module of Python's or of what TensorFlow needs."""
+    packages: set[str] | None = None
+    with suppress(OSError):
+        for name in sorted(path.name for path in islice(root.iterdir(), 10_000)):
+            module = name.removesuffix(".py")
+            path = root / name if name != module else root / name / "__init__.py"
+            if module in _LOADED or not module.isidentifier() or not path.is_file():
+                continue
+            packages = _packages() if packages is None else packages
+            if module in sys.stdlib_module_names:
+                yield Hides(shown(path), module, "Python's own module")
+            elif module in packages:
+                yield Hides(shown(path), module, "the package")
+
+
+def _packages() -> set[str]:
+    """What TensorFlow and Keras are imported as, and what they require."""
+    found, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
+    for name in tuple(todo):
+        with suppress(metadata.PackageNotFoundError):
+            todo += [re.split(r"[^\w.-]", line)[0] for line in metadata.requires(name) or () if "extra ==" not in line]
+    for name in set(todo):
+        with suppress(metadata.PackageNotFoundError):
+            distribution = metadata.distribution(name)
+            listed = (distribution.read_text("top_level.txt") or "").split()
+            found |= {*listed} or {file.parts[0].removesuffix(".py") for file in distribution.files or ()}
+    return found
+
+
+def _keras(job: JobSpec) -> int:
+    envs = [os.environ, job.setup.env, *(setup.env for setup in job.setups.values())]
+    return job.keras or (2 if any(env.get(LEGACY) in YES for env in envs) else 3)
+
+
+def _module(file: Path, roots: list[Path]) -> str:
+    """By which name a file is imported."""
+    for root in roots:
+        if file.is_relative_to(root):
+            parts = file.relative_to(root).with_suffix("").parts
+            return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return file.stem
