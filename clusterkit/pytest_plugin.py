@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterkit.rules.durations import seconds
-from clusterkit.rules.printable import printable
+from clusterkit.words.durations import seconds
+from clusterkit.words.printable import printable
 
 if TYPE_CHECKING:  # a test session that starts no cluster does not load what starts one
     from clusterkit.api import Attempt, Cluster, TaskHandle
@@ -198,7 +198,7 @@ def _home(test: str, keep: bool, factory: pytest.TempPathFactory) -> Path:
 
 def _leaks(home: Path) -> tuple[str, ...]:
     """What is left; it is ended, so that it can't disturb the tests that come."""
-    from clusterkit.hands.leaks import end_leaks, find_leaks
+    from clusterkit.client.leaks import end_leaks, find_leaks
 
     until, pause = time.monotonic() + SETTLING, threading.Event()
     while (leaks := find_leaks(home)).sentences and not leaks.runs and time.monotonic() < until:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clusterkit.hands.client import Client
-from clusterkit.hands.rundir import is_live
-from clusterkit.hands.runs import Life
+from clusterkit.client.control import Client
+from clusterkit.client.rundir import is_live
+from clusterkit.client.runs import Life
 from clusterkit.words.errors import ClusterkitError
 from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, processes_of, wait_until

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.ports import port_here
+from clusterkit.system import procfs
+from clusterkit.system.ports import port_here
 from tests.support import Command, Up, processes_of, wait_until
 
 C = TypeVar("C", bound=Command)

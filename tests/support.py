@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests.environment import ROOT as ROOT
 from tests.environment import clean_environment
 

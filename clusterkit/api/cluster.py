@@ -20,9 +20,9 @@ from clusterkit.api.options import Invocation, Options, check_names, invocation
 from clusterkit.api.result import Result, read_result
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import Tasks, known
-from clusterkit.hands.client import Client, NotLive
-from clusterkit.hands.history import History
-from clusterkit.hands.rundir import RUN_ID, new_run_id, state_dir
+from clusterkit.client.control import Client, NotLive
+from clusterkit.client.history import History
+from clusterkit.client.rundir import RUN_ID, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError

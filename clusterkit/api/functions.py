@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from clusterkit import call
+from clusterkit.task import call
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.outcome import RunResult
 

@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
-from clusterkit.hands.handed import Handed
-from clusterkit.rules.secrets import looks_secret
-from clusterkit.rules.spec import UNFIT
+from clusterkit.job.handed import Handed
+from clusterkit.job.spec import UNFIT
 from clusterkit.words.errors import BadJob
+from clusterkit.words.secrets import looks_secret
 
 T = TypeVar("T")
 Path = str | os.PathLike[str]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from clusterkit.hands.recovery import report_of
+from clusterkit.recovery.reading import report_of
 from clusterkit.words import wire
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 
-from clusterkit.hands.session import Session
+from clusterkit.warm.session import Session
 
 _sessions: dict[int, Session] = {}  # by pid: a fork finds its parent's, and must not take it for its own
 

@@ -26,9 +26,9 @@ from pathlib import Path
 
 from clusterkit.api.options import Invocation
 from clusterkit.api.session import flags
-from clusterkit.hands import procfs
-from clusterkit.hands.handed import hand
-from clusterkit.hands.shared import handed_over
+from clusterkit.job.handed import hand
+from clusterkit.system import procfs
+from clusterkit.warm.shared import handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
 ROOT = Path(__file__).parent.parent.parent

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from clusterkit.barrier import start_thread
 from clusterkit.check.findings import Finding
+from clusterkit.system.barrier import start_thread
 from clusterkit.words.model import JobSpec
 from clusterkit.words.outcome import RunResult, RunState
 

@@ -6,7 +6,7 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.hands.imports import program_of
+from clusterkit.check.imports import program_of
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, ProgramKind
 

@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 
 from clusterkit.check.findings import Finding, Place, Severity
+from clusterkit.check.imports import imports_tensorflow, places, program_of, sources
 from clusterkit.check.parsing import has_own_python, is_text, shown
 from clusterkit.check.rules import Case, Hides, check
 from clusterkit.check.source import Source
-from clusterkit.hands.imports import imports_tensorflow, places, program_of, sources
-from clusterkit.rules.keras import LEGACY, YES
+from clusterkit.job.keras import LEGACY, YES
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import JobSpec, ProgramKind
 

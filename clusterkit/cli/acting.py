@@ -76,7 +76,7 @@ def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
     """End tasks and start them again, with those that have to restart beside them. Not charged to the budget."""
     from clusterkit.cli.looking import Look
-    from clusterkit.hands.runs import choose
+    from clusterkit.client.runs import choose
 
     with told():
         look = Look(choose(run, finished=False))
@@ -89,8 +89,8 @@ def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: boo
 
 
 def _ask(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
-    from clusterkit.hands.client import Client
-    from clusterkit.hands.runs import choose
+    from clusterkit.client.control import Client
+    from clusterkit.client.runs import choose
 
     with told():
         path = choose(run, finished=False)
@@ -108,7 +108,7 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 def _wait_for_attempts(look: Look, wanted: dict[str, int]) -> None:
     """Until each task has a process of that attempt or a later one. Raises ClusterkitError."""
-    from clusterkit.hands.runs import Life
+    from clusterkit.client.runs import Life
     from clusterkit.words.errors import ClusterkitError
 
     life = Life(look.run)

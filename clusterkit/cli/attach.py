@@ -31,7 +31,7 @@ def command(
     Ctrl-C ends the showing. The run goes on.
     """
     from clusterkit.cli.watching import Watched
-    from clusterkit.hands.runs import choose
+    from clusterkit.client.runs import choose
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
@@ -44,7 +44,7 @@ def command(
 
 
 def _until_over(watched: Watched) -> int:
-    from clusterkit.hands.runs import Life
+    from clusterkit.client.runs import Life
 
     try:
         life = Life(watched.run)

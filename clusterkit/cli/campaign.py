@@ -11,11 +11,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from clusterkit.api.campaign import Campaign, Terms
-from clusterkit.api.trial import Asked, Ended
+from clusterkit.chaos.model import Outcome
+from clusterkit.chaos.runner import Campaign, Terms
+from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
+from clusterkit.chaos.trial import Asked, Ended
 from clusterkit.cli.terminal import CLEAR_LINE, act, echo, is_screen
-from clusterkit.views.campaign import baseline_line, document, failure, run_line, summary
-from clusterkit.words.campaign import Outcome
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -15,7 +15,7 @@ from clusterkit.cli.terminal import echo
 from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:
-    from clusterkit.api.trial import Asked
+    from clusterkit.chaos.trial import Asked
     from clusterkit.words.model import JobSpec
 
 LONGEST_NAME = 40  # letters
@@ -85,9 +85,9 @@ def command(
     succeeds at the same step with nearly the same metric, loses no step beyond the last checkpoint, leaves nothing
     behind, and names what was broken as the cause. A run that does not is shrunk to the smallest faults that do it.
     """
-    from clusterkit.api.campaign import Terms
+    from clusterkit.chaos.invariants import Measure
+    from clusterkit.chaos.runner import Terms
     from clusterkit.cli.campaign import run_campaign
-    from clusterkit.rules.invariants import Measure
 
     with told():
         asked = _asked(values, job_file)
@@ -102,7 +102,7 @@ def command(
 
 def _asked(values: dict[str, Any], job_file: str | None) -> Asked:
     """The job, checked as `up` checks it. Raises BadJob."""
-    from clusterkit.api.trial import Asked
+    from clusterkit.chaos.trial import Asked
     from clusterkit.supervisor.prepare import prepare
 
     options = given({name: value for name, value in values.items() if name not in DISPLAY})
@@ -115,7 +115,7 @@ def _asked(values: dict[str, Any], job_file: str | None) -> Asked:
 
 def _name(asked: Asked) -> str:
     """The campaign's, with which the ids of its runs begin. Raises BadJob."""
-    from clusterkit.hands.rundir import new_run_id
+    from clusterkit.client.rundir import new_run_id
     from clusterkit.words.errors import BadJob
 
     name = str(asked.options.get("run_id") or f"chaos-{new_run_id()}")
@@ -126,8 +126,8 @@ def _name(asked: Asked) -> str:
 
 def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[FaultAction, ...]:
     """What is done to the job. Raises BadJob where something is asked for that can't be done."""
-    from clusterkit.hands.network import why_not
-    from clusterkit.rules.campaign import possible
+    from clusterkit.chaos.schedule import possible
+    from clusterkit.network.virtual import why_not
     from clusterkit.words.errors import BadJob
 
     asks_disk = wanted is None or FaultAction.DISK_FULL in wanted
@@ -147,7 +147,7 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
 
 def _side_by_side(job: JobSpec) -> int:
     """Half of the cores for programs that cost little; those with TensorFlow keep two cores busy each."""
-    from clusterkit.hands.imports import imports_tensorflow, program_of, sources
+    from clusterkit.check.imports import imports_tensorflow, program_of, sources
 
     dear = imports_tensorflow(sources(*program_of(job)))
     return max(1, len(os.sched_getaffinity(0)) // (4 if dear else 2))

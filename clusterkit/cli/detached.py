@@ -10,12 +10,12 @@ from pathlib import Path
 
 from clusterkit.cli.looking import Look
 from clusterkit.cli.terminal import echo
-from clusterkit.hands.detach import detach, exit_code
-from clusterkit.hands.ports import listening
-from clusterkit.hands.rundir import is_live, new_run_id, runs_dir
+from clusterkit.client.rundir import is_live, new_run_id, runs_dir
+from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.ground import cluster_tasks
 from clusterkit.supervisor.launch import Display, up
 from clusterkit.supervisor.prepare import Prepared
+from clusterkit.system.ports import listening
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.model import Shape, Task
 from clusterkit.words.states import TaskState

@@ -22,8 +22,8 @@ LOOK_EVERY = 0.1  # seconds between two looks at the journal of a live run
 @json_option
 def command(run: str | None, follow: bool, tasks: tuple[str, ...], as_json: bool) -> None:
     """Show what happened and was decided in a run: its journal. Without RUN: the newest live run, or the newest."""
-    from clusterkit.hands.history import History, messages
-    from clusterkit.hands.runs import Life, choose
+    from clusterkit.client.history import History, messages
+    from clusterkit.client.runs import Life, choose
 
     with told():
         path = choose(run, finished=True)
@@ -44,7 +44,7 @@ def _print(found: Iterable[dict[str, Any]], names: set[str] | None, as_json: boo
 
 
 def _line(message: dict[str, Any], as_json: bool) -> str | None:
-    from clusterkit.hands.history import stamped
+    from clusterkit.client.history import stamped
     from clusterkit.views.loglines import moment
     from clusterkit.views.timeline import event_text
 

@@ -64,7 +64,7 @@ def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) 
 
 def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[str]]:
     """The run, where the first word names one, and the faults. Raises BadFault with the problems of all of them."""
-    from clusterkit.rules.faults import parse_all
+    from clusterkit.faults.grammar import parse_all
     from clusterkit.words.faults import FaultAction
 
     if run is None and words and words[0].split() == [words[0]] and words[0] not in set(FaultAction):
@@ -76,10 +76,10 @@ def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[st
 
 
 def _ask(run: str | None, faults: list[str], heal: bool) -> tuple[Path, list[dict[str, Any]]]:
-    from clusterkit.hands.client import Client
-    from clusterkit.hands.runs import choose, job_of
-    from clusterkit.rules.aim import live_problems_of
-    from clusterkit.rules.faults import parse_fault
+    from clusterkit.client.control import Client
+    from clusterkit.client.runs import choose, job_of
+    from clusterkit.faults.aim import live_problems_of
+    from clusterkit.faults.grammar import parse_fault
 
     path = choose(run, finished=False)
     file = job_of(path)

@@ -15,7 +15,7 @@ import click
 from clusterkit.cli.errors import told
 from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
 from clusterkit.cli.terminal import color_option, echo, use_color
-from clusterkit.rules import durations
+from clusterkit.words import durations
 
 if TYPE_CHECKING:
     from clusterkit.views.loglines import LogLine
@@ -75,7 +75,7 @@ def command(
 ) -> None:  # fmt: skip
     """Show what the tasks of a run wrote. Without RUN: the newest live run, or else the newest."""
     from clusterkit.cli.reading import LogReader, Wanted
-    from clusterkit.hands.runs import choose
+    from clusterkit.client.runs import choose
     from clusterkit.views.loglines import LogText
 
     with told():

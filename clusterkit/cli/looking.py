@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterkit.hands.history import History
-from clusterkit.hands.rundir import is_live
-from clusterkit.hands.runs import JobFile, job_of, result_of
+from clusterkit.client.history import History
+from clusterkit.client.rundir import is_live
+from clusterkit.client.runs import JobFile, job_of, result_of
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
 from clusterkit.views.status import RunStatus
 from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
-    from clusterkit.hands.usage import Meter
+    from clusterkit.system.usage import Meter
 
 
 class Look:

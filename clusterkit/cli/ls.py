@@ -16,8 +16,8 @@ from clusterkit.cli.terminal import echo
 def command(live: bool, quiet: bool, as_json: bool) -> None:
     """List the runs, the newest first."""
     from clusterkit.cli.looking import Look
-    from clusterkit.hands.rundir import all_runs, is_live
-    from clusterkit.hands.runs import created, newest_first
+    from clusterkit.client.rundir import all_runs, is_live
+    from clusterkit.client.runs import created, newest_first
     from clusterkit.views.listing import runs_table
 
     with told():

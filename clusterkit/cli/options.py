@@ -12,8 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.terminal import color_option
-from clusterkit.rules import durations
-from clusterkit.rules.gathered import WRONG
+from clusterkit.job.gathered import WRONG
+from clusterkit.words import durations
 from clusterkit.words.model import Network, RestartPolicy, RestartScope, Servers, StartMode, Task, TaskType
 
 Command = Callable[..., Any]

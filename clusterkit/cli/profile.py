@@ -15,7 +15,7 @@ from clusterkit.cli.params import echo_json, json_option, run_argument, task_opt
 from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from clusterkit.hands.history import History
+    from clusterkit.client.history import History
     from clusterkit.views.profiles import Answers
 
 LOOK_EVERY = 0.05  # seconds between two looks at the journal
@@ -35,9 +35,9 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     no steps of their own: their profile lasts as long as the coordinator's. To write profiles takes nothing; to look
     at them, TensorBoard needs the package tensorboard-plugin-profile.
     """
-    from clusterkit.hands.client import Client
-    from clusterkit.hands.history import History
-    from clusterkit.hands.runs import choose
+    from clusterkit.client.control import Client
+    from clusterkit.client.history import History
+    from clusterkit.client.runs import choose
     from clusterkit.views.narrate import sentence
     from clusterkit.views.profiles import Answers
     from clusterkit.words.model import Task
@@ -59,7 +59,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
 
 def _collect(run: Path, history: History, answers: Answers, patience: float) -> None:
     """Wait until every task has answered, or can't any more."""
-    from clusterkit.hands.runs import Life
+    from clusterkit.client.runs import Life
 
     life, until = Life(run), time.monotonic() + patience
     while answers.waiting:

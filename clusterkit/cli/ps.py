@@ -15,14 +15,14 @@ from clusterkit.cli.terminal import echo
 def command(run: str | None, as_json: bool) -> None:
     """List the tasks of a run. CPU is the average since a task's attempt began; `top` shows the present."""
     from clusterkit.cli.looking import Look
-    from clusterkit.hands.runs import choose
+    from clusterkit.client.runs import choose
     from clusterkit.views.listing import tasks_table
 
     with told():
         look = Look(choose(run, finished=False))
         meter = None
         if look.live:
-            from clusterkit.hands.usage import Meter  # psutil is a third of the time that all of `ps` takes
+            from clusterkit.system.usage import Meter  # psutil is a third of the time that all of `ps` takes
 
             meter = Meter()
         rows = look.rows(meter)

@@ -10,9 +10,9 @@ from itertools import groupby
 from pathlib import Path
 
 from clusterkit.cli.params import selects
-from clusterkit.hands.arrivals import Arrivals, Piece
-from clusterkit.hands.rundir import is_live
-from clusterkit.hands.runs import Life
+from clusterkit.client.arrivals import Arrivals, Piece
+from clusterkit.client.rundir import is_live
+from clusterkit.client.runs import Life
 from clusterkit.views.loglines import LineMaker, LogLine
 
 LOOK_EVERY = 0.1  # seconds between two looks at the files of a live run

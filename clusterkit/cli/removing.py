@@ -18,8 +18,8 @@ from clusterkit.cli.terminal import echo
 @json_option
 def rm(runs: tuple[str, ...], as_json: bool) -> None:
     """Remove runs that are over, and everything in their directories. Refuses live ones."""
-    from clusterkit.hands.removal import remove
-    from clusterkit.hands.runs import choose
+    from clusterkit.client.removal import remove
+    from clusterkit.client.runs import choose
     from clusterkit.words.errors import ClusterkitError
 
     removed, problems = list[str](), list[ClusterkitError]()
@@ -43,9 +43,9 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove runs that are over and old: by --older-than, by --keep, or those for which both hold."""
-    from clusterkit.hands.removal import can_go, remove
-    from clusterkit.hands.rundir import all_runs
-    from clusterkit.hands.runs import changed, newest_first
+    from clusterkit.client.removal import can_go, remove
+    from clusterkit.client.rundir import all_runs
+    from clusterkit.client.runs import changed, newest_first
 
     if older_than is None and keep is None:
         raise click.UsageError("Say which runs: --older-than 7d, --keep 10, or both.")

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def command(run: str | None, as_json: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, how it goes so far."""
     from clusterkit.cli.looking import Look
-    from clusterkit.hands.history import History
-    from clusterkit.hands.recovery import report_of
-    from clusterkit.hands.runs import choose, result_of
-    from clusterkit.rules.secrets import without_secrets
+    from clusterkit.client.history import History
+    from clusterkit.client.runs import choose, result_of
+    from clusterkit.recovery.reading import report_of
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire
+    from clusterkit.words.secrets import without_secrets
 
     with told():
         look = Look(choose(run, finished=True))

@@ -17,10 +17,10 @@ from clusterkit.cli.terminal import echo
 @json_option
 def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
     """Show the Python stacks of every thread of tasks, which go on as if nothing had been."""
+    from clusterkit.backends.local.stacks import collect, dump_of
     from clusterkit.cli.looking import Look
-    from clusterkit.hands.client import Client
-    from clusterkit.hands.runs import choose
-    from clusterkit.hands.stacks import collect, dump_of
+    from clusterkit.client.control import Client
+    from clusterkit.client.runs import choose
 
     with told():
         path = choose(run, finished=False)

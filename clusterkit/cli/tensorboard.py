@@ -21,9 +21,9 @@ def command(run: str | None, port: int) -> None:
     Beside what its tasks wrote, it shows what clusterkit knows of them: steps, steps a second and reported metrics,
     and, as long as the run is live, the use of CPU and memory. It listens for this machine alone (127.0.0.1).
     """
-    from clusterkit.hands.preflight import tensorboard_problems
-    from clusterkit.hands.runs import choose
-    from clusterkit.hands.tensorboard import TensorBoard
+    from clusterkit.client.runs import choose
+    from clusterkit.job.preflight import tensorboard_problems
+    from clusterkit.tensorboard.process import TensorBoard
     from clusterkit.words.errors import BadJob, ClusterkitError
     from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 

@@ -8,8 +8,8 @@ from typing import Any, TextIO
 
 import click
 
-from clusterkit.rules.printable import printable_lines
 from clusterkit.views.colors import HELP, wants_color
+from clusterkit.words.printable import printable_lines
 
 CLEAR_SCREEN = "\x1b[H\x1b[2J"  # the cursor to the first line, and everything below it cleared
 CLEAR_LINE = "\r\x1b[K"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run again and again, until it is over or Ctrl-C is pressed."""
     from clusterkit.cli.looking import Look
-    from clusterkit.hands.runs import Life, choose
-    from clusterkit.hands.usage import Meter
+    from clusterkit.client.runs import Life, choose
+    from clusterkit.system.usage import Meter
     from clusterkit.views.listing import tasks_table
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -43,14 +43,14 @@ def command(
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
     that fails is started again with what TensorFlow needs restarted beside it; Ctrl-C ends everything.
     """
-    from clusterkit.hands.guardian import check_rope
-    from clusterkit.hands.handed import take
-    from clusterkit.hands.session import Session
-    from clusterkit.rules.gathered import over
+    from clusterkit.job.gathered import over
+    from clusterkit.job.handed import take
+    from clusterkit.supervisor.guardian import check_rope
     from clusterkit.supervisor.launch import Display, up
     from clusterkit.supervisor.prepare import prepare
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
+    from clusterkit.warm.session import Session
 
     with told():
         env, problems = take(handed) if handed is not None else ({}, ())

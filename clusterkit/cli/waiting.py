@@ -17,9 +17,9 @@ from clusterkit.cli.terminal import echo
 @json_option
 def wait(run: str | None, as_json: bool) -> None:
     """Wait until a run is over; exit with its exit code. Without RUN: the newest live run, or else the newest."""
-    from clusterkit.hands.runs import Life, choose, result_of
-    from clusterkit.rules.printable import printable
+    from clusterkit.client.runs import Life, choose, result_of
     from clusterkit.words import wire
+    from clusterkit.words.printable import printable
 
     with told():
         path = choose(run, finished=True)
@@ -45,9 +45,9 @@ def wait(run: str | None, as_json: bool) -> None:
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """End a live run: every task gets SIGTERM, and SIGKILL at the end of its grace period."""
-    from clusterkit.hands.client import Client, NotLive
-    from clusterkit.hands.rundir import is_live
-    from clusterkit.hands.runs import Life, choose, result_of
+    from clusterkit.client.control import Client, NotLive
+    from clusterkit.client.rundir import is_live
+    from clusterkit.client.runs import Life, choose, result_of
 
     with told():
         path = choose(run, finished=False)

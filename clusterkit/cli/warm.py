@@ -25,8 +25,8 @@ def command() -> None:
 @click.option("--idle", type=Duration(), default=IDLE, show_default=True, help="End after this time without a run.")
 def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
-    from clusterkit.hands.shared import WarmPlace, warm_dir
-    from clusterkit.supervisor.warming import launch_to_share
+    from clusterkit.warm.choice import launch_to_share
+    from clusterkit.warm.shared import WarmPlace, warm_dir
 
     with told():
         server = WarmPlace(warm_dir(), launch_to_share(preload)).start(idle)
@@ -36,7 +36,7 @@ def start(preload: tuple[str, ...], idle: float) -> None:
 @command.command()
 def status() -> None:
     """List the warm servers. Exits with 1 where there is none."""
-    from clusterkit.hands.shared import all_servers
+    from clusterkit.warm.shared import all_servers
 
     found = list(all_servers())
     for path, server in found:
@@ -49,8 +49,8 @@ def status() -> None:
 @command.command()
 def stop() -> None:
     """End the warm servers. Runs that came from them go on."""
-    from clusterkit.hands.shared import all_servers
-    from clusterkit.hands.shared import stop as end
+    from clusterkit.warm.shared import all_servers
+    from clusterkit.warm.shared import stop as end
 
     found = list(all_servers())
     for path, server in found:

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from clusterkit.hands.arrivals import Arrivals, Piece
-from clusterkit.hands.history import History, Stamped
-from clusterkit.hands.recovery import report_of
-from clusterkit.hands.runs import job_of, result_of
+from clusterkit.client.arrivals import Arrivals, Piece
+from clusterkit.client.history import History, Stamped
+from clusterkit.client.runs import job_of, result_of
+from clusterkit.recovery.reading import report_of
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from clusterkit.hands import resources
-from clusterkit.hands.gpus import gpus_here
+from clusterkit.job import resources
+from clusterkit.job.gpus import gpus_here
 from clusterkit.words.doctor import Machine
 
 GROUPS = Path("/sys/fs/cgroup")

@@ -11,12 +11,12 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.hands.control_socket import LONGEST
-from clusterkit.hands.ports import HOST, claim
-from clusterkit.hands.procfs import ESTABLISHED, LISTENS, tcp_sockets
-from clusterkit.hands.reap import find_strays
-from clusterkit.hands.rundir import all_runs, is_live, state_dir
-from clusterkit.hands.shared import warm_dir
+from clusterkit.client.control_socket import LONGEST
+from clusterkit.client.reap import find_strays
+from clusterkit.client.rundir import all_runs, is_live, state_dir
+from clusterkit.system.ports import HOST, claim
+from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets
+from clusterkit.warm.shared import warm_dir
 from clusterkit.words.doctor import Place, Ports
 from clusterkit.words.errors import NoPorts
 

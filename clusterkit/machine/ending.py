@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from clusterkit.machine.blame import Blame
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.timers import Timer
-from clusterkit.rules.blame import Blame
 from clusterkit.words.actions import Finish
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from clusterkit.faults.aim import aim
+from clusterkit.faults.grammar import parse_fault
 from clusterkit.machine.board import Board
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
 from clusterkit.machine.timers import Timer
-from clusterkit.rules.aim import aim
-from clusterkit.rules.faults import parse_fault
-from clusterkit.rules.restart import jitter
 from clusterkit.words.actions import HurrySteps, Inspect, Record
 from clusterkit.words.events import RestartPlanned
 from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger, plain
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import NotInjected
+from clusterkit.words.seeded import seeded_uniform
 
 LOOK_AGAIN = 1.0  # seconds between two looks at tasks that do not say that they are ready, while a fault waits for it
 AT_THE_START = Trigger(Moment.TIME, 0)
@@ -186,7 +186,7 @@ class Faults:
 
     def _draws(self, armed: Armed) -> Callable[[int], float]:
         key = f"fault/{armed.index}/{armed.fired}"
-        return lambda n: jitter(self.board.seed, key, n)
+        return lambda n: seeded_uniform(self.board.seed, key, n)
 
     def _disarm(self) -> None:
         for armed in self.armed:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from clusterkit.machine.blame import Blame, blame
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
-from clusterkit.rules.blame import Blame, blame
-from clusterkit.rules.repeats import UNSEEN, repeats
-from clusterkit.rules.restart import backoff_delay, budget_key, can_be_collateral, jitter, restart_scope
+from clusterkit.machine.repeats import UNSEEN, repeats
+from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
 from clusterkit.words.events import Failed, RestartPlanned
 from clusterkit.words.model import RestartPolicy, Task, TaskType
 from clusterkit.words.outcome import Asked, Failure
+from clusterkit.words.seeded import seeded_uniform
 
 
 @dataclass(slots=True)
@@ -124,7 +125,7 @@ class Recoveries:
             return
         self._clear(recovery, Asked.GANG, 0.0)
         nth = account.in_a_row + 1
-        delay = backoff_delay(rules, nth, jitter(self.board.seed, recovery.key, self.restarts))
+        delay = backoff_delay(rules, nth, seeded_uniform(self.board.seed, recovery.key, self.restarts))
         recovery.respawn_at = max(now, recovery.failures[0].at + delay)
         charged = account.used + (not recovery.free)
         tasks, delay = tuple(sorted(recovery.tasks)), recovery.respawn_at - now

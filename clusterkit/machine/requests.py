@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clusterkit.faults.aim import live_problems_of
+from clusterkit.faults.grammar import parse_fault
 from clusterkit.machine.board import BY_HAND, SIGCONT, SIGSTOP, SIGTERM, Board, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
-from clusterkit.rules.aim import live_problems_of
-from clusterkit.rules.faults import parse_fault
 from clusterkit.words.actions import Answer, DumpStacks
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Refused, Requested, Verb

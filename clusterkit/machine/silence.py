@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.timers import Timer
-from clusterkit.rules.silence import silence
 from clusterkit.words.faults import Moment
+from clusterkit.words.model import JobSpec
 from clusterkit.words.states import TaskState
 
 # Seconds for which all tasks that train have run. Imports, connections and the first compilation mostly take less, so
@@ -55,3 +56,20 @@ class Silence:
 def _runs(record: TaskRecord) -> bool:
     """Whether it trains, or has trained to its end."""
     return record.state is TaskState.RUNNING or (record.exit is not None and record.exit.ok)
+
+
+def silence(job: JobSpec, waiting: Sequence[str], seconds: float) -> str:
+    """The warning. `waiting` are the options and faults that do nothing without steps, `seconds` how long it was."""
+    names, verb = " and ".join(waiting), "have" if len(waiting) > 1 else "has"
+    return (
+        f"No task has reported a step, {seconds:g} s after all of them started. Until one does, {names} {verb} "
+        f"no effect. {advice(job)}"
+    )
+
+
+def advice(job: JobSpec) -> str:
+    """How a program gets to report its steps."""
+    report = "clusterkit.training.report(step=…) or, in Keras, the callback clusterkit.training.ReportProgress()"
+    if job.progress_regex is not None:
+        return f"No line in the logs matched --progress-regex '{job.progress_regex}'. Change it, or call {report}."
+    return f"Call {report}, or have steps read from the logs: --progress-regex 'step (\\d+)'."

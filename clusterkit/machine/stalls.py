@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.stall import halted, stuck_task, verdict
 from clusterkit.machine.timers import Timer
-from clusterkit.rules.stall import halted, stuck_task, verdict
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import Look, Vitals
 from clusterkit.words.model import Shape, Task, TaskType

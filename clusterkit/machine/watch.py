@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.board import Board, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.stall import whereabouts
 from clusterkit.machine.stalls import Stalls
 from clusterkit.machine.timers import Timer
-from clusterkit.rules.stall import whereabouts
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (
     Checkpointed,

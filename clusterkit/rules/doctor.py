@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clusterkit.faults.aim import needs_disk
+from clusterkit.faults.grammar import parse_fault
 from clusterkit.rules import doctor_environment, doctor_machine, doctor_packages
-from clusterkit.rules.aim import needs_disk
 from clusterkit.rules.doctor_packages import TENSORBOARD, has_tensorflow, install, told_of
-from clusterkit.rules.faults import parse_fault
 from clusterkit.words.doctor import Facts, Finding, Grade, Interpreter, Topic
 from clusterkit.words.model import Network, StartMode
 

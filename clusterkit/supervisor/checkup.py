@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clusterkit.hands import preflight, resources
 from clusterkit.hands.machine_facts import look_at_machine
-from clusterkit.hands.network import why_not
 from clusterkit.hands.packages import ask_interpreter
 from clusterkit.hands.place_facts import look_at_place, look_at_ports
+from clusterkit.job import preflight, resources
+from clusterkit.job.gathered import Gathered
+from clusterkit.job.spec import describe
+from clusterkit.network.virtual import why_not
 from clusterkit.rules.doctor_packages import TENSORFLOWS, has_tensorflow
-from clusterkit.rules.gathered import Gathered
-from clusterkit.rules.spec import describe
 from clusterkit.supervisor.prepare import gather
 from clusterkit.supervisor.trial import try_job
 from clusterkit.words.doctor import Facts, Interpreter, Rights

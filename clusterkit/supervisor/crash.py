@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.barrier import EXIT_CODE
+from clusterkit.system.barrier import EXIT_CODE
 from clusterkit.words.events import Crashed
 
 FILE = "crash.txt"

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterkit.hands.network import VirtualNetwork, addresses_of, endpoints_of
-from clusterkit.hands.ports import Ports
-from clusterkit.hands.rundir import RunDirectory
-from clusterkit.hands.starts import Starts
-from clusterkit.hands.tensorboard import Post, TensorBoard
-from clusterkit.rules.aim import needs_disk
-from clusterkit.rules.faults import parse_fault
-from clusterkit.supervisor.warming import marks
+from clusterkit.client.rundir import RunDirectory
+from clusterkit.faults.aim import needs_disk
+from clusterkit.faults.grammar import parse_fault
+from clusterkit.network.virtual import VirtualNetwork, addresses_of, endpoints_of
+from clusterkit.system.ports import Ports
+from clusterkit.tensorboard.process import Post, TensorBoard
+from clusterkit.warm.choice import marks
+from clusterkit.warm.starts import Starts
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import JobSpec, Network, Task
 

@@ -14,7 +14,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from clusterkit.hands.guardian import FORWARDED, attend, flush, forwarding, heed_no_tostop
+from clusterkit.supervisor.guardian import FORWARDED, attend, flush, forwarding, heed_no_tostop
 
 
 def main() -> None:
@@ -47,8 +47,8 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 
 def supervise(server: int, channel: int, lifeline: int, job: int, *ropes: int) -> int:
     """Run the job that was handed over, with the fork server that is there already."""
-    from clusterkit.hands.starts import Inherited
     from clusterkit.supervisor.launch import GUARDIAN, OWNER, Run
+    from clusterkit.warm.starts import Inherited
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from clusterkit.hands.guardian import FORWARDED, flush, forwarding
-from clusterkit.hands.process import code_of
-from clusterkit.hands.shared import WarmPlace
-from clusterkit.rules.plan import RunPaths
-from clusterkit.supervisor.warming import marks
+from clusterkit.client.paths import RunPaths
+from clusterkit.supervisor.guardian import FORWARDED, flush, forwarding
+from clusterkit.system.process import code_of
+from clusterkit.warm.choice import marks
+from clusterkit.warm.shared import WarmPlace
 
 copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
 

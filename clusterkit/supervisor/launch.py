@@ -13,46 +13,45 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit import __version__
-from clusterkit.backends.local import LocalBackend
-from clusterkit.barrier import crashed
+from clusterkit.backends.local.backend import LocalBackend
+from clusterkit.backends.local.steps import StepReader
+from clusterkit.backends.local.watcher import EVERY
 from clusterkit.check.explaining import explained
-from clusterkit.hands import signals
-from clusterkit.hands.checkpoints import continue_from
-from clusterkit.hands.control import ControlServer
-from clusterkit.hands.guardian import guard
-from clusterkit.hands.reap import reap_strays
-from clusterkit.hands.rundir import RunDirectory, new_run_id, run_paths
-from clusterkit.hands.session import Session
-from clusterkit.hands.starts import Inherited, Starts
-from clusterkit.hands.steps import StepReader
-from clusterkit.hands.sweep import WillNotDie
-from clusterkit.hands.warm import Launch
-from clusterkit.hands.watcher import EVERY
+from clusterkit.client.checkpoints import continue_from
+from clusterkit.client.paths import RunPaths
+from clusterkit.client.reap import reap_strays
+from clusterkit.client.rundir import RunDirectory, new_run_id, run_paths
+from clusterkit.faults.grammar import waits_for_steps
+from clusterkit.job.tfconfig import Endpoints
 from clusterkit.machine import Machine
-from clusterkit.rules.faults import waits_for_steps
-from clusterkit.rules.plan import RunPaths
-from clusterkit.rules.printable import printable_lines
-from clusterkit.rules.recoveries import RecoveryFold
-from clusterkit.rules.secrets import without_secrets
-from clusterkit.rules.tfconfig import Endpoints
-from clusterkit.supervisor import crash
+from clusterkit.recovery.report import RecoveryFold
+from clusterkit.supervisor import crash, signals
+from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.ground import SWITCH, Ground, board_for, claim_endpoints, network_for
+from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.inbox import Inbox
+from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.warming import launch_for, warm_places
+from clusterkit.system.barrier import crashed
+from clusterkit.system.sweep import WillNotDie
 from clusterkit.views.console import Console, Show
-from clusterkit.views.journal import Journal
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
+from clusterkit.warm.choice import launch_for, warm_places
+from clusterkit.warm.run_server import Launch
+from clusterkit.warm.session import Session
+from clusterkit.warm.starts import Inherited, Starts
 from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.events import Began, Crashed, Event, StorageFailed
 from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import RunResult
+from clusterkit.words.printable import printable_lines
 from clusterkit.words.recovery import RecoveryReport
+from clusterkit.words.secrets import without_secrets
 
 GUARDIAN = "clusterkit's guardian process"
 OWNER = "the Python process that started the run"

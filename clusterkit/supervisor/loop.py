@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from clusterkit.backends.base import Backend
-from clusterkit.barrier import crashed
 from clusterkit.machine import Machine
 from clusterkit.supervisor.inbox import Inbox
+from clusterkit.system.barrier import crashed
 from clusterkit.words.actions import (
     Action,
     Answer,

@@ -6,7 +6,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from clusterkit.hands.rundir import runs_dir
+from clusterkit.client.rundir import runs_dir
 from clusterkit.supervisor.crash import write_bare_result
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.check.parsing import refuse_unparsable
-from clusterkit.hands import preflight, resources
-from clusterkit.hands.rundir import RUN_ID, find_run, is_live
-from clusterkit.rules.gathered import Gathered, gathered, merged
-from clusterkit.rules.spec import SHAPING, describe
+from clusterkit.client.rundir import RUN_ID, find_run, is_live
+from clusterkit.job import preflight, resources
+from clusterkit.job.gathered import Gathered, gathered, merged
+from clusterkit.job.spec import SHAPING, describe
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, ProgramKind, Setup
 
@@ -109,7 +109,7 @@ def _with_anchored_python(setup: Setup) -> Setup:
 
 
 def _read(job_file: str) -> Gathered:
-    from clusterkit.rules.jobfile import read_job_file  # loads pydantic: 9 MB and 0.1 s, for two processes of each run
+    from clusterkit.job.jobfile import read_job_file  # loads pydantic: 9 MB and 0.1 s, for two processes of each run
 
     try:
         text = Path(job_file).read_text(encoding="utf-8")

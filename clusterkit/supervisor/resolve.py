@@ -9,13 +9,14 @@ from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import Any
 
-from clusterkit.hands.rundir import new_run_id, runs_dir
-from clusterkit.rules.plan import RunPaths, attempt_env, plan_tasks
-from clusterkit.rules.secrets import without_secrets
+from clusterkit.client.paths import RunPaths
+from clusterkit.client.rundir import new_run_id, runs_dir
+from clusterkit.job.plan import attempt_env, plan_tasks
 from clusterkit.supervisor.ground import addresses, claim_endpoints
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words import wire
 from clusterkit.words.model import Network
+from clusterkit.words.secrets import without_secrets
 
 NETWORKS = {
     Network.HOST: (

@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from clusterkit.hands.process import code_of
-from clusterkit.hands.runs import result_of
-from clusterkit.rules.durations import shown
+from clusterkit.client.runs import result_of
+from clusterkit.system.process import code_of
 from clusterkit.views.narrate import failed
 from clusterkit.words.doctor import Trial
+from clusterkit.words.durations import shown
 from clusterkit.words.model import Network
 from clusterkit.words.outcome import RunResult
 

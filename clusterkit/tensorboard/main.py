@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from clusterkit.entry import die_with_parent
-from clusterkit.hands.rundir import is_live
+from clusterkit.client.rundir import is_live
+from clusterkit.task.entry import die_with_parent
 from clusterkit.tensorboard.library import serve
 from clusterkit.tensorboard.scalars import Scalars
 from clusterkit.tensorboard.series import EVERY

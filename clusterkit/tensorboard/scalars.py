@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from clusterkit.hands.history import History, messages, stamped
-from clusterkit.hands.runs import job_of
-from clusterkit.hands.usage import Meter
+from clusterkit.client.history import History, messages, stamped
+from clusterkit.client.runs import job_of
+from clusterkit.system.usage import Meter
 from clusterkit.tensorboard.library import event_of, writer_in
 from clusterkit.tensorboard.series import Scalar, Series
 from clusterkit.words.model import Task

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from clusterkit.barrier import end_command, start_thread
-from clusterkit.rules.prefixed import Prefixer, Text
-from clusterkit.rules.printable import printable_lines
+from clusterkit.system.barrier import end_command, start_thread
+from clusterkit.views.prefixed import Prefixer, Text
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task, TaskType
+from clusterkit.words.printable import printable_lines
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; what comes then is counted and left to the files
 PIECE = 1 << 19  # bytes of output that are taken, and written, at a time

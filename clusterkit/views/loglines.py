@@ -7,10 +7,10 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from clusterkit.rules.lines import LineSplitter
-from clusterkit.rules.printable import printable
 from clusterkit.views.console import prefix
+from clusterkit.words.lines import LineSplitter
 from clusterkit.words.model import Task
+from clusterkit.words.printable import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import re
 
-from clusterkit.rules.printable import printable, printable_lines
 from clusterkit.views.details import signal_name
 from clusterkit.words import events as ev
 from clusterkit.words.outcome import Failure
+from clusterkit.words.printable import printable, printable_lines
 
 
 class Level(enum.IntEnum):

@@ -7,9 +7,9 @@ from itertools import zip_longest
 from pathlib import PurePath
 from textwrap import wrap
 
-from clusterkit.rules.durations import shown
-from clusterkit.rules.printable import printable
+from clusterkit.words.durations import shown
 from clusterkit.words.model import Task
+from clusterkit.words.printable import printable
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")

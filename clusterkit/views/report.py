@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from clusterkit.rules.durations import shown
-from clusterkit.rules.noise import NoiseFilter
-from clusterkit.rules.printable import NO_STYLE, printable
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import is_vain, recovery_lines, vain_lines
+from clusterkit.words.durations import shown
 from clusterkit.words.model import Task
+from clusterkit.words.noise import NoiseFilter
 from clusterkit.words.outcome import AttemptRecord, Failure, RunResult, RunState
+from clusterkit.words.printable import NO_STYLE, printable
 from clusterkit.words.recovery import RecoveryReport
 
 CAUSE_LINES = 20

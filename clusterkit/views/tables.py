@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from clusterkit.rules.durations import shown
-from clusterkit.rules.printable import printable
+from clusterkit.words.durations import shown
+from clusterkit.words.printable import printable
 
 GAP = "   "
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterkit.hands import procfs
-from clusterkit.hands.process import become_subreaper
-from clusterkit.hands.sweep import end_descendants, reap_zombies
+from clusterkit.system import procfs
+from clusterkit.system.process import become_subreaper
+from clusterkit.system.sweep import end_descendants, reap_zombies
 
 FOREIGN = ("CLUSTERKIT", "TF_CONFIG", "TF_GRPC", "PYTHONUNBUFFERED")  # what would change one peer and not another
 

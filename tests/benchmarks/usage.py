@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 
 MEGABYTE = 1024  # in the kilobytes of /proc
 

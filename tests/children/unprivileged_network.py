@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clusterkit.hands.network import VirtualNetwork, why_not
+from clusterkit.network.virtual import VirtualNetwork, why_not
 from clusterkit.words.model import Task
 
 GUEST = str(Path(__file__).parent / "guest.py")

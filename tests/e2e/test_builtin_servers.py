@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit import Cluster
-from clusterkit.hands.network import why_not
+from clusterkit.network.virtual import why_not
 from tests.support import CHILDREN, Up
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.mends.refusals import OLDEST_KERAS
+from clusterkit.task.patches.refusals import OLDEST_KERAS
 from tests.support import CHILDREN, Up
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]

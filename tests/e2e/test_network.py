@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.network import why_not
+from clusterkit.network.virtual import why_not
+from clusterkit.system import procfs
 from tests.support import WORKLOADS, Up, processes_of
 
 WHY_NOT = why_not(network=True, disk=False)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests.children.plain import FILES, PROGRAMS
 from tests.e2e.parity import tensorflows
 from tests.e2e.parity.cases import CASES, MORE_FILES, Case

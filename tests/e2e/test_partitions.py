@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.network import why_not
+from clusterkit.network.virtual import why_not
 from clusterkit.pytest_plugin import Clusters
+from clusterkit.system import procfs
 from clusterkit.words.events import FaultHealed, FaultInjected, Progressed, RestartPlanned, Resumed, Spawned
 from tests.recoveries import check_report
 from tests.support import CHILDREN, wait_until

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from clusterkit.hands.network import why_not
+from clusterkit.network.virtual import why_not
 from tests.e2e.facts import CUT_GANG, CUT_PS_JOB, ENDING, GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
 from tests.support import CHILDREN, wait_until
 

@@ -16,11 +16,11 @@ import pytest
 
 from clusterkit import Cluster, ClusterFailed
 from clusterkit.api.session import session
-from clusterkit.hands import procfs
-from clusterkit.hands.rundir import is_live
-from clusterkit.hands.session import Session
-from clusterkit.hands.shared import WarmPlace, ask, handed_over, stop, warm_dir
-from clusterkit.supervisor.warming import launch_to_share
+from clusterkit.client.rundir import is_live
+from clusterkit.system import procfs
+from clusterkit.warm.choice import launch_to_share
+from clusterkit.warm.session import Session
+from clusterkit.warm.shared import WarmPlace, ask, handed_over, stop, warm_dir
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
 

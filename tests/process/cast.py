@@ -10,9 +10,9 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from clusterkit.hands.injector import Injector
-from clusterkit.hands.process import Child
-from clusterkit.rules.faults import parse_fault
+from clusterkit.faults.grammar import parse_fault
+from clusterkit.faults.injector import Injector
+from clusterkit.system.process import Child
 from clusterkit.words.events import FaultTook
 from clusterkit.words.model import Task
 

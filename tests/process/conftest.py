@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.process import PR_SET_CHILD_SUBREAPER, become_subreaper
+from clusterkit.system.process import PR_SET_CHILD_SUBREAPER, become_subreaper
 from tests.commands import Clusterkit
 from tests.process.cast import Cast
 from tests.process.nets import Nets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clusterkit.hands.network import VirtualNetwork
+from clusterkit.network.virtual import VirtualNetwork
 from clusterkit.words.model import Task
 from tests.guests import Guest, connect
 

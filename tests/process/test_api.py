@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from clusterkit import BadJob, Cluster, ClusterFailed, RunEnded, WaitTimeout
-from clusterkit.hands.client import Refused
-from clusterkit.hands.rundir import is_live
+from clusterkit.client.control import Refused
+from clusterkit.client.rundir import is_live
 from clusterkit.words import events as ev
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.outcome import RunState

@@ -14,10 +14,10 @@ import pytest
 
 from clusterkit import Cluster, ClusterFailed
 from clusterkit.api.functions import RUNNER, pickle_call
-from clusterkit.hands.rundir import run_paths
-from clusterkit.hands.warm import Launch
+from clusterkit.client.rundir import run_paths
 from clusterkit.supervisor.prepare import prepare
-from clusterkit.supervisor.warming import launch_for
+from clusterkit.warm.choice import launch_for
+from clusterkit.warm.run_server import Launch
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands.client import Client
+from clusterkit.client.control import Client
 from clusterkit.words.errors import ClusterkitError
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
 

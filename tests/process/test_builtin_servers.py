@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.rundir import run_paths
-from clusterkit.hands.warm import Launch
-from clusterkit.rules.plan import BUILTIN_SERVER
+from clusterkit.client.rundir import run_paths
+from clusterkit.job.plan import BUILTIN_SERVER
 from clusterkit.supervisor.prepare import prepare
-from clusterkit.supervisor.warming import launch_for
+from clusterkit.warm.choice import launch_for
+from clusterkit.warm.run_server import Launch
 from tests.support import CHILDREN, Command
 
 pytestmark = pytest.mark.timeout(60)

@@ -15,21 +15,21 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from clusterkit.hands.client import Client
-from clusterkit.hands.control import ControlServer
-from clusterkit.hands.control_socket import connect
-from clusterkit.hands.exchange import parsed
-from clusterkit.hands.logs import LogPump
-from clusterkit.hands.looks import Subject, _tell, report_of
-from clusterkit.hands.process import Child
-from clusterkit.hands.stacks import dump_for
-from clusterkit.hands.steps import StepReader
-from clusterkit.hands.watcher import Watcher
-from clusterkit.rules.recoveries import RecoveryFold
-from clusterkit.rules.step_regex import problem_of
-from clusterkit.rules.waits import main_thread
+from clusterkit.backends.local.logs import LogPump
+from clusterkit.backends.local.looks import Subject, _tell, report_of
+from clusterkit.backends.local.stacks import dump_for
+from clusterkit.backends.local.steps import StepReader
+from clusterkit.backends.local.waits import main_thread
+from clusterkit.backends.local.watcher import Watcher
+from clusterkit.client.control import Client
+from clusterkit.client.control_socket import connect
+from clusterkit.job.step_regex import problem_of
+from clusterkit.recovery.report import RecoveryFold
+from clusterkit.supervisor.control import ControlServer
+from clusterkit.supervisor.journal import Journal, read_journal
+from clusterkit.system.exchange import parsed
+from clusterkit.system.process import Child
 from clusterkit.views.console import Console, Show
-from clusterkit.views.journal import Journal, read_journal
 from clusterkit.views.narrate import sentence
 from clusterkit.words.events import Crashed, Drained, Happened, Progressed, Ready, Verb, Vitals
 from tests.noise import Noise

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.rundir import is_live
+from clusterkit.client.rundir import is_live
 from tests.commands import JOB, ROLES, Clusterkit, supervisor, wait_for
 from tests.support import CHILDREN, ROOT, wait_until
 

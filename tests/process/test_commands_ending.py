@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.rundir import is_live
+from clusterkit.client.rundir import is_live
 from tests.commands import JOB, ROLES, Clusterkit, journal, supervisor, wait_for
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
 

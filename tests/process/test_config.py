@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands.network import why_not
+from clusterkit.network.virtual import why_not
 from tests.support import CHILDREN, Command
 
 pytestmark = pytest.mark.timeout(60)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.client import Client, NotLive, Refused
-from clusterkit.hands.control_socket import connect
+from clusterkit.client.control import Client, NotLive, Refused
+from clusterkit.client.control_socket import connect
 from tests.support import CHILDREN, Up, wait_until
 
 LONG = ("--workers", "2", "--ps", "1", "--restart-backoff", "0.1", CHILDREN / "roles.py", "--steps", "100000")

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs, sweep
-from clusterkit.hands.family import Ended, Family
-from clusterkit.hands.process import Child
-from clusterkit.hands.reap import find_strays
-from clusterkit.hands.rundir import is_live
-from clusterkit.hands.stacks import ask, dump_for
-from clusterkit.hands.sweep import WillNotDie, end_again_and_again, kill_and_wait
-from clusterkit.hands.sweeper import Sweeper
+from clusterkit.backends.local.family import Ended, Family
+from clusterkit.backends.local.stacks import ask, dump_for
+from clusterkit.backends.local.sweeper import Sweeper
+from clusterkit.client.reap import find_strays
+from clusterkit.client.rundir import is_live
+from clusterkit.system import procfs, sweep
+from clusterkit.system.process import Child
+from clusterkit.system.sweep import WillNotDie, end_again_and_again, kill_and_wait
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 from clusterkit.words.model import Task, TaskType
@@ -140,8 +140,8 @@ def test_stacks_that_can_not_be_asked_for_are_none(tmp_path: Path) -> None:
 
 LOST = """
 import os, signal
-from clusterkit.hands import sweep
-from clusterkit.hands.guardian import attend
+from clusterkit.system import sweep
+from clusterkit.supervisor.guardian import attend
 from tests.support import no_descriptors
 
 sweep.PATIENCE = 0.2

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit import entry
+from clusterkit.task import entry
 from tests.support import CHILDREN, Command, Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]

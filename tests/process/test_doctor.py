@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands.network import why_not
 from clusterkit.hands.packages import ask_interpreter
+from clusterkit.network.virtual import why_not
 from clusterkit.rules.doctor_packages import TENSORFLOWS
 from clusterkit.supervisor.trial import try_job
 from clusterkit.words.model import Network

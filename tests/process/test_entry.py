@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.process import ENTRY, STACKS_SIGNAL, Child, exit_of, reap, spawn
-from clusterkit.rules.plan import TaskPlan, attempt_environment
+from clusterkit.backends.local.spawn import spawn
+from clusterkit.job.plan import TaskPlan, attempt_environment
+from clusterkit.system import procfs
+from clusterkit.system.process import Child, exit_of, reap
+from clusterkit.task.entry import ENTRY, STACKS_SIGNAL
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit
 from tests.children.plain import FILES, PROGRAMS

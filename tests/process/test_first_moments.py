@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands.family import Family
-from clusterkit.hands.process import Child, exit_of, reap, signal_group
-from clusterkit.hands.warm import ForkServer, Launch
-from clusterkit.rules.plan import TaskPlan
-from clusterkit.rules.warm import Preload
+from clusterkit.backends.local.family import Family
+from clusterkit.job.plan import TaskPlan
+from clusterkit.system.process import Child, exit_of, reap, signal_group
+from clusterkit.warm.run_server import ForkServer, Launch
+from clusterkit.warm.servable import Preload
 from clusterkit.words.events import ForkServerReady
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit

@@ -19,7 +19,7 @@ SECONDS = 6
 FOLLOWER = """
 import hashlib, json, os, sys, threading
 from pathlib import Path
-from clusterkit.hands.client import Client
+from clusterkit.client.control import Client
 run, over, digest = Path(sys.argv[1]), threading.Event(), hashlib.sha256()
 
 def follow_logs():

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from clusterkit.words.events import FaultTook
 from tests.process.cast import Cast
 from tests.support import CHILDREN, Up

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands.looks import PATIENCE, Looks, Subject, report_of
-from clusterkit.hands.process import STACKS_SIGNAL, Child
-from clusterkit.hands.sockets import endpoint, established
+from clusterkit.backends.local.looks import PATIENCE, Looks, Subject, report_of
+from clusterkit.system.process import Child
+from clusterkit.system.sockets import endpoint, established
+from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.events import Inspected, Look, Vitals
 from tests.commands import ROLES, Clusterkit, journal, wait_for
 from tests.unit.histories import task

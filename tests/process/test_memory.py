@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = pytest.mark.timeout(60)

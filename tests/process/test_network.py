@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.network import NetworkError, Traffic, VirtualNetwork, why_not
-from clusterkit.switch.packets import checksum
+from clusterkit.network.switch.packets import checksum
+from clusterkit.network.virtual import NetworkError, Traffic, VirtualNetwork, why_not
 from clusterkit.words.model import Task
 from tests.guests import Guest, await_round_trip, connect, round_trip
 from tests.process.nets import A, B, C, Nets
@@ -206,8 +206,8 @@ def test_the_end_of_the_switch_is_told(network: VirtualNetwork) -> None:
 
 
 def test_a_switch_that_does_not_answer_is_ended(network: VirtualNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterkit.hands.switch.ANSWER_WITHIN", 0.2)
-    monkeypatch.setattr("clusterkit.hands.switch.END_WITHIN", 0.2)
+    monkeypatch.setattr("clusterkit.network.switch_process.ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr("clusterkit.network.switch_process.END_WITHIN", 0.2)
     os.kill(network.pid, signal.SIGSTOP)
     with pytest.raises(NetworkError, match=r"did not answer within 0\.2 s"):
         network.heal(1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.network import VirtualNetwork, why_not
+from clusterkit.network.virtual import VirtualNetwork, why_not
 from clusterkit.words.model import Task
 from tests.guests import Guest, await_round_trip, connect, round_trip
 from tests.process.nets import A, B, C, Nets
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 REFUSE = """
 import errno, os, socket, sys
-from clusterkit.switch import main, netlink
+from clusterkit.network.switch import main, netlink
 def refuse(*_): raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 if sys.argv[1:]: setattr(netlink.Netlink, sys.argv[1], refuse)
 places = main.make_places(["10.77.0.1", "10.77.0.2"], False)

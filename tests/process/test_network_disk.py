@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.network import NetworkError, VirtualNetwork, why_not
+from clusterkit.network.virtual import NetworkError, VirtualNetwork, why_not
 from clusterkit.words.model import Task
 from tests.guests import Guest
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.network import VirtualNetwork, why_not
+from clusterkit.network.virtual import VirtualNetwork, why_not
+from clusterkit.system import procfs
 from clusterkit.words.model import Task
 from tests.support import CHILDREN, ROOT, wait_until
 
@@ -27,7 +27,7 @@ pytestmark = [
 OWNER = """
 import json, os, signal, sys
 from pathlib import Path
-from clusterkit.hands.network import VirtualNetwork
+from clusterkit.network.virtual import VirtualNetwork
 from clusterkit.words.model import Task
 tasks = [Task.parse("worker:0"), Task.parse("worker:1")]
 network = VirtualNetwork(tasks, seed=1, log=Path(sys.argv[1]), env={"CLUSTERKIT_TASK": "switch"})
@@ -84,7 +84,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterkit.hands.switch.END_WITHIN", 0.2)
+    monkeypatch.setattr("clusterkit.network.switch_process.END_WITHIN", 0.2)
     task, env = Task.parse("worker:0"), {"CLUSTERKIT_RUN_DIR": str(tmp_path)}
     network = VirtualNetwork([task], seed=1, log=tmp_path / "log", env=env, disk=tmp_path)
     assert holders({os.fstat(network.namespaces(task)[-1]).st_ino}, tmp_path) == {os.getpid(), network.pid}
@@ -119,7 +119,7 @@ def as_nobody(place: Path, *words: str) -> list[str]:
 def interpreter(place: Path) -> str:
     """A Python that a user without rights can run, and that can read clusterkit."""
     for python in (sys.executable, "/usr/bin/python3"):
-        code = "import subprocess, sys, clusterkit.hands.network; subprocess.check_call([sys.executable, '-c', ''])"
+        code = "import subprocess, sys, clusterkit.network.virtual; subprocess.check_call([sys.executable, '-c', ''])"
         words = as_nobody(place, python, "-c", code)
         tried = subprocess.run(words, capture_output=True, env={"PYTHONPATH": str(ROOT)}, cwd="/")
         (place / "tun").unlink(missing_ok=True)
@@ -145,7 +145,7 @@ def test_it_works_without_rights(nobodys: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take the device away")
 def test_why_it_is_not_possible_is_told(nobodys: Path) -> None:
-    code = "from clusterkit.hands.network import why_not; print(why_not(True, False), why_not(False, True), sep='; ')"
+    code = "from clusterkit.network.virtual import why_not; print(why_not(True, False), why_not(False, True), sep='; ')"
     python = interpreter(nobodys)
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     denied = "mount -t tmpfs none /dev/net && mknod -m 600 /dev/net/tun c 10 200"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.network import why_not
+from clusterkit.network.virtual import why_not
 from tests.support import CHILDREN, ROOT
 
 WHY_NOT = why_not(network=True, disk=True)

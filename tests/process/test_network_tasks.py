@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.network import why_not
-from clusterkit.hands.process import ENTRY
+from clusterkit.network.virtual import why_not
+from clusterkit.system import procfs
+from clusterkit.task.entry import ENTRY
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, ROOT, Up, processes_of, wait_until
 from tests.warm import WORLD, Commands, Warm, short_home, world

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests.support import CHILDREN, Up, processes_of, wait_until
 
 SOON = 2.0  # seconds: the promise

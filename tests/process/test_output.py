@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.rules.lines import LineSplitter
-from clusterkit.rules.printable import printable
+from clusterkit.words.lines import LineSplitter
+from clusterkit.words.printable import printable
 from tests.children.writes import LINE, content
 from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, Up, wait_until

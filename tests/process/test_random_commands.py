@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from clusterkit.hands.client import Client, Refused
+from clusterkit.client.control import Client, Refused
 from tests.support import CHILDREN, Up
 
 SHAPES = [("--workers", "2", "--ps", "1"), ("--workers", "3"), ("--workers", "1", "--chief"), ("--workers", "1")]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit import Cluster
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command, Up, wait_until
 from tests.warm import WORLD, Commands, Start, Warm, short_home

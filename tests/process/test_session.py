@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests import janitor
 from tests.environment import ROOT
 from tests.support import wait_until

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.family import Ended, Family
-from clusterkit.hands.process import Child
-from clusterkit.hands.sweeper import Sweeper
+from clusterkit.backends.local.family import Ended, Family
+from clusterkit.backends.local.sweeper import Sweeper
+from clusterkit.system import procfs
+from clusterkit.system.process import Child
 from clusterkit.words.model import Task, TaskType
 
 pytestmark = pytest.mark.timeout(60)

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 

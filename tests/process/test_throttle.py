@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.process import signal_group
+from clusterkit.system import procfs
+from clusterkit.system.process import signal_group
 from clusterkit.words.events import FaultTook
 from tests.process.cast import WORKER, Cast
 from tests.support import CHILDREN, wait_until

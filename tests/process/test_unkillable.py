@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.process import Child, exit_of
-from clusterkit.hands.sweep import WillNotDie, end_again_and_again
+from clusterkit.system.process import Child, exit_of
+from clusterkit.system.sweep import WillNotDie, end_again_and_again
 from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands.starts import Starts
-from clusterkit.hands.warm import PATIENCE, Launch
-from clusterkit.rules.warm import Preload
+from clusterkit.warm.run_server import PATIENCE, Launch
+from clusterkit.warm.servable import Preload
+from clusterkit.warm.starts import Starts
 from clusterkit.words.events import ForkServerLost
 from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
 

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import exchange, shared, warm
-from clusterkit.hands.warm import ForkServer, NoForkServer
-from clusterkit.rules.plan import TaskPlan
+from clusterkit.job.plan import TaskPlan
+from clusterkit.system import exchange
+from clusterkit.warm import run_server as warm
+from clusterkit.warm import shared
+from clusterkit.warm.run_server import ForkServer, NoForkServer
 from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
 from clusterkit.words.model import ProgramKind, Task, TaskType
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.shared import ask
+from clusterkit.warm.shared import ask
 from tests.environment import clean_environment
 from tests.support import CHILDREN
 from tests.warm import WORLD, Commands, Start, Warm, short_home

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]

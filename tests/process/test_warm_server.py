@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import procfs
+from clusterkit.system import procfs
 from tests.support import Up, fork_server_of, processes_of, wait_until
 from tests.warm import WORLD, Commands, Start, Warm, parent, short_home, world
 

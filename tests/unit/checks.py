@@ -7,7 +7,7 @@ from typing import Any
 from clusterkit.check.findings import Finding
 from clusterkit.check.rules import Case, Hides, check
 from clusterkit.check.source import Source
-from clusterkit.rules.spec import build_job
+from clusterkit.job.spec import build_job
 from clusterkit.words.model import ProgramKind
 
 HERE = "# here"  # stands behind the line that a finding is expected at

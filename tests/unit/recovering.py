@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from clusterkit.rules.recoveries import RecoveryFold
+from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.model import JobSpec, Limits, Network, RestartRules

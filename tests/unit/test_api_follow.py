@@ -11,7 +11,7 @@ import pytest
 from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.result import read_result
 from clusterkit.api.tasks import Attempt, attempts_of
-from clusterkit.hands.history import History
+from clusterkit.client.history import History
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.model import Task, TaskType

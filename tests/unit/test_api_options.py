@@ -10,7 +10,7 @@ import pytest
 
 from clusterkit.api.options import Options, check_names, env_flags, invocation
 from clusterkit.cli.up import command
-from clusterkit.hands.handed import Handed, hand, take
+from clusterkit.job.handed import Handed, hand, take
 from clusterkit.words.errors import BadJob
 
 

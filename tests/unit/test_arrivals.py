@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterkit.hands.arrivals import Arrivals, Piece
+from clusterkit.client.arrivals import Arrivals, Piece
 from clusterkit.views.loglines import LineMaker, LogLine
 from tests.unit.histories import task
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from clusterkit.rules.blame import Blame, blame, looks_collateral
+from clusterkit.machine.blame import Blame, blame, looks_collateral
 from clusterkit.words.outcome import Exit, Failure
 from tests.unit.histories import task
 

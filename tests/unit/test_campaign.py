@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.rules.aim import problems_of
-from clusterkit.rules.campaign import Dice, Plan, budget, possible, trial, useful
-from clusterkit.rules.faults import parse_fault
-from clusterkit.words.campaign import Baseline
+from clusterkit.chaos.model import Baseline
+from clusterkit.chaos.schedule import Dice, Plan, budget, possible, trial, useful
+from clusterkit.faults.aim import problems_of
+from clusterkit.faults.grammar import parse_fault
 from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment
 from clusterkit.words.model import JobSpec, Limits, Network, Program, ProgramKind, RestartRules, TaskType
 

@@ -13,7 +13,7 @@ import pytest
 
 from clusterkit.check import explaining, reading
 from clusterkit.check.explaining import explained
-from clusterkit.rules.spec import build_job
+from clusterkit.job.spec import build_job
 from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.model import JobSpec, ProgramKind, Task, TaskType

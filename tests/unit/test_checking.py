@@ -15,7 +15,7 @@ from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.check.reading import NotChecked, findings_of
 from clusterkit.cli.options import given
 from clusterkit.cli.up import command
-from clusterkit.rules.spec import build_job
+from clusterkit.job.spec import build_job
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, ProgramKind
 from tests.support import CHILDREN, WORKLOADS

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from clusterkit.hands.checkpoints import corrupt, newest_checkpoint
+from clusterkit.client.checkpoints import corrupt, newest_checkpoint
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged
 
 CONTENT = bytes(range(256)) * 16  # 4096 bytes

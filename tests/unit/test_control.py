@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands.client import Client, Refused
-from clusterkit.hands.control import ControlServer
-from clusterkit.hands.control_socket import connect
-from clusterkit.hands.subscription import CHUNK, Subscription
-from clusterkit.rules.protocol import LONGEST
+from clusterkit.client.control import Client, Refused
+from clusterkit.client.control_socket import connect
+from clusterkit.supervisor.control import ControlServer
+from clusterkit.supervisor.subscription import CHUNK, Subscription
 from clusterkit.words.events import Impaired
+from clusterkit.words.protocol import LONGEST
 from tests.support import no_descriptors
 
 LONG: dict[str, Any] = {"event": "RestartPlanned", "tail": "x" * (20 * CHUNK)}

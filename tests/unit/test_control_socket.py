@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.control_socket import connect, listen
+from clusterkit.client.control_socket import connect, listen
 from clusterkit.words.errors import RunDirectoryError
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.hands.gpus import Found, gpus_here, visible
-from clusterkit.rules.devices import all_share_gpus, by_need, computing, crowding, shares_of, too_few, usual_env
+from clusterkit.job.devices import all_share_gpus, by_need, computing, crowding, shares_of, too_few, usual_env
+from clusterkit.job.gpus import Found, gpus_here, visible
 from clusterkit.words.model import Devices, JobSpec, Setup, TaskType
 from tests.unit.histories import job, task
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.rules.durations import seconds, shown
+from clusterkit.words.durations import seconds, shown
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.rules.aim import aim, live_problems_of, needs_disk, problems_of
-from clusterkit.rules.faults import parse_all, parse_fault
+from clusterkit.faults.aim import aim, live_problems_of, needs_disk, problems_of
+from clusterkit.faults.grammar import parse_all, parse_fault
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import (
     AMOUNTS,

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from clusterkit import fork_server
+from clusterkit.warm import fork_server
 
 
 def test_a_process_without_threads_and_devices_can_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clusterkit.hands.history import KEPT, History, messages
+from clusterkit.client.history import KEPT, History, messages
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from tests.unit.histories import task

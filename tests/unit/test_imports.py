@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import imports
-from clusterkit.hands.imports import imports_tensorflow, module_file, sources
+from clusterkit.check import imports
+from clusterkit.check.imports import imports_tensorflow, module_file, sources
 from tests.support import WORKLOADS
 
 FINDS = {  # what a program says, for which a fork server imports TensorFlow

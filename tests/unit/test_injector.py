@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands.injector import Injector
-from clusterkit.hands.network import NetworkError, VirtualNetwork
-from clusterkit.rules.faults import parse_fault
+from clusterkit.faults.grammar import parse_fault
+from clusterkit.faults.injector import Injector
+from clusterkit.network.virtual import NetworkError, VirtualNetwork
 from clusterkit.words.events import FaultTook
 from clusterkit.words.model import Task
 from tests.unit.histories import task

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.rules.invariants import Measure, baseline_of, violations
-from clusterkit.words.campaign import Baseline
+from clusterkit.chaos.invariants import Measure, baseline_of, violations
+from clusterkit.chaos.model import Baseline
 from clusterkit.words.events import (
     Checkpointed,
     CheckpointFound,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.rules.jobfile import JobFile, read_job_file
-from clusterkit.rules.spec import build_job
+from clusterkit.job.jobfile import JobFile, read_job_file
+from clusterkit.job.spec import build_job
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import ProgramKind, RestartPolicy, Setup, TaskType
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.rules.keras import keras_env, keras_problems
+from clusterkit.job.keras import keras_env, keras_problems
 from clusterkit.words.model import Program, ProgramKind, Servers
 from tests.unit.histories import job, task
 

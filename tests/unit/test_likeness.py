@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.rules.likeness import way
-from clusterkit.rules.repeats import repeats
+from clusterkit.machine.likeness import way
+from clusterkit.machine.repeats import repeats
 from clusterkit.words.outcome import Asked, Exit, Failure
 from tests.unit.histories import task
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from clusterkit.rules import lines
-from clusterkit.rules.lines import LineSplitter, last_exception
+from clusterkit.words import lines
+from clusterkit.words.lines import LineSplitter, last_exception
 
 
 def split(*chunks: bytes) -> list[tuple[str, bool]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.mends import hook, keras_fit, keras_rows, refusals
+from clusterkit.task.patches import hook, keras_fit, keras_rows, refusals
 
 FAULTY_AXIS, MENDED_AXIS = 0, None
 
@@ -31,7 +31,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def load(name: str) -> ModuleType:
     """A file of mends for `faulty`, and those of the house by their names."""
-    if name != "mends/some":
+    if name != "task/patches/some":
         return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")
     some = ModuleType(name)
     vars(some)["mend"] = lambda module, _: setattr(module, "VALUE", module.VALUE + 1)
@@ -85,7 +85,7 @@ def test_every_mend_has_its_file_and_function() -> None:
     """The names in the table are looked up in the tasks only."""
     for places in hook.MENDS.values():
         for file, function in places.values():
-            assert callable(getattr(load(f"mends/{file}"), function))
+            assert callable(getattr(load(f"task/patches/{file}"), function))
 
 
 class MultiWorker:

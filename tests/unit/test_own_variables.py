@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands.imports import own_variables_of, packages_of, program_of, sources
-from clusterkit.hands.warm import Launch
-from clusterkit.rules.own_variables import OwnVariables
-from clusterkit.rules.warm import Preload
+from clusterkit.check.imports import packages_of, program_of, sources
+from clusterkit.warm.choice import own_variables_of
+from clusterkit.warm.own_variables import OwnVariables
+from clusterkit.warm.run_server import Launch
+from clusterkit.warm.servable import Preload
 from clusterkit.words.model import Program, ProgramKind, Setup
 from tests.unit.histories import job
 

@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from clusterkit.rules.plan import BUILTIN_SERVER, RunPaths, TaskPlan, attempt_env, attempt_environment, plan_tasks
+from clusterkit.client.paths import RunPaths
+from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan, attempt_env, attempt_environment, plan_tasks
 from clusterkit.words.model import Devices, JobSpec, Network, Program, ProgramKind, Servers, Setup, TaskType
 from tests.unit.histories import job, task
 

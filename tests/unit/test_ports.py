@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.hands import procfs
-from clusterkit.hands.ports import listening, port_here
+from clusterkit.system import procfs
+from clusterkit.system.ports import listening, port_here
 from clusterkit.words.model import Task
 
 ONE, TWO, THREE = (Task.parse(f"worker:{index}") for index in range(3))

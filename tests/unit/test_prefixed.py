@@ -8,11 +8,12 @@ import pytest
 from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
 
-from clusterkit.rules import lines, prefixed
-from clusterkit.rules.lines import LineSplitter
-from clusterkit.rules.noise import NoiseFilter
-from clusterkit.rules.prefixed import Prefixer, is_printable, without_colors
-from clusterkit.rules.printable import printable
+from clusterkit.views import prefixed
+from clusterkit.views.prefixed import Prefixer, is_printable, without_colors
+from clusterkit.words import lines
+from clusterkit.words.lines import LineSplitter
+from clusterkit.words.noise import NoiseFilter
+from clusterkit.words.printable import printable
 
 PREFIX = "worker:0 │ "
 OPTIONS = b"I0000 00:00:1763700000.1 1 direct_session.cc:1] SessionOptions: device_count {\n"

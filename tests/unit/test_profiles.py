@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from clusterkit.hands.profiling import begin_profile, end_profile
-from clusterkit.rules.reports import parse_report
+from clusterkit.backends.local.profiling import begin_profile, end_profile
+from clusterkit.backends.local.reports import parse_report
 from clusterkit.views.profiles import Answers
 from clusterkit.words.events import Exited, Profiled, Progressed
 from clusterkit.words.outcome import Exit

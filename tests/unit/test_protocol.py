@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.rules import protocol
-from clusterkit.rules.protocol import Call, RpcError, parse_call
+from clusterkit.words import protocol
+from clusterkit.words.protocol import Call, RpcError, parse_call
 
 LINES = 10_000
 WORDS = ("2.0", "hello", "kill", "subscribe", "down", "jsonrpc", "id", "method", "params", "tasks", "signal", "")

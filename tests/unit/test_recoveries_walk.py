@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from clusterkit.machine import Machine
-from clusterkit.rules.recoveries import RecoveryFold
+from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.actions import Action, Inject, Record

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from clusterkit.machine import Machine
-from clusterkit.views.journal import Journal, read_journal
+from clusterkit.supervisor.journal import Journal, read_journal
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record
 from clusterkit.words.model import JobSpec, Limits, RestartRules

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from clusterkit.rules.reports import LONGEST, parse_report
-from clusterkit.views.journal import Journal, read_journal
+from clusterkit.backends.local.reports import LONGEST, parse_report
+from clusterkit.supervisor.journal import Journal, read_journal
 from clusterkit.words.events import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed
 from tests.unit.histories import task
 

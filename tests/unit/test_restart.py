@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.rules.restart import backoff_delay, budget_key, can_be_collateral, jitter, restart_scope
+from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
 from clusterkit.words.model import JobSpec, RestartRules, RestartScope
+from clusterkit.words.seeded import seeded_uniform
 from tests.unit.histories import job, task
 
 PS = job(workers=2, ps=2, evaluator=1)
@@ -114,6 +115,6 @@ def test_the_jitter_is_a_tenth_either_way(nth: int, spread: float, first: float,
 @given(st.integers(), st.text(), st.integers())
 def test_chance_depends_on_its_arguments_alone(number: int, key: str, nth: int) -> None:
     """The same seed gives the same jitter, in [0, 1), so that a journal can be replayed."""
-    assert jitter(number, key, nth) == jitter(number, key, nth)
-    assert 0 <= jitter(number, key, nth) < 1
-    assert jitter(number, key, nth) != jitter(number, key, nth + 1)
+    assert seeded_uniform(number, key, nth) == seeded_uniform(number, key, nth)
+    assert 0 <= seeded_uniform(number, key, nth) < 1
+    assert seeded_uniform(number, key, nth) != seeded_uniform(number, key, nth + 1)

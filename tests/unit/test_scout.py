@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hands import checkpoints, scout
-from clusterkit.hands.checkpoints import newest_checkpoint
-from clusterkit.hands.scout import Scout
+from clusterkit.backends.local import scout
+from clusterkit.backends.local.scout import Scout
+from clusterkit.client import checkpoints
+from clusterkit.client.checkpoints import newest_checkpoint
 from clusterkit.words.events import CheckpointFound
 from tests.unit.histories import task
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.rules.secrets import looks_secret, without_secrets
-from clusterkit.rules.spec import build_job
+from clusterkit.job.spec import build_job
 from clusterkit.words import wire
 from clusterkit.words.model import ProgramKind
+from clusterkit.words.secrets import looks_secret, without_secrets
 
 
 @pytest.mark.parametrize(

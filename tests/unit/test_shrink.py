@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterkit.rules.faults import parse_fault
-from clusterkit.rules.shrink import Schedule, alike, pinned, shrink
+from clusterkit.chaos.shrinking import Schedule, alike, pinned, shrink
+from clusterkit.faults.grammar import parse_fault
 from clusterkit.words.events import FaultInjected
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task, TaskType

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.rules.spec import build_job, describe
+from clusterkit.job.spec import build_job, describe
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import (
     JobSpec,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.rules.stall import stuck_task, verdict, whereabouts
+from clusterkit.machine.stall import stuck_task, verdict, whereabouts
 from clusterkit.words.events import Vitals
 from tests.unit.histories import job, task
 

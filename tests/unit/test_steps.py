@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from clusterkit.hands import steps
-from clusterkit.hands.steps import StepReader
-from clusterkit.rules.step_regex import problem_of, step_in
+from clusterkit.backends.local import steps
+from clusterkit.backends.local.steps import StepReader
+from clusterkit.job.step_regex import problem_of, step_in
 from clusterkit.words.events import Impaired, Progressed
 from tests.unit.histories import task
 

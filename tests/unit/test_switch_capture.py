@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.switch import capture as module
-from clusterkit.switch.capture import Capture
+from clusterkit.network.switch import capture as module
+from clusterkit.network.switch.capture import Capture
 
 
 def packets(file: Path) -> list[bytes]:

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from clusterkit.switch.flows import answer, listed, question
-from clusterkit.switch.packets import ACK, RST, SYN, Segment, forged, reverse, segment_of
+from clusterkit.network.switch.flows import answer, listed, question
+from clusterkit.network.switch.packets import ACK, RST, SYN, Segment, forged, reverse, segment_of
 
 A, B = socket.inet_aton("10.77.0.1"), socket.inet_aton("10.77.0.2")
 FLOW = B + A + struct.pack("!HH", 40000, 2222)  # towards A

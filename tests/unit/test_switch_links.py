@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from clusterkit.switch import links as module
-from clusterkit.switch.links import BACKLOG, BURST, Layer, Link
+from clusterkit.network.switch import links as module
+from clusterkit.network.switch.links import BACKLOG, BURST, Layer, Link
 
 
 def link(*layers: Layer, seed: int = 1, name: str = "a") -> Link:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterkit.switch import resets as module
-from clusterkit.switch.flows import answer, question
-from clusterkit.switch.packets import ACK, SYN, Segment, reverse
-from clusterkit.switch.resets import TIMES, Resets
-from clusterkit.switch.ways import Ways
+from clusterkit.network.switch import resets as module
+from clusterkit.network.switch.flows import answer, question
+from clusterkit.network.switch.packets import ACK, SYN, Segment, reverse
+from clusterkit.network.switch.resets import TIMES, Resets
+from clusterkit.network.switch.ways import Ways
 
 NAMESPACES = [100, 101, 102]
 

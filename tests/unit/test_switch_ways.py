@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from clusterkit.switch.cables import Detours, Pair
-from clusterkit.switch.links import Layer
-from clusterkit.switch.packets import forged
-from clusterkit.switch.ways import Way, Ways
+from clusterkit.network.switch.cables import Detours, Pair
+from clusterkit.network.switch.links import Layer
+from clusterkit.network.switch.packets import forged
+from clusterkit.network.switch.ways import Way, Ways
 
 CUT, SLOW = Layer(cut=True), Layer(delay=5)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clusterkit.rules.tally import Row, by_action, by_type, injections_of
-from clusterkit.views.campaign import baseline_line, document, failure, run_line, summary
-from clusterkit.words.campaign import Baseline, Injection, Outcome, Shrunk, Trial
+from clusterkit.chaos.model import Baseline, Injection, Outcome, Shrunk, Trial
+from clusterkit.chaos.tally import Row, by_action, by_type, injections_of
+from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
 from clusterkit.words.events import Began, Event, Failed, FaultInjected, FaultTook, Progressed, RestartPlanned, Spawned
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import JobSpec, Program, ProgramKind, Task, TaskType

@@ -92,7 +92,7 @@ def test_a_restarted_task_goes_on_in_its_series() -> None:
 @pytest.mark.parametrize("found", [None, SimpleNamespace(origin=None)], ids=["nothing", "a-mere-directory"])
 def test_a_job_is_refused_where_tensorboard_is_not_installed(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
     """With the command that installs it; a directory of logs with that name is not it."""
-    monkeypatch.setattr("clusterkit.hands.preflight.importlib.util.find_spec", lambda name: found)
+    monkeypatch.setattr("clusterkit.job.preflight.importlib.util.find_spec", lambda name: found)
     options = {"program": str(CHILDREN / "reports.py"), "workers": 1}
     with pytest.raises(BadJob) as refused:
         prepare({**options, "tensorboard": True})

@@ -17,14 +17,16 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from clusterkit.chaos import text as campaign
+from clusterkit.chaos.model import Outcome, Shrunk
 from clusterkit.check.findings import Finding
 from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
 from clusterkit.cli.errors import told
-from clusterkit.hands.rundir import RunDirectory
-from clusterkit.views import campaign, doctor
+from clusterkit.client.rundir import RunDirectory
+from clusterkit.supervisor.journal import Journal
+from clusterkit.views import doctor
 from clusterkit.views.console import Console, Show
-from clusterkit.views.journal import Journal
 from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.narrate import failed, sentence
 from clusterkit.views.recoveries import recovery_lines
@@ -34,7 +36,6 @@ from clusterkit.views.timeline import event_text, timeline, timeline_text
 from clusterkit.words import doctor as doctoring
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.campaign import Outcome, Shrunk
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.model import JobSpec, Task
 from clusterkit.words.outcome import Failure, RunResult

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from clusterkit.rules.tfconfig import cluster_json, cluster_spec, tf_config
+from clusterkit.job.tfconfig import cluster_json, cluster_spec, tf_config
 from clusterkit.words.model import JobSpec, Task, TaskType
 from tests.unit.histories import job, task
 

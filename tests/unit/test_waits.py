@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.rules.waits import Frame, doing, main_thread
+from clusterkit.backends.local.waits import Frame, doing, main_thread
 
 PYTHON, TENSORFLOW = "/usr/lib/python3.11", "/venv/lib/python3.11/site-packages/tensorflow/python"
 TRAINING, HOME = "/venv/lib/python3.11/site-packages/clusterkit/training", "/home/me"
 CHECKOUT = "/src/clusterkit/clusterkit"
-END = (f"{CHECKOUT}/entry.py 91 run_script", f"{CHECKOUT}/entry.py 273 <module>")
+END = (f"{CHECKOUT}/task/entry.py 91 run_script", f"{CHECKOUT}/task/entry.py 273 <module>")
 CALL = (
     f"{TENSORFLOW}/eager/context.py 1688 call_function",
     f"{TENSORFLOW}/eager/polymorphic_function/atomic_function.py 251 call_flat",

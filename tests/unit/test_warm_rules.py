@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.rules.keras import LEGACY
-from clusterkit.rules.plan import attempt_env
-from clusterkit.rules.warm import at_import, differing, shadowed
+from clusterkit.job.keras import LEGACY
+from clusterkit.job.plan import attempt_env
+from clusterkit.warm.servable import at_import, differing, shadowed
 
 AT_IMPORT = [
     "TF_ENABLE_ONEDNN_OPTS",

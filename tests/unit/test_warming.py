@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from clusterkit.hands.shared import WarmPlace
-from clusterkit.hands.warm import Launch
-from clusterkit.rules.keras import LEGACY, YES
-from clusterkit.rules.plan import RunPaths
-from clusterkit.supervisor.warming import launch_for, launch_to_share
+from clusterkit.client.paths import RunPaths
+from clusterkit.job.keras import LEGACY, YES
+from clusterkit.warm.choice import launch_for, launch_to_share
+from clusterkit.warm.run_server import Launch
+from clusterkit.warm.shared import WarmPlace
 from clusterkit.words.model import JobSpec, Program, ProgramKind, Setup, StartMode
 from tests.unit.histories import job
 

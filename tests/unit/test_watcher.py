@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from clusterkit.hands import watcher
-from clusterkit.hands.watcher import Watcher
-from clusterkit.rules.reports import Report, parse_report
+from clusterkit.backends.local import watcher
+from clusterkit.backends.local.reports import Report, parse_report
+from clusterkit.backends.local.watcher import Watcher
 from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
 from clusterkit.words.model import Task
 from tests.support import wait_until

@@ -20,11 +20,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusterkit.hands import procfs
-from clusterkit.hands.process import STACKS_SIGNAL, become_subreaper, spawn
-from clusterkit.hands.warm import ForkServer, Launch
-from clusterkit.rules.plan import TaskPlan
-from clusterkit.rules.warm import Preload
+from clusterkit.backends.local.spawn import spawn
+from clusterkit.job.plan import TaskPlan
+from clusterkit.system import procfs
+from clusterkit.system.process import become_subreaper
+from clusterkit.task.entry import STACKS_SIGNAL
+from clusterkit.warm.run_server import ForkServer, Launch
+from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
 from clusterkit.words.model import ProgramKind, Task, TaskType
 

@@ -1,0 +1,134 @@
+"""The family: the first processes of all attempts, and the orphans that come to this process as their subreaper."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from clusterkit.backends.local.spawn import spawn
+from clusterkit.job.plan import TaskPlan
+from clusterkit.system import procfs
+from clusterkit.system.process import Child, reap
+from clusterkit.system.sweep import end_again_and_again, end_descendants, reap_zombies
+from clusterkit.warm.run_server import ForkServer, NoForkServer
+from clusterkit.words.model import Task
+
+
+class Ended(NamedTuple):
+    """An attempt whose first process has ended and is not reaped."""
+
+    task: Task
+    attempt: int
+    child: Child
+
+
+class Family:
+    """Tells a task's first process from what tasks left behind.
+
+    One lock is held while a process is made and while orphans are looked for: a process between fork and exec
+    looks like an orphan that has every task's pipe open.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._leaders: dict[int, Child] = {}
+        self._lock = threading.Lock()
+
+    def spawn(
+        self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, server: ForkServer | None,
+        namespaces: Sequence[int] = (),
+    ) -> Child:  # fmt: skip
+        """Start an attempt: as a fork of the server where there is one that answers. Raises OSError."""
+        pipe, oom_kills = os.readlink(f"/proc/self/fd/{output}"), procfs.oom_kills()
+        with self._lock:
+            pid = None if server is None else _fork(server, plan, env, output, stacks, namespaces)
+            process = spawn(plan, env, output, stacks, namespaces) if pid is None else None
+            pid = process.pid if process is not None else pid
+            assert pid is not None
+            child = Child(pid, _pidfd(pid, process), pipe, oom_kills, process)
+            self._leaders[pid] = child
+            return child
+
+    def reap_clean(self, ended: Collection[Ended]) -> list[Ended]:
+        """Reap the first processes of those attempts that left nothing behind; return the others.
+
+        One look for all of them: a look lists all children, so one for each would cost the more the more there are.
+        """
+        left = []
+        with self._lock:
+            signs = {sign for pid in self._orphans() for sign in self._signs(pid)}
+            for one in ended:
+                if signs.isdisjoint(_own_signs(one)):
+                    self._reap(one.child)
+                else:
+                    left.append(one)
+        return left
+
+    def sweep(self, ended: Ended) -> int:
+        """Kill every process that an attempt left behind after its first one ended, then reap that one.
+
+        What left the group has come to us by now, and is known by its environment, its session, or the output
+        pipe that it inherited. Returns how many had to be killed; raises WillNotDie.
+        """
+        killed = end_again_and_again(lambda: self._left_behind(ended))
+        with self._lock:
+            self._reap(ended.child)
+        return killed
+
+    def end_all(self, within: float) -> int:
+        """Kill every descendant, whosever it was: for the end, when no attempt lives. Raises WillNotDie."""
+        with self._lock:
+            return end_descendants(os.getpid(), within)
+
+    def _left_behind(self, ended: Ended) -> list[int]:
+        own = _own_signs(ended)
+        with self._lock:
+            found = [pid for pid in self._orphans() if not own.isdisjoint(self._signs(pid))]
+            return found + [below for pid in found for below in procfs.descendants(pid)]
+
+    def _orphans(self) -> list[int]:
+        """Live children of this process that no attempt began with."""
+        orphans = [pid for pid in procfs.children(os.getpid()) if pid not in self._leaders]
+        reap_zombies(orphans)
+        return [pid for pid in orphans if not procfs.is_zombie(pid)]
+
+    def _signs(self, pid: int) -> set[int | str]:
+        """By what a process shows whose it is: its group, session and descriptors, and the task in its environment."""
+        signs: set[int | str] = {*(procfs.stat(pid) or ())[1:], *procfs.links(pid)}
+        env = procfs.environ(pid)
+        if env.get("CLUSTERKIT_RUN_ID") == self._run_id and "CLUSTERKIT_TASK" in env:
+            signs.add(env["CLUSTERKIT_TASK"])
+        return signs
+
+    def _reap(self, child: Child) -> None:
+        reap(child)
+        del self._leaders[child.pid]
+
+
+def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
+    """A descriptor of an attempt's process. Where there is none, the process ends: nobody could watch it."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        if process is not None:
+            process.returncode = 0  # or it would wait for this pid once more, when it may be another's
+        raise
+
+
+def _own_signs(ended: Ended) -> set[int | str]:
+    return {ended.child.pid, ended.child.pipe, str(ended.task)}
+
+
+def _fork(
+    server: ForkServer, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, namespaces: Sequence[int]
+) -> int | None:
+    try:
+        return server.fork(plan, env, output, stacks, namespaces)
+    except NoForkServer:
+        return None

@@ -1,0 +1,191 @@
+"""Logs: every byte that tasks write goes to their attempts' files; viewers get the same chunks after that."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import selectors
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from clusterkit.system.barrier import join, start_thread
+from clusterkit.words.events import Crashed, Drained, StorageFailed
+from clusterkit.words.lines import LineSplitter, last_exception
+from clusterkit.words.model import Task
+
+CHUNK = 1 << 19
+PIPE_SIZE = 1 << 20
+READS = 4  # of a pipe whose writers are gone; one takes all that is in it
+KEPT = 1 << 24  # bytes that the allocator keeps for the next chunks
+SWITCH = 0.0005  # seconds for which another thread may keep the interpreter from the pump
+TAIL_BYTES = 1 << 16
+TAIL_LINES = 60
+Post = Callable[[Drained | StorageFailed | Crashed], None]
+Viewer = Callable[[Task, int, bytes], None]  # an empty chunk: the attempt's output is at its end
+
+
+@dataclass(slots=True)
+class Stream:
+    """The output of one attempt on its way to its file."""
+
+    task: Task
+    attempt: int
+    name: bytes
+    source: int
+    file: int
+    written: int = 0
+
+
+class LogPump:
+    """One thread that moves the output of all tasks. It knows no lines: bytes in, the same bytes out."""
+
+    def __init__(self, post: Post, viewer: Viewer, arrivals: PurePosixPath) -> None:
+        self._post = post
+        self._arrived: list[bytes] = []  # what is to be noted there
+        self._arrivals = os.open(arrivals, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._viewer = viewer
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._lock = threading.Lock()
+        self._added: list[Stream] = []
+        self._closing: set[tuple[Task, int]] = set()
+        self._stopped = False
+        self._full = False
+        _make_fast()
+        self._thread = start_thread("logs", self._run, post)
+
+    def open(self, task: Task, attempt: int, path: PurePosixPath) -> int:
+        """Make the attempt's log and a pipe to it; return the pipe's end for the task. Raises OSError."""
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            source, sink = os.pipe2(os.O_CLOEXEC)
+        except OSError:
+            os.close(file)
+            raise
+        with suppress(OSError):  # the user's share of pipe memory may be used up
+            fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        os.set_blocking(source, False)
+        with self._lock:
+            self._added.append(Stream(task, attempt, str(task).encode(), source, file))
+        self._wake()
+        return sink
+
+    def close(self, task: Task, attempt: int) -> None:
+        """Wait no longer for the end of an attempt's output."""
+        with self._lock:
+            self._closing.add((task, attempt))
+        self._wake()
+
+    def stop(self) -> None:
+        """End the thread, and keep what the pipes still hold: the thread may have failed before it was read."""
+        self._stopped = True
+        self._wake()
+        join(self._thread)
+        self._keep_the_rest()
+        self._selector.close()
+        os.close(self._arrivals)
+        os.close(self._bell)
+        os.close(self._ring)
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._ring, b"!")
+
+    def _run(self) -> None:
+        while not self._stopped:
+            for key, _ in self._selector.select():
+                if key.data is None:
+                    self._answer_bell()
+                else:
+                    self._move(key.data)
+            self._note()
+
+    def _keep_the_rest(self) -> None:
+        """No task lives any more, so that a pipe holds no more than fits into it."""
+        known = [key.data for key in self._selector.get_map().values() if key.data is not None]
+        for stream in known + self._added:
+            with suppress(OSError):
+                for _ in range(READS):
+                    self._keep(stream, os.read(stream.source, PIPE_SIZE))
+            os.close(stream.source)
+            os.close(stream.file)
+        with suppress(OSError):
+            self._note()
+
+    def _answer_bell(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._bell, 4096)
+        with self._lock:
+            added, self._added = self._added, []
+            closing, self._closing = self._closing, set()
+        for stream in added:
+            self._selector.register(stream.source, selectors.EVENT_READ, stream)
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None and (key.data.task, key.data.attempt) in closing:
+                self._end(key.data)
+
+    def _move(self, stream: Stream) -> None:
+        try:
+            chunk = os.read(stream.source, CHUNK)
+        except BlockingIOError:
+            return
+        if not chunk:
+            self._end(stream)
+            return
+        self._keep(stream, chunk)
+        self._viewer(stream.task, stream.attempt, chunk)
+
+    def _keep(self, stream: Stream, chunk: bytes) -> None:
+        try:
+            written = os.write(stream.file, chunk)
+            while written < len(chunk):
+                written += os.write(stream.file, memoryview(chunk)[written:])
+        except OSError as error:
+            self._failed(f"the log of {stream.task}", error)
+            return
+        stream.written += len(chunk)
+        # Wall time, task, attempt and the log's size by then: `logs` merges by it what tasks wrote to many files.
+        self._arrived.append(b"%.6f %b %d %d\n" % (time.time(), stream.name, stream.attempt, stream.written))
+
+    def _note(self) -> None:
+        """Note what arrived, once for all that was there to be read at a time."""
+        if self._arrived:
+            try:
+                os.write(self._arrivals, b"".join(self._arrived))
+            except OSError as error:
+                self._failed("the order of the logs", error)
+            self._arrived.clear()
+
+    def _failed(self, what: str, error: OSError) -> None:
+        if not self._full:  # once is enough; the job is being stopped, and its output still has to be read
+            self._full = True
+            self._post(StorageFailed(f"{what} could not be written: {error.strerror}"))
+
+    def _end(self, stream: Stream) -> None:
+        self._note()  # who follows the run reads of the end only after all that came before it
+        self._selector.unregister(stream.source)
+        os.close(stream.source)
+        tail = os.pread(stream.file, TAIL_BYTES, max(0, stream.written - TAIL_BYTES))
+        os.close(stream.file)
+        self._viewer(stream.task, stream.attempt, b"")
+        splitter = LineSplitter()
+        lines = [line for line, _ in splitter.feed(tail) + splitter.flush()]
+        shown = tuple(line[:500] for line in lines if line.strip())[-TAIL_LINES:]
+        exception = last_exception(lines)
+        self._post(Drained(stream.task, stream.attempt, shown, None if exception is None else exception[:1000]))
+
+
+def _make_fast() -> None:
+    """Settings of the whole process without which moving chunks takes twice as long."""
+    # The pump needs the interpreter back after each system call. While the console takes output line by line, it would
+    # wait 5 ms each time, and the tasks with it.
+    sys.setswitchinterval(SWITCH)
+    # glibc gives memory back to the kernel from twice the largest block on that was ever freed, and gets it again
+    # for the next chunk, with a fault for each page.
+    bytes(KEPT)

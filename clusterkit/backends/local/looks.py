@@ -1,0 +1,161 @@
+"""Looks: why nothing goes on, collected from every live task beside the loop, and written into a report."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
+from clusterkit.backends.local.waits import Doing, Frame, doing, main_thread
+from clusterkit.machine.stall import halted
+from clusterkit.system import procfs
+from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.process import Child
+from clusterkit.system.sockets import Connection, established
+from clusterkit.system.usage import Meter
+from clusterkit.words.errors import CannotLook
+from clusterkit.words.events import Crashed, Inspected, Look, Vitals
+from clusterkit.words.model import Task
+
+APART = 0.5  # seconds between the two looks: enough to see who uses the CPU, and that a disk wait is no passing one
+LONGEST_PROGRAM = 4 << 20  # bytes of a file of code
+PATIENCE = 3.0  # seconds for the tasks to write their stacks; a stopped one never does
+STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
+Post = Callable[[Inspected | Crashed], None]
+
+
+@dataclass(slots=True)
+class Subject:
+    """A live attempt that is looked at, and what is seen of it. `endpoint` is where its peers connect to."""
+
+    task: Task
+    attempt: int
+    child: Child
+    vitals: Vitals
+    endpoint: str | None = None
+    dump: Dump | None = None
+    cpu: float | None = None  # percent of one core
+    connections: list[Connection] = field(default_factory=list)
+    doing: Doing | None = None
+
+
+class Looks:
+    """Looks that take a while, each in a thread of its own that ends with it; `stop` ends them early."""
+
+    def __init__(self, run: Path, post: Post) -> None:
+        self._run = run
+        self._post = post
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def begin(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
+        """Look at live attempts, which are not reaped before this returns; Inspected is posted in the end."""
+        for subject in subjects:
+            subject.dump = dump_for(self._run, str(subject.task), subject.attempt, why)
+            ask(subject.dump, subject.child.pid)
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        self._threads.append(start_thread("look", partial(self._look, look, why, subjects), self._post))
+
+    def stop(self) -> None:
+        """End what goes on."""
+        self._ended.set()
+        for thread in self._threads:
+            join(thread)
+
+    def _look(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
+        report: str | None = None
+        try:
+            with suppress(CannotLook):  # what was seen by then is told
+                self._watch(subjects)
+            _tell(subjects)
+            with suppress(OSError):
+                report = str(_write(self._run / "stacks", look, report_of(why, subjects)))
+        finally:  # the machine waits for the answer
+            self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
+
+    def _watch(self, subjects: Sequence[Subject]) -> None:
+        """Look twice, and wait meanwhile for the stacks of those that can write them."""
+        meter, begun = Meter(), time.monotonic()
+        pids = {subject.task: subject.child.pid for subject in subjects}
+        meter.sample(pids)
+        collect([s.dump for s in subjects if s.dump and s.vitals.state not in "Tt"], PATIENCE, self._ended)
+        self._ended.wait(max(0.0, begun + APART - time.monotonic()))
+        used = meter.sample(pids)
+        for subject in subjects:
+            subject.cpu = used[subject.task][0] if subject.task in used else None
+            subject.connections = established(subject.child.pid)
+            seen = procfs.stat(subject.child.pid)
+            state = seen[0] if seen else "X"
+            if state == "D" != subject.vitals.state:  # it waits for a disk now, as everybody does at times
+                state = "S"
+            subject.vitals = replace(subject.vitals, state=state)
+
+
+def _tell(subjects: Sequence[Subject]) -> None:
+    """What each one does, from its main thread's stack."""
+    for subject in subjects:
+        frames = main_thread(subject.dump.text) if subject.dump else ()
+        source = _source_of(frames[0]) if frames else ""
+        if told := doing(frames, source):
+            subject.doing = told
+            subject.vitals = replace(subject.vitals, doing=told.text, own=told.own)
+    linecache.clearcache()
+
+
+def _source_of(frame: Frame) -> str:
+    """The line of code that a frame is at; nothing where its file is no program: a task may name any file."""
+    try:
+        seen = os.stat(frame.file)
+    except (OSError, ValueError):
+        return ""
+    is_program = stat.S_ISREG(seen.st_mode) and seen.st_size <= LONGEST_PROGRAM
+    return linecache.getline(frame.file, frame.line) if is_program else ""
+
+
+def report_of(why: str, subjects: Sequence[Subject]) -> str:
+    """What was seen of every task, as a text for people."""
+    places = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
+    ends = {made.local: subject.task for subject in subjects for made in subject.connections} | places
+    return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, ends) for s in subjects)])
+
+
+def _section(subject: Subject, ends: Mapping[str, Task]) -> str:
+    vitals = subject.vitals
+    wrong = halted([subject.task], {subject.task: vitals})
+    state = STATES.get(vitals.state, "not there any more")
+    cpu = "unknown" if subject.cpu is None else f"{subject.cpu:.0f} % of a core"
+    frames = main_thread(subject.dump.text) if subject.dump else ()
+    stack = [f"    {frame.file}:{frame.line} in {frame.function}" for frame in frames]
+    return "\n".join([
+        f"{subject.task} {wrong[1] if wrong else vitals.doing or 'does not tell what it does'}",
+        f"  process      attempt {subject.attempt}, pid {subject.child.pid}, {state} ({vitals.state})",
+        f"  CPU          {cpu}",
+        f"  endpoint     {subject.endpoint or 'none'}{'' if vitals.listening else ', not listening'}",
+        f"  connections  {_peers(subject.connections, ends)}",
+        *(["  main thread, innermost first", *stack] if stack else ["  no stacks: stopped, or no Python program"]),
+        "",
+    ])  # fmt: skip
+
+
+def _peers(connections: Sequence[Connection], ends: Mapping[str, Task]) -> str:
+    """`worker:0 (2), ps:0, 10.0.0.1:443`."""
+    names = [str(ends.get(made.remote, made.remote)) for made in connections]
+    return (
+        ", ".join(name + (f" ({n})" if (n := names.count(name)) > 1 else "") for name in sorted(set(names))) or "none"
+    )
+
+
+def _write(directory: Path, look: Look, text: str) -> Path:
+    """Write the next report of its kind. Raises OSError."""
+    number = len(list(directory.glob(f"{look.value}-*.txt"))) + 1
+    path = directory / f"{look.value}-{number}.txt"
+    path.write_text(text)
+    return path

@@ -1,0 +1,58 @@
+"""The scout: looks which checkpoints were there when attempts began, in a thread beside the loop."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from clusterkit.client.checkpoints import newest_checkpoint
+from clusterkit.system.barrier import start_thread
+from clusterkit.words.events import CheckpointFound, Crashed
+from clusterkit.words.model import Task
+
+TOGETHER = 1.0  # seconds; attempts that begin in so short a time, as a gang's do, share a scan
+PATIENCE = 2.0  # seconds for a scan to end when the run does; a file system that hangs may never let go of it
+
+
+class _Start(NamedTuple):
+    task: Task
+    attempt: int
+    moment: float  # wall time
+
+
+class Scout:
+    """Posts CheckpointFound for an attempt where there was a checkpoint when it began.
+
+    Only what was written before then counts: the attempt itself may write its first one while the scan goes on.
+    """
+
+    def __init__(self, directory: PurePosixPath, post: Callable[[CheckpointFound | Crashed], None]) -> None:
+        self._directory = directory
+        self._post = post
+        self._starts = queue.SimpleQueue[_Start | None]()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def look(self, task: Task, attempt: int, moment: float) -> None:
+        """Look for the newest checkpoint that was there at that wall time."""
+        self._starts.put(_Start(task, attempt, moment))
+        if self._thread is None:
+            self._thread = start_thread("scout", self._run, self._post)
+
+    def stop(self) -> None:
+        """End the thread, also in the midst of a scan."""
+        self._ended.set()
+        self._starts.put(None)
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
+
+    def _run(self) -> None:
+        scanned, found = float("-inf"), None
+        while (start := self._starts.get()) is not None:
+            if not 0 <= start.moment - scanned < TOGETHER:
+                scanned, found = start.moment, newest_checkpoint(self._directory, start.moment, self._ended.is_set)
+            if found is not None and not self._ended.is_set():
+                self._post(CheckpointFound(start.task, start.attempt, found))

@@ -1,0 +1,144 @@
+"""What a task's main thread is doing, for people, from the stacks that faulthandler wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import PurePosixPath
+
+# A task can write anything into its stacks: what is taken of them is bounded.
+_FRAME = re.compile(
+    r'^  File "(?P<file>.{0,4096})", line (?P<line>\d{1,9}) in (?P<function>.{1,500})$', flags=re.MULTILINE
+)
+_MOST_FRAMES = 200  # of a thread; faulthandler writes 100
+_LIBRARY = re.compile(
+    r"/lib(64)?/python3[^/]*/|/(site|dist)-packages/|^<|/__autograph_generated_file"
+    r"|/clusterkit/(task|warm|training)/.*\.py$"
+)
+_OUTERMOST = "<module>"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        where = f"{PurePosixPath(self.file).name}:{self.line}"
+        return where if self.function == _OUTERMOST else f"{where} in {self.function}"
+
+    @property
+    def own(self) -> bool:
+        """Whether this is the program's own code, and no library's."""
+        return not _LIBRARY.search(self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """`text` goes on after the task's name. `own`: no other task can be what it waits for."""
+
+    text: str
+    own: bool
+
+
+# File (its end) and function of a frame, what it means, and whether it waits for nobody else. The first row with a
+# frame between the program's own code and the innermost frame counts, so what tells more stands before what tells less.
+_TENSORFLOW = (
+    ("clusterkit/training/checkpointer.py", "save", "writes a checkpoint", True),
+    ("clusterkit/training/checkpointer.py", "_choose", "looks for a checkpoint", True),
+    ("clusterkit/training/agreement.py", "follow_chief", "waits for the chief's choice of a checkpoint", False),
+    ("clusterkit/training/checkpointer.py", "restore", "reads a checkpoint", True),
+    ("tensorflow/python/checkpoint/checkpoint.py", "save|write|_write", "writes a checkpoint", True),
+    ("tensorflow/python/checkpoint/checkpoint.py", "restore|read", "reads a checkpoint", True),
+    ("distribute/coordinator/cluster_coordinator.py", "join", "waits in ClusterCoordinator.join", False),
+    ("distribute/coordinator/cluster_coordinator.py", "create_per_worker_dataset|create_per_worker_resource"
+     "|_create_per_worker_resources", "waits in ClusterCoordinator.create_per_worker_dataset", False),
+    ("distribute/coordinator/cluster_coordinator.py", "fetch", "waits in ClusterCoordinator.fetch", False),
+    ("distribute/coordinator/values.py|distribute/coordinator/remote_value.py", "fetch|get|_wait_and_maybe_error",
+     "waits in RemoteValue.fetch", False),
+    ("distribute/coordinator/cluster_coordinator.py", "put", "waits in ClusterCoordinator.schedule", False),
+    ("distribute/parameter_server_strategy_v2.py", "__init__|_connect_to_cluster",
+     "waits in ParameterServerStrategy(), which connects to every task", False),
+    ("tensorflow/python/training/server_lib.py", "join", "waits in Server.join", False),
+    ("distribute/collective_all_reduce_strategy.py", "__init__|_initialize_multi_worker",
+     "waits in MultiWorkerMirroredStrategy() for the others (coordination service)", False),
+    ("tensorflow/python/eager/context.py", "get_config_key_value|wait_at_barrier",
+     "waits for the others (coordination service)", False),
+    ("tensorflow/python/data/ops/iterator_ops.py|data/ops/multi_device_iterator_ops.py",
+     "__next__|_next_internal|next|get_next", "waits for its next batch (tf.data)", True),
+    ("tensorflow/python/eager/execute.py", "quick_execute|execute",
+     "waits in TensorFlow's runtime (a step or a collective)", False),
+    ("tensorflow/python/framework/ops.py", "_numpy|_numpy_internal|numpy|__float__|__int__|__bool__",
+     "waits in TensorFlow's runtime (a step or a collective)", False),
+    (r"tensorflow/python/ops/gen_\w+_ops.py", r"\w+", "waits in TensorFlow's runtime (a step or a collective)", False),
+)  # fmt: skip
+_PYTHON = (
+    ("subprocess.py", r"wait|_wait|communicate|_communicate", "waits for another process"),
+    ("queue.py", "get|put", "waits for a queue"),
+    ("concurrent/futures/_base.py", "result|wait", "waits for a future"),
+    ("asyncio/base_events.py", "_run_once", "waits in asyncio's loop"),
+    ("multiprocessing/connection.py", "wait|_recv|_poll|accept", "waits for a pipe of multiprocessing"),
+    ("threading.py", "join|_wait_for_tstate_lock", "waits for a thread to end"),
+    ("threading.py", "wait|acquire|__enter__", "waits for a lock or an event"),
+    ("socket.py", "readinto|accept|create_connection", "waits for a socket"),
+    ("ssl.py", "read|recv|do_handshake", "waits for a socket"),
+    ("selectors.py", "select", "waits for a socket or a pipe"),
+)
+# A function in C has no frame of its own: the line that calls it has to tell.
+_SOURCE = (
+    (r"\bsleep\(", "sleeps (time.sleep)"),
+    (r"\binput\(", "waits for input"),
+    (r"\.acquire\(|^with\b.*lock", "waits for a lock"),
+    (r"\.(recv|recv_into|recvfrom|accept|connect|sendall)\(", "waits for a socket"),
+    (r"\b(select\.select|poll|epoll)\(", "waits for a socket or a pipe"),
+)
+
+
+def main_thread(dump: str) -> tuple[Frame, ...]:
+    """The main thread's frames, innermost first; empty where the dump does not tell.
+
+    faulthandler begins with the newest thread, so the main thread comes last; of more than 100 threads it leaves out
+    the oldest, and then the signal's thread, the current one, is the main thread.
+    """
+    stacks = re.split(r"^(?=(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
+    found = [(text.startswith("Current"), _frames(text)) for text in stacks if _FRAME.search(text)]
+    if not found:
+        return ()
+    whole = [frames for _, frames in found if frames[-1].function == _OUTERMOST]
+    current = [frames for is_current, frames in found if is_current]
+    return (whole or current or [found[-1][1]])[-1]
+
+
+def doing(frames: Sequence[Frame], source: str = "") -> Doing | None:
+    """What a thread does, or waits for. `source`: the line of code that its innermost frame is at."""
+    if not frames:
+        return None
+    place = next((at for at, frame in enumerate(frames) if frame.own), None)
+    inner = frames[: len(frames) if place is None else place]
+    for files, functions, text, own in _TENSORFLOW:
+        if any(_is(frame, files, functions) for frame in inner):
+            return Doing(text, own)
+    at = f"at {frames[0 if place is None else place]}"
+    for files, functions, text in _PYTHON:
+        if any(_is(frame, files, functions) for frame in inner):
+            return Doing(f"{text} {at}", own=True)
+    for pattern, text in _SOURCE if not inner else ():
+        if re.search(pattern, source.strip()):
+            return Doing(f"{text} {at}", own=True)
+    if any(_is(frame, "polymorphic_function/tracing_compilation.py", "trace_function") for frame in frames):
+        return Doing(f"traces a tf.function {at}", own=True)
+    return Doing(f"is {at}", own=True)
+
+
+def _frames(text: str) -> tuple[Frame, ...]:
+    matches = islice(_FRAME.finditer(text), _MOST_FRAMES)
+    return tuple(Frame(match["file"], int(match["line"]), match["function"]) for match in matches)
+
+
+def _is(frame: Frame, files: str, functions: str) -> bool:
+    return bool(re.search(f"/({files})$", frame.file)) and bool(re.fullmatch(functions, frame.function))

@@ -1,0 +1,201 @@
+"""The watcher: one thread that waits for tasks to end and reads the progress they report."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from clusterkit.backends.local.reports import LONGEST, parse_report
+from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.process import Child, exit_of
+from clusterkit.words.events import Exited, Happened, Progressed
+from clusterkit.words.model import Task
+
+REST = 0.03125  # seconds for which a pipe is left alone after a read, at first: reports are taken in bunches
+LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that all pipes are read at one moment
+FULL = 1 << 13  # bytes that show that reports come fast, and would fill the pipe if it were left alone for long
+EVERY = 1.0  # seconds between the steps that are passed on; what else a task reports is passed on at once
+CHUNK = 1 << 16
+MOST_CHUNKS = 16  # that are read of a pipe at a time: as much as a pipe can hold. A task may write without end.
+HURRIED = 0.0078125  # seconds for which a pipe rests when a fault waits for a step; a power of 2 as well
+Post = Callable[[Happened], None]
+
+
+class Pace(NamedTuple):
+    """For how many seconds pipes rest, at first and in the end, and between two steps that are passed on."""
+
+    rest: float
+    longest: float
+    every: float
+
+
+@dataclass(slots=True)
+class Channel:
+    """A task's progress pipe; it outlives the attempts."""
+
+    task: Task
+    fd: int
+    half: bytes = b""
+    pending: Progressed | None = None
+    passed_at: float = -EVERY
+    attempt: int = 0
+    ordinary: bytes | None = None  # how the attempt's lines begin that tell nothing when another such follows
+    rest: float = REST
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An attempt whose end is waited for."""
+
+    task: Task
+    attempt: int
+    child: Child = field(repr=False)
+
+
+class Watcher:
+    """Epoll over the tasks' pidfds and their progress pipes. Sleeps when nothing happens.
+
+    A pipe is waited for until something is in it. From then on it is looked at after each rest, together with the
+    others that rest, until it is found empty and nothing of it has to be passed on any more.
+    """
+
+    def __init__(self, post: Post, pipes: Mapping[Task, PurePosixPath]) -> None:
+        self._post = post
+        self._epoll = select.epoll()
+        self._known: dict[int, Channel | Waiting] = {}
+        self._channels = {task: self._listen(task, path) for task, path in pipes.items()}
+        self._resting: dict[int, float] = {}
+        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._epoll.register(self._bell, select.EPOLLIN)
+        self._pace = Pace(REST, LONGEST_REST, EVERY)
+        self._hurry = False
+        self._stopped = False
+        self._thread = start_thread("watcher", self._run, post)
+
+    def wait_for(self, task: Task, attempt: int, child: Child) -> None:
+        """Post Exited when the attempt's first process has ended."""
+        self._known[child.pidfd] = Waiting(task, attempt, child)
+        self._epoll.register(child.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
+
+    def hurry(self) -> None:
+        """From now on look at the pipes without long rests, and pass on the newest step that each look finds."""
+        self._hurry = True
+        os.write(self._ring, b"!")
+
+    def stop(self) -> None:
+        """End the thread and close what it read."""
+        self._stopped = True
+        os.write(self._ring, b"!")
+        join(self._thread)
+        for channel in self._channels.values():
+            os.close(channel.fd)
+        self._epoll.close()
+        os.close(self._bell)
+        os.close(self._ring)
+
+    def _listen(self, task: Task, path: PurePosixPath) -> Channel:
+        # Opened for writing too, so that it never comes to an end between two attempts.
+        channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+        self._known[channel.fd] = channel
+        self._epoll.register(channel.fd, select.EPOLLIN | select.EPOLLONESHOT)
+        return channel
+
+    def _run(self) -> None:
+        while not self._stopped:
+            for fd, _ in self._epoll.poll(self._until_next()):
+                self._take(fd, time.monotonic())
+            self._look_at_rested(time.monotonic())
+
+    def _until_next(self) -> float | None:
+        return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
+
+    def _take(self, fd: int, now: float) -> None:
+        if fd == self._bell:
+            self._answer_bell()
+            return
+        known = self._known.get(fd)
+        if isinstance(known, Waiting):
+            self._ended(fd, known)
+        elif isinstance(known, Channel):
+            self._look(known, now)
+
+    def _answer_bell(self) -> None:
+        os.read(self._bell, CHUNK)
+        if self._hurry:
+            self._pace = Pace(HURRIED, HURRIED, 0.0)
+            self._resting = dict.fromkeys(self._resting, 0.0)
+
+    def _look_at_rested(self, now: float) -> None:
+        rest = self._pace.rest
+        moment = now // rest * rest  # for which they were told to rest, so that what is passed on keeps its beat
+        for fd in [fd for fd, until in self._resting.items() if until <= now]:
+            del self._resting[fd]
+            self._take(fd, moment)
+
+    def _look(self, channel: Channel, now: float) -> None:
+        size = self._read(channel, now)
+        if not size and channel.pending is None:
+            self._epoll.modify(channel.fd, select.EPOLLIN | select.EPOLLONESHOT)
+            return
+        channel.rest = self._pace.rest if size >= FULL else min(2 * channel.rest, self._pace.longest)
+        self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
+
+    def _ended(self, fd: int, waiting: Waiting) -> None:
+        if (exit_ := exit_of(waiting.child)) is None:
+            self._resting[fd] = time.monotonic() + LONGEST_REST
+            return
+        self._epoll.unregister(fd)
+        del self._known[fd]
+        channel = self._channels[waiting.task]
+        now = time.monotonic()
+        self._read(channel, now)  # what it reported before it ended comes before its end
+        self._pass_on(channel, now)
+        channel.rest = self._pace.rest
+        self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
+
+    def _read(self, channel: Channel, now: float) -> int:
+        """Take what is in the pipe; return how many bytes that was."""
+        data = b""
+        with suppress(BlockingIOError):
+            for _ in range(MOST_CHUNKS):
+                data += (chunk := os.read(channel.fd, CHUNK))
+                if len(chunk) < CHUNK:  # no more is there
+                    break
+        if data:
+            *lines, half = (channel.half + data).split(b"\n")
+            channel.half = half[: LONGEST + 1]  # which stays too long for a report, whatever follows
+            for line, following in zip(lines, [*lines[1:], b""], strict=True):
+                if not _is_overtaken(channel, line, following):
+                    self._message(channel, line, now)
+        if channel.pending and now - channel.passed_at >= self._pace.every:
+            self._pass_on(channel, now)
+        return len(data)
+
+    def _message(self, channel: Channel, line: bytes, now: float) -> None:
+        event = parse_report(channel.task, line)
+        if isinstance(event, Progressed):
+            first = event.attempt != channel.attempt
+            channel.pending, channel.attempt = event, event.attempt
+            if first:
+                channel.ordinary = b'{"kind":"progress","attempt":%d,' % event.attempt
+                self._pass_on(channel, now)
+        elif event is not None:
+            self._pass_on(channel, now)  # what it reported before comes before
+            self._post(event)
+
+    def _pass_on(self, channel: Channel, now: float) -> None:
+        if channel.pending is not None:
+            self._post(channel.pending)
+            channel.pending, channel.passed_at = None, now
+
+
+def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
+    """Whether a line need not be read: it tells a step, not the attempt's first one, and so does the following one."""
+    ordinary = channel.ordinary
+    return ordinary is not None and line.startswith(ordinary) and following.startswith(ordinary)

@@ -1,0 +1,228 @@
+"""Invariants: what has to hold after a run of a campaign, whatever was broken in it; each violation is a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from clusterkit.chaos.model import Baseline
+from clusterkit.recovery.explained import Timed, hits, wrong_causes
+from clusterkit.words.events import (
+    Checkpointed,
+    CheckpointFound,
+    FaultInjected,
+    FaultTook,
+    Progressed,
+    Resumed,
+    Spawned,
+)
+from clusterkit.words.faults import FaultAction, plain
+from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.outcome import RunResult, RunState
+
+ACCURACY, LOSS = "accuracy", "loss"
+# A share of all held-out examples: what a few more or less of them make must pass, a model that was lost must not.
+# Parameter-server training is asynchronous, and two runs without any fault differ by 0.01 to 0.02.
+TOLERANCE = 0.05
+# Of one batch, a loss differs from step to step by about its own size; one that was lost is a multiple of it.
+LOSS_TOLERANCE = 0.5  # of the baseline's
+SMALL = 0.1  # a loss below it may be off by as much as one of this size
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The metric that is compared with the baseline's. Not given: the accuracy where it is reported, else the loss."""
+
+    name: str | None = None
+    tolerance: float | None = None
+
+    def of(self, baseline: Baseline) -> str | None:
+        """The metric's name in this campaign; None where there is nothing to compare."""
+        names = (ACCURACY, LOSS) if self.name is None else (self.name,)
+        return next((name for name in names if name in baseline.metrics), None)
+
+    def allowed(self, name: str, expected: float) -> float:
+        """By how much the metric may be off: relative for a loss, absolute for all else."""
+        if name == LOSS:
+            relative = LOSS_TOLERANCE if self.tolerance is None else self.tolerance
+            return relative * max(abs(expected), SMALL)
+        return TOLERANCE if self.tolerance is None else self.tolerance
+
+
+DEFAULT = Measure()
+_NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not restored."
+_Said = tuple[Task, int, str]  # of which attempt of which task, and what
+
+
+def baseline_of(result: RunResult, events: Timed) -> Baseline:
+    """What a run without faults came to."""
+    steps = [event.step for _, event in events if isinstance(event, Checkpointed)]
+    return Baseline(
+        result.duration, result.last_step, tuple(dict.fromkeys(steps)), tuple(_saving(events)), last_metrics(events)
+    )
+
+
+def _saving(events: Timed) -> Iterator[tuple[int, float]]:
+    """Which checkpoints were written how long after the report of their step."""
+    reported: dict[tuple[Task, int], float] = {}
+    for now, event in events:
+        if isinstance(event, Progressed):
+            reported.setdefault((event.task, event.step), now)
+        elif isinstance(event, Checkpointed) and (begin := reported.get((event.task, event.step))) is not None:
+            yield event.step, now - begin
+
+
+def last_metrics(events: Timed) -> dict[str, float]:
+    """The last value of every metric that a training task reported."""
+    found: dict[str, float] = {}
+    for _, event in events:
+        if isinstance(event, Progressed) and event.task.trains:
+            found |= {name: value for name, value in event.metrics.items() if value is not None}
+    return found
+
+
+def violations(
+    job: JobSpec, baseline: Baseline, result: RunResult | None, events: Timed, left: Sequence[str] = (),
+    measure: Measure = DEFAULT,
+) -> list[str]:  # fmt: skip
+    """Everything that does not hold. `left` are sentences about what the run left behind."""
+    found = []
+    if result is None:
+        found.append("The run left no result.")
+    elif result.state is not RunState.SUCCEEDED:
+        found.append(f"The job {result.state}: {result.reason}.")
+    else:
+        found += _step(baseline, result)
+        found += _metric(baseline, events, measure)
+    found += _together(_lost(job, events))
+    found += _together(_causes(events))
+    return [*found, *left]
+
+
+def _step(baseline: Baseline, result: RunResult) -> Iterator[str]:
+    if result.last_step != baseline.last_step:
+        yield f"The job ended at step {result.last_step}; without faults it ends at step {baseline.last_step}."
+
+
+def _metric(baseline: Baseline, events: Timed, measure: Measure) -> Iterator[str]:
+    name = measure.of(baseline)
+    if name is None:
+        return
+    expected, value = baseline.metrics[name], last_metrics(events).get(name)
+    if value is None:
+        yield f"The job reported no {name}; without faults it reports {plain(expected)}."
+    elif abs(value - expected) > measure.allowed(name, expected):
+        allowed = plain(measure.allowed(name, expected))
+        yield f"The final {name} is {value:.4g}; without faults it is {expected:.4g}, and {allowed} is allowed."
+
+
+@dataclass(slots=True)
+class _Saved:
+    """The complete checkpoints, the newest last, and what each attempt could have resumed from."""
+
+    steps: list[int] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    unclear: list[str] = field(default_factory=list)  # damage to what nobody has told of yet
+    at_start: dict[tuple[Task, int], int] = field(default_factory=dict)
+    told: set[tuple[Task, int]] = field(default_factory=set)
+    nameless: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began before any was told of
+    unknown: set[tuple[Task, int]] = field(default_factory=set)  # those of them that found one all the same
+    at_zero: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began at step 0
+
+    def add(self, event: Checkpointed) -> None:
+        self.steps = [step for step in self.steps if step != event.step] + [event.step]
+        self.names[event.step] = event.path.rpartition("/")[2]
+        for detail in self.unclear:
+            if self._is_named(event.step, detail):  # its file was there before it was told of
+                self.unclear.remove(detail)
+                self.steps.remove(event.step)
+                return
+
+    def damage(self, detail: str) -> None:
+        """One of them is of no use any more: the one that is told of; where none is, the newest may be it."""
+        named = [step for step in self.steps if self._is_named(step, detail)]
+        if not named:
+            self.unclear.append(detail)
+        if self.steps:
+            self._lose(named[-1] if named else self.steps[-1])
+
+    def _lose(self, gone: int) -> None:
+        """An attempt that has not looked for a checkpoint yet does not find that one any more."""
+        self.steps.remove(gone)
+        for key in [key for key, step in self.at_start.items() if step == gone and key not in self.told]:
+            del self.at_start[key]
+            if self.steps:
+                self.at_start[key] = self.steps[-1]
+
+    def _is_named(self, step: int, detail: str) -> bool:
+        return re.search(rf"(?<![\w.-]){re.escape(self.names[step])}(?!\d)", detail) is not None
+
+    def spawned(self, event: Spawned) -> None:
+        key = event.task, event.attempt
+        if event.attempt > 1 and self.steps:
+            self.at_start[key] = self.steps[-1]
+        elif event.attempt > 1 and not self.names:
+            self.nameless.add(key)
+            if event.checkpoint is not None:
+                self.unknown.add(key)
+
+
+def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
+    """Attempts that went on from before the newest complete checkpoint that was intact when they began."""
+    saved, corrupted = _Saved(), set[int]()
+    for _, event in events:
+        match event:
+            case Checkpointed():
+                saved.add(event)
+            case FaultInjected(number=number, action=FaultAction.CORRUPT):
+                corrupted.add(number)
+            case FaultTook(number, detail, True) if number in corrupted:
+                corrupted.discard(number)
+                saved.damage(detail)
+            case Spawned():
+                saved.spawned(event)
+            case CheckpointFound(task, attempt) if (task, attempt) in saved.nameless - saved.unknown:
+                saved.unknown.add((task, attempt))
+                if (task, attempt) in saved.at_zero:
+                    yield task, attempt, _NOT_RESTORED
+            case Resumed(task, attempt, step):
+                saved.told.add((task, attempt))
+                yield from _resumption(saved, task, attempt, step)
+            case Progressed(task, attempt, step) if task.trains and (task, attempt) not in saved.told:
+                # A program that does not tell where it resumes: the first step that it reports tells.
+                saved.told.add((task, attempt))
+                if not job.is_server(task):
+                    yield from _resumption(saved, task, attempt, step - 1)
+
+
+def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[_Said]:
+    key = task, attempt
+    newest = saved.at_start.get(key)
+    if newest is not None and step < newest:
+        lost = f"{newest - step} step{'s' * (newest - step != 1)}"
+        what = f"went on from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
+        yield task, attempt, what
+    elif step <= 0:
+        saved.at_zero.add(key)
+        if key in saved.unknown:
+            yield task, attempt, _NOT_RESTORED
+
+
+def _causes(events: Timed) -> Iterator[_Said]:
+    injected = {task for hit in hits(events)[0] for task in (*hit.fault.tasks, *hit.fault.others)}
+    where = ", ".join(map(str, sorted(injected))) or "no task"
+    for cause in wrong_causes(events):
+        what = f"{cause.exit} and was named as the cause of a restart, but no fault accounts for that: "
+        yield cause.task, cause.attempt, f"{what}they were injected into {where}."
+
+
+def _together(said: Iterable[_Said]) -> Iterator[str]:
+    """The same sentence about several attempts of a task once."""
+    attempts = defaultdict[tuple[Task, str], list[int]](list)
+    for task, attempt, what in said:
+        attempts[task, what].append(attempt)
+    for (task, what), numbers in attempts.items():
+        which = f"attempt {numbers[0]}" if len(numbers) == 1 else f"attempts {', '.join(map(str, numbers))}"
+        yield f"{task} ({which}) {what}"

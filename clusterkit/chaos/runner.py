@@ -1,0 +1,131 @@
+"""The runner of campaigns: one run without faults, then many with them, several side by side; what fails is shrunk.
+
+Runs are started as the Python API starts them, so they share the session's warm server: TensorFlow is imported once
+for all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+
+from clusterkit.chaos.invariants import DEFAULT, Measure, baseline_of
+from clusterkit.chaos.model import Baseline, Outcome, Shrunk
+from clusterkit.chaos.schedule import Plan, trial, useful
+from clusterkit.chaos.shrinking import alike, shrink
+from clusterkit.chaos.trial import Asked, Ended, Trials
+from clusterkit.words.faults import FaultAction, plain
+from clusterkit.words.outcome import RunState
+
+TRIES = 3  # runs of a candidate that passes: a fault in the midst of a write does not always hit it
+LONGEST_SHRINK = 40  # runs for one failing run
+AT_LEAST = 60.0  # seconds that a run may take, whatever the baseline took
+TIMES = 10.0  # what the baseline took
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is asked of a campaign, beside the job. `shrunk` is how many of the failing runs are shrunk."""
+
+    name: str
+    runs: int
+    seed: int
+    actions: tuple[FaultAction, ...]
+    rate: float
+    parallel: int
+    shrunk: int
+    measure: Measure = DEFAULT
+    keep: bool = False
+    fail_fast: bool = False  # once a run has failed no other is begun
+
+
+@dataclass(slots=True)
+class Campaign:
+    """A campaign that is under way."""
+
+    terms: Terms
+    trials: Trials
+    plan: Plan
+    shrunk: dict[int, Shrunk] = field(default_factory=dict)
+    _failed: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def begin(cls, asked: Asked, terms: Terms) -> Campaign | Ended:
+        """Do the run without faults; that run, where it does not succeed."""
+        always = asked.job.faults
+        asked = asked.changed(fault=None, seed=None)
+        trials = Trials(asked, terms.name, terms.keep, terms.measure)
+        try:
+            ended = trials.baseline()
+        except BaseException:
+            trials.stop()
+            raise
+        if ended.result is None or ended.result.state is not RunState.SUCCEEDED:
+            return ended
+        baseline = baseline_of(ended.result, ended.events)
+        if not terms.keep:
+            trials.remove_baseline()
+        if not asked.job.limits.job:
+            trials.asked = asked.changed(timeout=plain(round(max(AT_LEAST, TIMES * baseline.duration))))
+        actions = useful(terms.actions, baseline)
+        return cls(terms, trials, Plan(asked.job, baseline, actions, terms.rate, always))
+
+    @property
+    def baseline(self) -> Baseline:
+        """What the run without faults came to."""
+        return self.plan.baseline
+
+    def run(self) -> Generator[Outcome, None, None]:
+        """Every run as it ends, the failing ones shrunk. Where the caller stops in the midst, all of them are ended."""
+        pool = ThreadPoolExecutor(self.terms.parallel, thread_name_prefix="trial")
+        try:
+            futures = [pool.submit(self._one, number) for number in range(1, self.terms.runs + 1)]
+            for future in as_completed(futures):
+                if (outcome := future.result()) is not None:
+                    yield outcome
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            self.trials.stop()
+            pool.shutdown()
+
+    def replay(self, outcome: Outcome | Shrunk) -> str:
+        """The command that does it again."""
+        return self.trials.replay(outcome.trial)
+
+    def _one(self, number: int) -> Outcome | None:
+        """A run, shrunk where it fails; None where none is to be begun any more."""
+        if self.trials.stopped or (self.terms.fail_fast and self._failed):
+            return None
+        outcome = self.trials.run(trial(self.plan, self.terms.seed, number), self.baseline)
+        if self._has_to_shrink(outcome):
+            self.shrunk[number] = self._shrink(outcome)
+        return outcome
+
+    def _has_to_shrink(self, outcome: Outcome) -> bool:
+        if not outcome.violations or self.trials.stopped:
+            return False
+        with self._lock:  # others may fail just now
+            self._failed += 1
+            return self._failed <= self.terms.shrunk
+
+    def _shrink(self, failing: Outcome) -> Shrunk:
+        best = Shrunk(failing.trial, failing.violations, 0)
+        search = shrink(failing.trial.faults, failing.pinned)
+        runs, still = 0, None
+        try:
+            while runs < LONGEST_SHRINK and not self.trials.stopped:
+                faults = next(search) if still is None else search.send(still)
+                candidate = replace(failing.trial, faults=faults)
+                still = False
+                for _ in range(TRIES):
+                    runs += 1
+                    outcome = self.trials.run(candidate, self.baseline, f"-shrink-{runs}")
+                    if still := alike(outcome.violations, failing.violations) and not self.trials.stopped:
+                        best = Shrunk(candidate, outcome.violations, runs)
+                        break
+        except StopIteration:
+            pass
+        return replace(best, runs=runs)

@@ -1,0 +1,192 @@
+"""Campaigns: what is broken in each run, drawn from a seed, so that a number says it all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from clusterkit.chaos.model import Baseline, Trial
+from clusterkit.machine.restart import backoff_delay
+from clusterkit.words.faults import AMOUNTS, ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Target, Trigger
+from clusterkit.words.model import JobSpec, Network, RestartRules, TaskType
+from clusterkit.words.seeded import seeded_uniform
+
+T = TypeVar("T")
+
+RATE = 2.0  # faults in a run, on average
+SPARE = 3  # restarts, beside one for each fault: a cut may cost several in a row
+SEEDS = 2**32
+BRIEFEST = 0.1  # seconds that an attempt lasts, at least, before it can fail
+
+# Deaths are what programs get wrong most; TERM is how a cluster engine asks for one.
+_WEIGHTS = {FaultAction.KILL: 4.0, FaultAction.TERM: 2.0}
+_SECONDS = (1.0, 1.5, 2.0, 3.0, 4.0)  # short of the 5 s after which TensorFlow gives up a silent peer
+_AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
+    FaultAction.SLOW: (0.1, 0.2, 0.5),
+    FaultAction.DELAY: (0.02, 0.05, 0.1, 0.2),
+    FaultAction.LOSS: (0.01, 0.05, 0.1),
+    FaultAction.RATE: (1e5, 1e6),
+}
+_ENDLESS = 0.3  # the share of stops without an end, where there is a stall timeout to end them
+_DEADLY = frozenset({FaultAction.KILL, FaultAction.TERM})
+_LAST = 0.95  # of the run: later, a fault may well come too late
+
+
+def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
+    """The restarts that a run with these faults may need: as long as its disk is full, each of them may fail again."""
+    full = sum(fault.seconds or 0.0 for fault in faults if fault.action is FaultAction.DISK_FULL)
+    restarts = len(faults) + SPARE
+    while full > 0:
+        restarts += 1
+        full -= max(backoff_delay(rules, restarts - len(faults) - SPARE, 0.0), BRIEFEST)
+    return restarts
+
+
+class Dice:
+    """Numbers that depend on nothing but the seed and the key, one after the other."""
+
+    def __init__(self, seed: int, key: str) -> None:
+        self._seed, self._key, self._nth = seed, key, 0
+
+    def share(self) -> float:
+        """The next number in [0, 1)."""
+        self._nth += 1
+        return seeded_uniform(self._seed, self._key, self._nth)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of them, each as likely."""
+        return items[int(self.share() * len(items))]
+
+    def weighted(self, items: Mapping[T, float]) -> T:
+        """One of them, as likely as its weight says."""
+        left = self.share() * sum(items.values())
+        for item, weight in items.items():
+            left -= weight
+            if left < 0:
+                return item
+        return list(items)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the schedules of a campaign are drawn from. `always` are faults that each run has beside those drawn."""
+
+    job: JobSpec
+    baseline: Baseline
+    actions: tuple[FaultAction, ...]
+    rate: float = RATE
+    always: tuple[str, ...] = ()
+
+
+def possible(job: JobSpec, disk: bool) -> tuple[FaultAction, ...]:
+    """The actions that the job can have. `disk`: this machine can fill up a checkpoint directory."""
+    network = job.network is Network.VIRTUAL and len(job.tasks) > 1
+    missing = (frozenset() if network else ON_NETWORK) | (frozenset() if disk else {FaultAction.DISK_FULL})
+    return tuple(action for action in FaultAction if action not in missing)
+
+
+def useful(actions: Collection[FaultAction], baseline: Baseline) -> tuple[FaultAction, ...]:
+    """Those that can do something to the job: without checkpoints there is nothing to corrupt."""
+    return tuple(action for action in actions if baseline.checkpoints or action not in ON_STORAGE)
+
+
+def trial(plan: Plan, seed: int, number: int) -> Trial:
+    """The numberth run of a campaign: 1 to 2 · rate - 1 faults, in the order in which they are drawn."""
+    dice = Dice(seed, f"run/{number}")
+    count = max(1, round(0.5 + dice.share() * (2 * plan.rate - 1) - 1e-9))
+    faults: list[Fault] = []
+    while len(faults) < count:
+        faults += _drawn(plan, dice, faults)
+    return Trial(number, int(dice.share() * SEEDS), (*plan.always, *map(str, faults)))
+
+
+def _drawn(plan: Plan, dice: Dice, before: Sequence[Fault]) -> list[Fault]:
+    action = dice.weighted({action: _WEIGHTS.get(action, 1.0) for action in plan.actions})
+    trigger = _trigger(plan.baseline, dice, any(fault.action in _DEADLY for fault in before))
+    if action in ON_STORAGE:
+        return [Fault(action, seconds=_seconds(plan, dice, action), how=_how(dice, action), trigger=trigger)]
+    near, far = _targets(plan.job, dice, action)
+    fault = Fault(action, near, far, _seconds(plan, dice, action), _amount(dice, action), trigger=trigger)
+    if action is not FaultAction.HANG_START:
+        return [fault]
+    # It is the next attempt that starts late; a death sees to it that there is one.
+    early = replace(trigger, at=max(1, trigger.at // 2)) if trigger.moment is Moment.STEP else trigger
+    return [replace(fault, trigger=early), Fault(FaultAction.KILL, near, trigger=trigger)]
+
+
+def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Target, ...], tuple[Target, ...]]:
+    """One task by its name mostly, half of them the leader; or a type, all of a type, any, or two at random."""
+    tasks, types = job.tasks, [kind for kind in TaskType if job.counts.get(kind, 0)]
+    exact = [Target(task.type, task.index) for task in tasks]
+    leader = Target(job.leader.type, job.leader.index)
+    ways = {"leader": 3.0, "task": 3.0, "type": 1.0, "any": 1.0, "each": 1.0 if len(tasks) > 1 else 0.0}
+    ways["two"] = 1.0 if len(tasks) > 2 else 0.0
+    match dice.weighted(ways):
+        case "leader":
+            near = leader
+        case "task":
+            near = dice.pick(exact)
+        case "type":
+            near = Target(dice.pick(types))
+        case "any":
+            near = Target()
+        case "each":
+            near = Target(dice.pick(types), count=None)
+        case _:
+            near = Target(count=2)
+    if action is FaultAction.HANG_START:  # the death has to hit the same task
+        near = dice.pick(exact)
+    if action not in ON_NETWORK:
+        return (near,), ()
+    if near.index is None:  # what is on both sides is on none
+        near = dice.pick(exact)
+    far = dice.pick([target for target in exact if target != near])
+    return (near,), (far,) if dice.share() < 0.4 else ()
+
+
+def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
+    """Mostly at a step; often when a checkpoint is about to be written, or is being written: no death may spoil it."""
+    last = baseline.last_step
+    saved = [step for step in baseline.checkpoints if step < (last or 0)]
+    saving = [(step, seconds) for step, seconds in baseline.saving if step < (last or 0)]
+    ways = {
+        "step": 3.0 if last else 0.0,
+        "saving": 2.0 if saved else 0.0,
+        "while saving": 2.0 if saving else 0.0,
+        "checkpoint": 1.0 if saved else 0.0,
+        "restart": 1.5 if after_death else 0.0,
+        "time": 1.0,
+    }
+    match dice.weighted(ways):
+        case "step":
+            return Trigger(Moment.STEP, max(1, int(dice.share() * (last or 1) * _LAST)))
+        case "saving":
+            return Trigger(Moment.STEP, dice.pick(saved))
+        case "while saving":
+            step, seconds = dice.pick(saving)
+            return Trigger(Moment.STEP, step, after=round(dice.share() * seconds, 3))
+        case "checkpoint":
+            return Trigger(Moment.CHECKPOINT, 1 + int(dice.share() * len(saved)))
+        case "restart":
+            return Trigger(Moment.RESTART)
+        case _:
+            return Trigger(Moment.TIME, round(dice.share() * baseline.duration * _LAST, 1))
+
+
+def _seconds(plan: Plan, dice: Dice, action: FaultAction) -> float | None:
+    if action in _DEADLY or action in (FaultAction.RESET, FaultAction.CORRUPT):
+        return None
+    if action is FaultAction.STOP and plan.job.limits.stall and dice.share() < _ENDLESS:
+        return None
+    return dice.pick(_SECONDS)
+
+
+def _amount(dice: Dice, action: FaultAction) -> float | None:
+    if action in _AMOUNTS:
+        return dice.pick(_AMOUNTS[action])
+    return AMOUNTS[action].usual if action in AMOUNTS else None
+
+
+def _how(dice: Dice, action: FaultAction) -> str | None:
+    return dice.pick(("flip", "truncate")) if action is FaultAction.CORRUPT else None

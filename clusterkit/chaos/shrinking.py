@@ -1,0 +1,124 @@
+"""Shrinking: from a schedule that fails to the smallest one that still fails, a question at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+
+from clusterkit.faults.grammar import parse_fault
+from clusterkit.words.events import FaultInjected
+from clusterkit.words.faults import Fault, Moment, Target, Trigger
+from clusterkit.words.model import Task
+
+Schedule = tuple[str, ...]
+Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, is told whether each still fails, returns the best
+
+_NUMBER = re.compile(r"(\d+(?:, )?|\.|\bsteps?\b|\battempts?\b)+")
+BRIEF = 0.5  # seconds; a fault that has to last longer than that is told with the time that it needs
+
+
+def pinned(faults: Sequence[FaultInjected]) -> Schedule:
+    """The faults of a run as they fell: with the tasks that were drawn, in the order in which they were injected.
+
+    A task drawn at random depends on the place of its fault in the schedule, which shrinking changes.
+    """
+    return tuple(str(_pinned(parse_fault(event.fault), event)) for event in faults)
+
+
+def _pinned(fault: Fault, event: FaultInjected) -> Fault:
+    others = _named(event.others) if fault.others else ()
+    trigger = fault.trigger
+    if trigger is not None and (trigger.every or trigger.probability < 1):
+        trigger = None if event.step is None else Trigger(Moment.STEP, event.step)
+    return replace(fault, targets=_named(event.tasks), others=others, trigger=trigger)
+
+
+def _named(tasks: Sequence[Task]) -> tuple[Target, ...]:
+    return tuple(Target(task.type, task.index) for task in tasks)
+
+
+def alike(violations: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether two runs failed of the same: a sentence of one is, but for its numbers, one of the other.
+
+    A candidate that fails of something else shows nothing about the fault that is looked for.
+    """
+    return not {_NUMBER.sub("", one) for one in violations}.isdisjoint(_NUMBER.sub("", one) for one in others)
+
+
+def shrink(start: Schedule, fell: Schedule = ()) -> Shrinking:
+    """Look for the smallest schedule that fails as `start` did; `fell` is the same with what chance has decided.
+
+    Fewer faults first (Zeller's ddmin), then simpler ones: fewer targets, less time, rounder triggers. No candidate is
+    asked about twice.
+    """
+    asked: dict[Schedule, bool] = {start: True}
+    best = start
+    if fell and (yield from _fails(fell, asked)):
+        best = fell
+    best = yield from _fewer(best, asked)
+    return (yield from _simpler(best, asked))
+
+
+def _fails(candidate: Schedule, asked: dict[Schedule, bool]) -> Generator[Schedule, bool, bool]:
+    if candidate not in asked:
+        asked[candidate] = bool(candidate) and (yield candidate)
+    return asked[candidate]
+
+
+def _fewer(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
+    parts = 2
+    while len(faults) > 1:
+        cuts = [round(n * len(faults) / parts) for n in range(parts + 1)]
+        chunks = [(cuts[n], cuts[n + 1]) for n in range(parts)]
+        candidates = [faults[a:b] for a, b in chunks] + [faults[:a] + faults[b:] for a, b in chunks]
+        for candidate in candidates:
+            if len(candidate) < len(faults) and (yield from _fails(candidate, asked)):
+                faults, parts = candidate, max(2, min(parts - 1, len(candidate)))
+                break
+        else:
+            if parts >= len(faults):
+                break
+            parts = min(2 * parts, len(faults))
+    return faults
+
+
+def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
+    """Each fault by itself, until none can be made simpler."""
+    place = 0
+    while place < len(faults):
+        for fault in _simplified(parse_fault(faults[place])):
+            candidate = (*faults[:place], str(fault), *faults[place + 1 :])
+            if (yield from _fails(candidate, asked)):
+                faults = candidate
+                break
+        else:
+            place += 1
+    return faults
+
+
+def _simplified(fault: Fault) -> Iterator[Fault]:
+    """What is one step simpler, the greatest step first."""
+    if len(fault.targets) > 1:
+        yield from (replace(fault, targets=(target,)) for target in fault.targets)
+    if len(fault.others) > 1:
+        yield from (replace(fault, others=(target,)) for target in fault.others)
+    if fault.seconds is not None and fault.seconds / 2 >= BRIEF:
+        yield replace(fault, seconds=round(fault.seconds / 2, 3))
+    if fault.trigger is not None:
+        yield from (replace(fault, trigger=trigger) for trigger in _simpler_triggers(fault.trigger))
+
+
+def _simpler_triggers(trigger: Trigger) -> Iterator[Trigger]:
+    """The same with a rounder number, down to the first checkpoint, restart or step that there is."""
+    if trigger.moment in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY):
+        if trigger.at > 1:
+            yield replace(trigger, at=1)
+        return
+    whole = int(trigger.at)
+    for digits in range(1, len(str(whole))):
+        scale = 10 ** (len(str(whole)) - digits)
+        if (rounded := whole // scale * scale) != trigger.at:
+            yield replace(trigger, at=rounded)
+    if trigger.moment is Moment.TIME and whole != trigger.at and whole:
+        yield replace(trigger, at=whole)

@@ -1,0 +1,79 @@
+"""The tally of a campaign: what was injected, what was recovered from, and how long that took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from clusterkit.chaos.model import Injection, Outcome
+from clusterkit.recovery.explained import Timed
+from clusterkit.recovery.report import RecoveryFold
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.model import JobSpec, TaskType
+
+PERCENTILES = (50, 90, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the tally: a fault's action, or an action with the type of task that it hit."""
+
+    action: FaultAction
+    type: TaskType | None
+    injected: int
+    recovered: int
+    seconds: tuple[float, ...]  # of each recovery, the shortest first
+
+    def percentile(self, share: int) -> float | None:
+        """The time within which that share of 100 recoveries was over."""
+        if not self.seconds:
+            return None
+        return self.seconds[min(len(self.seconds) - 1, max(0, -(-share * len(self.seconds) // 100) - 1))]
+
+
+def injections_of(job: JobSpec, events: Timed, passed: bool) -> tuple[Injection, ...]:
+    """What came of each fault of a run. It was recovered from where the run passed, or training went on after it."""
+    fold = RecoveryFold(job)
+    for now, event in events:
+        fold.take(now, event)
+    report = fold.report()
+    times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
+    return tuple(
+        Injection(
+            fault.fault,
+            fault.action,
+            tuple(dict.fromkeys(task.type for task in fault.tasks)),
+            passed or times.get(fault.number) is not None,
+            times.get(fault.number),
+        )
+        for fault in report.faults
+        if fault.done
+    )
+
+
+def by_action(outcomes: Iterable[Outcome]) -> list[Row]:
+    """How often each action was injected, and recovered from."""
+    found = defaultdict[FaultAction, list[Injection]](list)
+    for one in _all(outcomes):
+        found[one.action].append(one)
+    return [_row(action, None, found[action]) for action in FaultAction if action in found]
+
+
+def by_type(outcomes: Iterable[Outcome]) -> list[Row]:
+    """The same for each type of task that was hit, where something had to restart."""
+    found = defaultdict[tuple[FaultAction, TaskType], list[Injection]](list)
+    for one in _all(outcomes):
+        for kind in one.types:
+            found[one.action, kind].append(one)
+    rows = [_row(a, kind, found[a, kind]) for a in FaultAction for kind in TaskType if (a, kind) in found]
+    return [row for row in rows if row.seconds]
+
+
+def _all(outcomes: Iterable[Outcome]) -> list[Injection]:
+    return [one for outcome in outcomes for one in outcome.injections]
+
+
+def _row(action: FaultAction, kind: TaskType | None, ones: Sequence[Injection]) -> Row:
+    seconds = sorted(one.seconds for one in ones if one.seconds is not None)
+    return Row(action, kind, len(ones), sum(one.recovered for one in ones), tuple(seconds))

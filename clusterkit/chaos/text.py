@@ -1,0 +1,140 @@
+"""Campaigns for people: a line for each run, what a failing one needs to be looked into, and the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from clusterkit.chaos.model import Baseline, Outcome, Shrunk
+from clusterkit.chaos.tally import PERCENTILES, Row, by_action, by_type
+from clusterkit.views.tables import number, table
+from clusterkit.words.durations import shown
+from clusterkit.words.faults import plain
+from clusterkit.words.printable import printable
+
+Replay = Callable[[Outcome | Shrunk], str]
+
+
+def baseline_line(baseline: Baseline, metric: str | None) -> str:
+    """What a run without faults came to."""
+    parts = [f"Without faults: {shown(baseline.duration)}"]
+    if baseline.last_step is not None:
+        parts.append(f"step {baseline.last_step}")
+    count = len(baseline.checkpoints)
+    parts.append(f"{count} checkpoint{'s' * (count != 1)}")
+    if metric is not None:
+        parts.append(f"{metric} {baseline.metrics[metric]:.4g}")
+    return ", ".join(parts) + "."
+
+
+def run_line(outcome: Outcome, runs: int) -> str:
+    """One run that is over."""
+    mark = "✘" if outcome.violations else "✔"
+    width = len(str(runs))
+    return printable(
+        f"{mark} run {outcome.trial.number:>{width}} of {runs}  {shown(outcome.duration):>8}  "
+        f"{'; '.join(outcome.trial.faults)}"
+    )
+
+
+def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
+    """What a failing run violates, and the commands that show it again."""
+    lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(outcome.trial.faults)}"]
+    lines += [f"    {violation}" for violation in outcome.violations]
+    lines += [f"  its directory: {outcome.directory}", "  to replay it:", f"    {replay(outcome)}"]
+    if shrunk is None:
+        return "\n".join(map(printable, lines))
+    took = f"{shrunk.runs} run{'s' * (shrunk.runs != 1)}"
+    if shrunk.trial.faults == outcome.trial.faults:
+        lines.append(f"  nothing smaller fails ({took})")
+    else:
+        lines += [f"  shrunk in {took} to: {'; '.join(shrunk.trial.faults)}"]
+        lines += [f"    {violation}" for violation in shrunk.violations]
+        lines.append(f"    {replay(shrunk)}")
+    return "\n".join(map(printable, lines))
+
+
+def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
+    """The end of a campaign, or of what there was of it."""
+    failed = [outcome for outcome in outcomes if outcome.violations]
+    passed = len(outcomes) - len(failed)
+    mark = "✘" if failed else "✔" if len(outcomes) == runs else "–"
+    cut = "" if len(outcomes) == runs else f" ({runs} were asked for)"
+    parts = [f"{mark} {passed} of {len(outcomes)} runs passed{cut}, seed {seed}."]
+    if actions := by_action(outcomes):
+        rows = [(str(row.action), str(row.injected), str(row.recovered)) for row in actions]
+        parts.append(table(("ACTION", "INJECTED", "RECOVERED"), rows).rstrip("\n"))
+    if types := by_type(outcomes):
+        titles = ("RECOVERY FROM", "OF", "RESTARTS", *(f"{p} %" if p < 100 else "LONGEST" for p in PERCENTILES))
+        parts.append(table(titles, [_times(row) for row in types]).rstrip("\n"))
+    return "\n\n".join(parts)
+
+
+def _times(row: Row) -> tuple[str, ...]:
+    times = (number(row.percentile(share), 1, " s") for share in PERCENTILES)
+    return (str(row.action), str(row.type), str(len(row.seconds)), *times)
+
+
+def document(
+    baseline: Baseline, outcomes: Sequence[Outcome], shrunk: dict[int, Shrunk], replay: Replay, **head: Any
+) -> dict[str, Any]:
+    """A campaign as JSON. Times in seconds."""
+    return {
+        **head,
+        "passed": sum(not outcome.violations for outcome in outcomes),
+        "failed": sum(bool(outcome.violations) for outcome in outcomes),
+        "baseline": {
+            "duration": round(baseline.duration, 3),
+            "last_step": baseline.last_step,
+            "checkpoints": list(baseline.checkpoints),
+            "metrics": dict(baseline.metrics),
+        },
+        "runs": [_run(outcome, shrunk.get(outcome.trial.number), replay) for outcome in outcomes],
+        "actions": [_row(row) for row in by_action(outcomes)],
+        "recovery_times": [_row(row) for row in by_type(outcomes)],
+    }
+
+
+def _run(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> dict[str, Any]:
+    small = None
+    if shrunk is not None:
+        small = {
+            "faults": list(shrunk.trial.faults),
+            "violations": list(shrunk.violations),
+            "runs": shrunk.runs,
+            "replay": replay(shrunk),
+        }
+    return {
+        "run": outcome.trial.number,
+        "run_id": outcome.run_id,
+        "directory": outcome.directory if outcome.violations else None,
+        "seed": outcome.trial.seed,
+        "faults": list(outcome.trial.faults),
+        "injected": list(outcome.pinned),
+        "duration": round(outcome.duration, 3),
+        "violations": list(outcome.violations),
+        "replay": replay(outcome),
+        "shrunk": small,
+        "injections": [
+            {
+                "fault": one.fault,
+                "action": one.action.value,
+                "types": [kind.value for kind in one.types],
+                "recovered": one.recovered,
+                "seconds": None if one.seconds is None else round(one.seconds, 3),
+            }
+            for one in outcome.injections
+        ],
+        "result": dict(outcome.record),
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "action": row.action.value,
+        **({} if row.type is None else {"type": row.type.value}),
+        "injected": row.injected,
+        "recovered": row.recovered,
+        "restarts": len(row.seconds),
+        **{f"p{plain(share)}": row.percentile(share) for share in PERCENTILES},
+    }

@@ -1,0 +1,198 @@
+"""Trials: single runs of a campaign, each a `clusterkit up` with its own faults, and checked when it is over."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from clusterkit.api.options import Invocation, env_flags, invocation
+from clusterkit.api.supervisor import PUSH, Supervisor
+from clusterkit.chaos.invariants import DEFAULT, Measure, violations
+from clusterkit.chaos.model import Baseline, Outcome, Trial
+from clusterkit.chaos.schedule import budget
+from clusterkit.chaos.shrinking import pinned
+from clusterkit.chaos.tally import injections_of
+from clusterkit.client.history import History
+from clusterkit.client.remains import remains_of
+from clusterkit.client.removal import remove
+from clusterkit.client.rundir import state_dir
+from clusterkit.client.runs import result_of
+from clusterkit.faults.grammar import parse_fault
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.events import Event, FaultInjected
+from clusterkit.words.faults import plain
+from clusterkit.words.model import JobSpec, RestartRules
+from clusterkit.words.outcome import RunResult
+
+LONG = 1e9  # seconds: the run's own --timeout ends it
+# Whoever waits for a step is told of each as it comes, and not in bunches: so the baseline tells how long after the
+# report of its step a checkpoint is written, and deaths can be aimed at that.
+NEVER = "stop any for=1s @ step=99999999999"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The job as it was asked for: `options` are those of `up` under the flags' names."""
+
+    job: JobSpec
+    program: str | None
+    args: tuple[str, ...]
+    options: Mapping[str, Any]
+
+    def invocation(self, **changes: Any) -> Invocation:
+        """A `clusterkit up` with these options changed; None takes one out."""
+        options = {name: value for name, value in self.options.items() if name not in changes} | changes
+        return invocation(self.program, self.args, {name: _plain(value) for name, value in options.items()})
+
+    def command(self, **changes: Any) -> str:
+        """The same to type. Secrets are not in it: they come from the environment in which it is typed."""
+        words, handed = self.invocation(**changes)
+        end = words.index("--")
+        if not words[end + 1 : end + 2] or not words[end + 1].startswith("-"):
+            words = words[:end] + words[end + 1 :]
+        return shlex.join(["clusterkit", "up", *env_flags(handed.env), *words])
+
+    def changed(self, **changes: Any) -> Asked:
+        """The same with other options; None takes one out."""
+        options = {**self.options, **changes}
+        return replace(self, options={name: value for name, value in options.items() if value is not None})
+
+
+@dataclass(slots=True)
+class Ended:
+    """A run that is over, as its files tell it."""
+
+    directory: Path
+    result: RunResult | None
+    events: list[tuple[float, Event]]
+    problems: list[str]
+
+
+@dataclass(slots=True)
+class Trials:
+    """Runs trials, from any thread, until it is stopped."""
+
+    asked: Asked
+    campaign: str
+    keep: bool = False
+    measure: Measure = DEFAULT
+    home: Path = field(default_factory=state_dir)
+    stopped: bool = False
+    _live: set[Supervisor] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def baseline(self) -> Ended:
+        """The run without faults, or with one that never comes."""
+        return self._up(f"{self.campaign}-baseline", fault=(NEVER,))
+
+    def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
+        """One run, checked. One with a `name` only asks whether its faults do harm, and leaves nothing."""
+        run_id = f"{self.campaign}-{trial.number}{name}"
+        ended = self._up(run_id, **self._broken(trial))
+        job, events = replace(self.asked.job, faults=trial.faults), ended.events
+        left = () if self.stopped else remains_of(ended.directory)
+        found = [*violations(job, baseline, ended.result, events, left, self.measure), *ended.problems]
+        outcome = Outcome(
+            trial=trial,
+            run_id=run_id,
+            directory=str(ended.directory),
+            duration=0.0 if ended.result is None else ended.result.duration,
+            violations=tuple(found),
+            injections=injections_of(job, events, not found),
+            pinned=pinned([event for _, event in events if isinstance(event, FaultInjected)]),
+            record=_record(ended.directory),
+        )
+        if name or self.stopped or not (found or self.keep):
+            self.remove(outcome)
+        return outcome
+
+    def replay(self, trial: Trial) -> str:
+        """The command that does a trial again."""
+        places = self._places(f"{self.campaign}-{trial.number}-replay")
+        return self.asked.command(**places, run_id=None, **self._broken(trial))
+
+    def remove(self, outcome: Outcome) -> None:
+        """Remove a run with all that is of it alone."""
+        self._remove(outcome.run_id)
+
+    def remove_baseline(self) -> None:
+        """Remove the run without faults."""
+        self._remove(f"{self.campaign}-baseline")
+
+    def stop(self) -> None:
+        """End every run that goes on, and start none any more."""
+        with self._lock:
+            self.stopped = True
+            live = list(self._live)
+        patience = self.asked.job.limits.grace + PUSH
+        ending = [threading.Thread(target=supervisor.end, args=(patience,)) for supervisor in live]
+        for thread in ending:
+            thread.start()
+        for thread in ending:
+            thread.join()
+
+    def _up(self, run_id: str, **changes: Any) -> Ended:
+        run = self.home / "runs" / run_id
+        invoked = self.asked.invocation(**self._places(run_id), run_id=run_id, **changes)
+        with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
+            with self._lock:
+                if self.stopped:
+                    return Ended(run, None, [], [])
+                supervisor = Supervisor(invoked, run_id, self.home, Path(temporary, "console"))
+                self._live.add(supervisor)
+            supervisor.wait(LONG)
+            with self._lock:
+                self._live.discard(supervisor)
+            result = result_of(run)
+            problems = supervisor.problems() if result is None else []
+            supervisor.close(run)
+        stamped = History(run).new()
+        events = [(at - stamped[0][0], event) for at, event in stamped]
+        return Ended(run, result, events, problems)
+
+    def _broken(self, trial: Trial) -> dict[str, Any]:
+        """The options of a trial; it may restart once for each fault, and some more, where the user sets no budget."""
+        rules = self.asked.job.restart
+        usual = rules.budget == RestartRules().budget and "restart_budget" not in self.asked.options
+        own = {"restart_budget": budget([parse_fault(text) for text in trial.faults], rules)} if usual else {}
+        return {**own, "seed": trial.seed, "fault": trial.faults}
+
+    def _places(self, run_id: str) -> dict[str, Any]:
+        """A run's own checkpoints and packets, where the user has chosen places for them: no run may see another's."""
+        places: dict[str, Any] = {}
+        if self.asked.job.checkpoint_dir is not None:
+            places["checkpoint_dir"] = str(Path(self.asked.job.checkpoint_dir, run_id))
+        if self.asked.job.pcap is not None:
+            file = Path(self.asked.job.pcap)
+            places["pcap"] = str(file.with_name(f"{file.stem}-{run_id}{file.suffix}"))
+        return places
+
+    def _remove(self, run_id: str) -> None:
+        places = self._places(run_id)
+        with suppress(ClusterkitError, OSError):
+            remove(self.home / "runs" / run_id)
+        if "checkpoint_dir" in places:
+            shutil.rmtree(places["checkpoint_dir"], ignore_errors=True)
+        if "pcap" in places:
+            Path(places["pcap"]).unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    return plain(value) if isinstance(value, float) else value
+
+
+def _record(run: Path) -> dict[str, Any]:
+    """What result.json says, for the campaign's own JSON; its log tails are left to the run."""
+    try:
+        record: dict[str, Any] = json.loads((run / "result.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {key: value for key, value in record.items() if key not in ("cause", "collateral", "attempts")}

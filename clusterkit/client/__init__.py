@@ -1,0 +1,1 @@
+"""Runs from outside: the run store, a journal that is followed, the control client, and cleaning up."""

@@ -1,0 +1,94 @@
+"""The other end of the control socket. Every call has a timeout; nothing waits for a run that is not live."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from clusterkit.client.control_socket import connect
+from clusterkit.client.rundir import is_live
+from clusterkit.words import protocol
+from clusterkit.words.errors import ClusterkitError
+
+TIMEOUT = 10.0  # seconds
+
+
+class NotLive(ClusterkitError):
+    """The run has no supervisor that could answer."""
+
+
+class Refused(ClusterkitError):
+    """The run answered, with a reason why not."""
+
+
+class Client:
+    """A connection to a live run. Raises NotLive where there is none, or where it ends meanwhile."""
+
+    def __init__(self, run: Path, timeout: float = TIMEOUT) -> None:
+        self._run = run
+        if not is_live(run):
+            raise NotLive(f"The run {run.name} is not live.")
+        try:
+            self._socket = connect(run, timeout)
+        except OSError as error:
+            raise NotLive(f"The run {run.name} does not answer: {error.strerror or error}.") from None
+        self._file = self._socket.makefile("rb")
+        self._ids = itertools.count(1)
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Ask for something and return the result. Raises Refused or NotLive."""
+        call_id = next(self._ids)
+        try:
+            self._socket.sendall(protocol.call(method, params, call_id))
+            while (message := self._next()) is not None:
+                if message.get("id") == call_id:
+                    return self._result(message)
+        except TimeoutError:
+            raise NotLive(f"The run {self._run.name} did not answer in time.") from None
+        except OSError:
+            pass
+        raise NotLive(f"The run {self._run.name} ended before it answered.")
+
+    def events(self, offset: int = 0, timeout: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Every event of the journal from `offset` on, with the offset after it, until the run ends.
+
+        Raises TimeoutError where nothing comes for `timeout` seconds.
+        """
+        self.call("subscribe", **{"from": offset})
+        self._socket.settimeout(timeout)
+        try:
+            while (message := self._next()) is not None:
+                if message.get("method") == "event":
+                    yield message["params"]["offset"], message["params"]["event"]
+        except ConnectionError:
+            return
+
+    def close(self) -> None:
+        """Hang up."""
+        self._file.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _next(self) -> dict[str, Any] | None:
+        line = self._file.readline()
+        if not line.endswith(b"\n"):
+            return None
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def _result(self, message: dict[str, Any]) -> dict[str, Any]:
+        if "error" in message:
+            raise Refused(message["error"]["message"])
+        result: dict[str, Any] = message["result"]
+        return result

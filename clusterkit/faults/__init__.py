@@ -1,0 +1,1 @@
+"""Faults: how they are written, whom they hit, and what breaks and heals a process."""

@@ -1,0 +1,223 @@
+"""The grammar of faults: `ACTION TARGET [for=10s] [@ TRIGGER]`, read with every problem found."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from clusterkit.words.durations import seconds
+from clusterkit.words.errors import BadJob
+from clusterkit.words.faults import (
+    AMOUNTS,
+    AT_ONCE,
+    ON_NETWORK,
+    ON_STORAGE,
+    Fault,
+    FaultAction,
+    Moment,
+    Target,
+    Trigger,
+    Unit,
+)
+from clusterkit.words.model import JobSpec, TaskType
+
+EXAMPLE = "kill worker:1 @ step=100"
+LATE = 5.0  # seconds by which hang-start delays, where it is not told
+HOW = ("flip", "truncate")
+_RANDOM = re.compile(r"random\((\d+)\)")
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|kbit|Mbit|Gbit)?", re.ASCII)
+_FACTORS = {None: 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "kbit": 125, "Mbit": 125e3, "Gbit": 125e6}
+_STEPS = re.compile(r"(\d+)steps?", re.ASCII)
+
+
+def parse_fault(text: str) -> Fault:
+    """Read one fault. Raises BadJob with every problem found."""
+    return _Reading(text).fault()
+
+
+class _Reading:
+    """One text, and what is wrong with it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._problems: list[str] = []
+
+    def fault(self) -> Fault:
+        what, at, when = self._text.partition("@")
+        first, *words = what.split() or [""]
+        action = self._action(first)
+        settings = dict(word.split("=", 1) for word in words if "=" in word)
+        near, bar, far = " ".join(word for word in words if "=" not in word).partition("|")
+        targets, others = self._targets(near), self._targets(far) if bar else ()
+        trigger = self._trigger(when) if at else None
+        if action is None:
+            raise BadJob(self._problems)
+        self._check_targets(action, near, far, bar)
+        fault = Fault(action, targets, others, trigger=trigger, **self._settings(action, settings))
+        if self._problems:
+            raise BadJob(self._problems)
+        return fault
+
+    def _wrong(self, what: str) -> None:
+        self._problems.append(f"The fault {self._text.strip()!r}: {what}")
+
+    def _action(self, word: str) -> FaultAction | None:
+        if word in set(FaultAction):
+            return FaultAction(word)
+        close = difflib.get_close_matches(word, list(FaultAction), 1)
+        hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(FaultAction)}."
+        what = f"there is no action {word!r}." if word else f"it begins with an action, as in {EXAMPLE!r}."
+        self._wrong(f"{what} {hint}")
+        return None
+
+    def _targets(self, text: str) -> tuple[Target, ...]:
+        found = []
+        for name in filter(None, re.split(r"[,\s]+(?![^(]*\))", text.strip())):
+            try:
+                found.append(parse_target(name))
+            except ValueError as error:
+                self._wrong(str(error))
+        return tuple(found)
+
+    def _check_targets(self, action: FaultAction, near: str, far: str, bar: str) -> None:
+        if action in ON_STORAGE:
+            if near.strip() or bar:
+                self._wrong(f"{action} has no target: the job has one checkpoint directory.")
+        elif not near.strip():
+            self._wrong("it has no target. Name a task (worker:1), some (worker, worker:*, random(2)) or any.")
+        if bar and action not in ON_NETWORK | ON_STORAGE:
+            self._wrong(f"{action} has no two sides; | is for the network between tasks.")
+        elif bar and not far.strip():
+            self._wrong("there is nothing after the |.")
+
+    def _settings(self, action: FaultAction, settings: Mapping[str, str]) -> dict[str, Any]:
+        known: dict[str, tuple[str, Callable[[str], object]]] = {}
+        if action not in AT_ONCE:
+            known["for"] = ("seconds", seconds)
+        amount = AMOUNTS.get(action)
+        if amount is not None:
+            known[amount.name] = ("amount", _READ[amount.unit])
+        if action is FaultAction.DELAY:
+            known["jitter"] = ("jitter", seconds)
+        if action is FaultAction.CORRUPT:
+            known["how"] = ("how", _how)
+        found: dict[str, Any] = {} if amount is None else {"amount": amount.usual}
+        if action is FaultAction.HANG_START:
+            found["seconds"] = LATE
+        if action is FaultAction.CORRUPT:
+            found["how"] = HOW[0]
+        for name, value in settings.items():
+            if name not in known:
+                has = f"It knows {', '.join(f'{key}=' for key in known)}." if known else "It knows none."
+                self._wrong(f"{action} has no {name}=. {has}")
+                continue
+            field, read = known[name]
+            try:
+                found[field] = read(value)
+            except ValueError as error:
+                self._wrong(f"{name}={value}: {error}")
+        return found
+
+    def _trigger(self, text: str) -> Trigger | None:
+        words = text.split()
+        moments = [word for word in words if not word.startswith(("p=", "after="))]
+        more = dict(word.split("=", 1) for word in words if word not in moments)
+        try:
+            if len(moments) != 1 or len(more) + 1 != len(words):
+                raise ValueError(
+                    "after the @ goes one trigger: 20s, step=100, ready, checkpoint, restart or every=10s."
+                )
+            probability, after = _share(more.get("p", "1")), seconds(more.get("after", 0))
+            return replace(_moment(moments[0], probability), after=after)
+        except ValueError as error:
+            self._wrong(str(error))
+            return None
+
+
+def waits_for_steps(job: JobSpec) -> bool:
+    """Whether a fault of the job comes at a step."""
+    triggers = (parse_fault(text).trigger for text in job.faults)
+    return any(trigger is not None and trigger.moment is Moment.STEP for trigger in triggers)
+
+
+def parse_target(name: str) -> Target:
+    """Read `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError with a sentence."""
+    if name in ("any", "all"):
+        return Target(count=None if name == "all" else 1)
+    if match := _RANDOM.fullmatch(name):
+        if int(match[1]) < 1:
+            raise ValueError("random(0) is no task at all.")
+        return Target(count=int(match[1]))
+    kind, colon, index = name.partition(":")
+    if kind not in set(TaskType) or (colon and index != "*" and not (index.isascii() and index.isdecimal())):
+        raise ValueError(f"{name!r} is not a target. Write worker:1, worker, worker:*, any, all or random(2).")
+    if not colon:
+        return Target(TaskType(kind))
+    return Target(TaskType(kind), count=None) if index == "*" else Target(TaskType(kind), int(index))
+
+
+def _moment(word: str, probability: float) -> Trigger:
+    name, equals, value = word.partition("=")
+    if name == "every":
+        return _every(value, probability)
+    if name == "step" and value.isascii() and value.isdecimal():
+        return Trigger(Moment.STEP, int(value), False, probability)
+    if name in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY):
+        if equals and (not value.isascii() or not value.isdecimal() or int(value) < 1):
+            raise ValueError(f"{word!r} is not a trigger: {name}=2 is the second {name}.")
+        return Trigger(Moment(name), int(value or 1), False, probability)
+    if equals:
+        raise ValueError(f"{word!r} is not a trigger. Write 20s, step=100, ready, checkpoint, restart or every=10s.")
+    return Trigger(Moment.TIME, seconds(word), False, probability)
+
+
+def _every(value: str, probability: float) -> Trigger:
+    if value in (Moment.CHECKPOINT, Moment.RESTART):
+        return Trigger(Moment(value), 1, True, probability)
+    match = _STEPS.fullmatch(value)
+    distance = float(match[1]) if match else seconds(value)
+    if distance < (1 if match else 0.1):
+        raise ValueError(f"every={value} is too often: at least 100 ms, or one step.")
+    return Trigger(Moment.STEP if match else Moment.TIME, distance, True, probability)
+
+
+def _share(text: str) -> float:
+    number = text.removesuffix("%")
+    try:
+        share = float(number) / (100 if number != text else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise ValueError(f"{text!r} is not a share. Write 20% or 0.2; it is more than 0 and at most 1.")
+    return share
+
+
+def _bytes(text: str) -> float:
+    match = _BYTES.fullmatch(text)
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a number of bytes. Write 500KB, 20MB or 10Mbit.")
+    return float(match[1]) * _FACTORS[match[2]]
+
+
+def _how(text: str) -> str:
+    if text not in HOW:
+        raise ValueError(f"a checkpoint is corrupted by {' or '.join(HOW)}.")
+    return text
+
+
+_READ: Mapping[Unit, Callable[[str], float]] = {Unit.SHARE: _share, Unit.SECONDS: seconds, Unit.BYTES: _bytes}
+
+
+def parse_all(texts: Iterable[str]) -> tuple[list[Fault], list[str]]:
+    """Read many; the faults, and the problems of those that are none."""
+    faults: list[Fault] = []
+    problems: list[str] = []
+    for text in texts:
+        try:
+            faults.append(parse_fault(text))
+        except BadJob as error:
+            problems += error.problems
+    return faults, problems

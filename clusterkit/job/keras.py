@@ -1,0 +1,52 @@
+"""Which Keras a job's tasks get, and what is mended or refused in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clusterkit.words.model import JobSpec, ProgramKind, Servers, Shape, Task, TaskType
+
+# Read when TensorFlow is imported, for `from tensorflow.keras import ...`, and when a program first says `tf.keras`.
+LEGACY = "TF_USE_LEGACY_KERAS"
+YES = ("1", "true", "True")  # as TensorFlow reads it; everything else is no
+MENDS = "CLUSTERKIT_MENDS"  # names of task/patches/hook.py
+
+
+def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
+    """What tells TensorFlow which Keras is meant, and a task's first code what to mend."""
+    mends = mends_of(job, task)
+    return {**chosen_env(job), **({MENDS: mends} if mends else {})}
+
+
+def chosen_env(job: JobSpec) -> dict[str, str]:
+    """What tells TensorFlow which Keras is meant; nothing where it is not chosen."""
+    return {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
+
+
+def mends_of(job: JobSpec, task: Task) -> str:
+    """Those that the task needs, with commas between them; empty where it needs none."""
+    fixes_keras = job.keras_fix and job.keras != 2
+    if job.program.kind is ProgramKind.COMMAND or task.type is TaskType.EVALUATOR:
+        return ""
+    if job.shape is Shape.MULTI_WORKER:
+        return "keras-fit" if fixes_keras else ""
+    if job.is_server(task):
+        return "coordinator" if job.servers is Servers.PROGRAM else ""
+    if job.shape is not Shape.PARAMETER_SERVER:
+        return ""
+    # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.
+    of_chief = {"keras-ps": fixes_keras, "coordinator-end": job.servers is Servers.BUILTIN}
+    return ",".join(name for name, needed in of_chief.items() if needed)
+
+
+def keras_problems(options: Mapping[str, Any]) -> list[str]:
+    """What contradicts the choice of a Keras."""
+    keras = options.get("keras")
+    if keras is None:
+        return []
+    if keras not in (2, 3):
+        return [f"--keras is {keras}. It has to be 2 or 3."]
+    tables = {"env": options, **{f"task.{kind}.env": table for kind, table in options.get("task", {}).items()}}
+    given = [place for place, table in tables.items() if LEGACY in (table.get("env") or {})]
+    return [f"{place}: {LEGACY} is what --keras {keras} sets. Give one of them." for place in given]

@@ -1,0 +1,110 @@
+"""What exactly is started for each attempt of each task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from clusterkit.client.paths import RunPaths
+from clusterkit.job.devices import CORES, Share, shares_of, usual_env
+from clusterkit.job.keras import MENDS, keras_env
+from clusterkit.job.tfconfig import Endpoints, cluster_json, tf_config
+from clusterkit.words.model import JobSpec, Network, Program, ProgramKind, Servers, Setup, Task
+
+# What serves in place of the program; the tasks' interpreter runs it by path, and may know nothing of clusterkit.
+BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_server.py")
+
+# The first of these that is set is the proxy that gRPC uses, also to reach 127.0.0.1; it ignores names in upper case.
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first of these that is set lists the hosts it reaches without it
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """How a task is started. `env` are additions to the supervisor's environment, `dropped` what it loses.
+
+    `hosts` are those of the cluster's endpoints, which no proxy must stand in front of.
+    """
+
+    task: Task
+    kind: ProgramKind
+    python: str
+    target: str
+    args: tuple[str, ...]
+    cwd: str | None
+    env: Mapping[str, str]
+    dropped: frozenset[str] = frozenset()
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command line of a plain start, as a person would type it."""
+        if self.kind is ProgramKind.COMMAND:
+            return (self.target, *self.args)
+        module = ("-m",) if self.kind is ProgramKind.MODULE else ()
+        return (self.python, *module, self.target, *self.args)
+
+
+def plan_tasks(job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str) -> dict[Task, TaskPlan]:
+    """Resolve every task. `python` is the interpreter where the job names none."""
+    cluster, shares = cluster_json(job, endpoints), shares_of(job)
+    hosts = tuple(dict.fromkeys(endpoint.rpartition(":")[0] for endpoint in endpoints.values()))
+    plans = {task: _plan(job, task, cluster, shares[task], paths, python) for task in job.tasks}
+    return {task: replace(plan, hosts=hosts) if "TF_CONFIG" in plan.env else plan for task, plan in plans.items()}
+
+
+def program_of(job: JobSpec, task: Task) -> Program:
+    """What the task runs, with its arguments."""
+    if job.servers is Servers.BUILTIN and job.is_server(task):
+        return Program(ProgramKind.SCRIPT, BUILTIN_SERVER)
+    own = job.setups.get(task.type, Setup())
+    return job.program if own.args is None else replace(job.program, args=own.args)
+
+
+def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths, python: str) -> TaskPlan:
+    own, program = job.setups.get(task.type, Setup()), program_of(job, task)
+    config = tf_config(job, task, cluster)
+    env = {
+        "PYTHONUNBUFFERED": "1",
+        **usual_env(job.devices),
+        **job.setup.env,
+        **own.env,
+        # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way. On the
+        # virtual network no port is held: nobody else has the address.
+        **({"TF_GRPC_REUSE_PORT": "true"} if job.network is Network.HOST else {}),
+        **({} if config is None else {"TF_CONFIG": config}),
+        **share.env,
+        **keras_env(job, task),
+        "CLUSTERKIT_RUN_ID": paths.run_id,
+        "CLUSTERKIT_TASK": str(task),
+        "CLUSTERKIT_CHECKPOINT_DIR": str(paths.checkpoints),
+        "CLUSTERKIT_RUN_DIR": str(paths.root),
+        "CLUSTERKIT_PROGRESS": str(paths.progress(task)),
+    }
+    return TaskPlan(
+        task=task,
+        kind=program.kind,
+        python=own.python or job.setup.python or python,
+        target=program.target,
+        args=program.args,
+        cwd=own.cwd or job.setup.cwd,
+        env=env,
+        dropped=frozenset({"TF_CONFIG", CORES, MENDS}) - env.keys(),
+    )
+
+
+def attempt_env(attempt: int, reason: str) -> dict[str, str]:
+    """What only the attempt decides."""
+    return {"CLUSTERKIT_ATTEMPT": str(attempt), "CLUSTERKIT_RESTART_REASON": reason}
+
+
+def attempt_environment(inherited: Mapping[str, str], plan: TaskPlan, attempt: int, reason: str) -> dict[str, str]:
+    """The whole environment of an attempt, from the one that the supervisor has."""
+    env = {**inherited, **plan.env, **attempt_env(attempt, reason)}
+    for name in plan.dropped:
+        env.pop(name, None)
+    if plan.hosts and any(env.get(name) for name in PROXIES):
+        exempt = next((env[name] for name in NO_PROXIES if env.get(name)), "").split(",")
+        env["no_grpc_proxy"] = ",".join(dict.fromkeys(filter(None, [*exempt, *plan.hosts])))
+    return env

@@ -1,0 +1,38 @@
+"""Likeness: whether two attempts ended in the same way, by what they said last and without its numbers."""
+
+from __future__ import annotations
+
+import re
+
+from clusterkit.words.noise import NoiseFilter
+from clusterkit.words.outcome import Failure
+
+# What differs between two reports of the same thing: addresses, ids, names of temporary files, counts, times, steps.
+_VARYING = re.compile(
+    r"0x[0-9a-fA-F]+"
+    r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    r"|\b(?=[a-fA-F]*\d)[0-9a-fA-F]{8,}\b"
+    r"|(?<=/)tmp\w{8}\b"
+    r"|\d+(?:\.\d+)*(?:e[+-]?\d+)?"
+)
+
+_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that a program gets for what it does; others are sent to it
+_SHELL = 128  # a shell exits with this much more than the signal of which its command died
+_LAST_SIGNAL = 64
+
+
+def last_words(failure: Failure) -> str | None:
+    """The exception that ended the attempt; else the last line of its log that is not TensorFlow's noise."""
+    noise = NoiseFilter()
+    own = [line for line in failure.tail if not noise.is_noise(line)]
+    return failure.exception or next(reversed(own), None)
+
+
+def way(failure: Failure) -> str | None:
+    """How the attempt ended, to be compared with others; None where it did not end by itself, or said nothing."""
+    exit_, said = failure.exit, last_words(failure)
+    if said is None or exit_.asked is not None or exit_.error is not None or exit_.preempted:
+        return None
+    signal = exit_.signal if exit_.code is None else exit_.code - _SHELL
+    was_sent = signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
+    return None if was_sent else f"{exit_}: {_VARYING.sub('#', said)}"

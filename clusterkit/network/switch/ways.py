@@ -1,0 +1,110 @@
+"""Ways: one direction of each pair of hosts, and which of them packets may go without a closer look."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from clusterkit.network.switch.cables import Detours, Pair
+from clusterkit.network.switch.links import Link
+
+
+@dataclass(slots=True, eq=False)
+class Way:
+    """Where it begins and ends, what impairs it, and what has passed."""
+
+    pair: Pair  # its beginning and its end
+    address: bytes  # of its end
+    device: int  # there
+    link: Link
+    doomed: set[bytes]  # flows of connections that are being reset: the way back has the same set
+    # Packets and bytes that were delivered, then those that were not.
+    counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    wakes: float = math.inf  # when something that waits has to be delivered
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether packets pass as if there were no way between the two."""
+        return self.link.is_clear and not self.doomed
+
+    def drop(self, packet: bytes) -> None:
+        """Count a packet that is not delivered."""
+        self.counts[2] += 1
+        self.counts[3] += len(packet)
+
+
+class Ways:
+    """Between hosts, which are told by their index.
+
+    Where there are detours, packets pass the switch only on ways that are not clear, or whose way back is not.
+    """
+
+    detours: Detours | None = None
+
+    def __init__(
+        self, devices: Sequence[int], names: Sequence[str], addresses: Sequence[str], seed: int, *, captured: bool
+    ) -> None:
+        self.addresses = [socket.inet_aton(address) for address in addresses]
+        self.devices = devices
+        self._names = names
+        self._seed = seed
+        self._captured = captured
+        self._indices = {address: index for index, address in enumerate(self.addresses)}
+        # Made when they are needed: there are far more pairs than pairs that speak with each other.
+        self._ways: dict[Pair, Way] = {}
+        self._detoured: set[Pair] = set()
+        # By source: all ways by the destination's address, and those on which packets go without a closer look.
+        self._all: list[dict[bytes, Way]] = [{} for _ in devices]
+        self.clear: list[dict[bytes, Way]] = [{} for _ in devices]
+
+    def __iter__(self) -> Iterator[Way]:
+        return iter(self._ways.values())
+
+    def there_and_back(self, pairs: Iterable[Pair]) -> list[Way]:
+        """Both ways of each pair."""
+        both = {way for a, b in pairs for way in ((a, b), (b, a)) if a != b}
+        return [self.way(*pair) for pair in sorted(both)]
+
+    def way(self, a: int, b: int) -> Way:
+        """From one host to another."""
+        if (way := self._ways.get((a, b))) is None:
+            link = Link(self._seed, self._names[a], self._names[b])
+            back = self._ways.get((b, a))
+            doomed = set() if back is None else back.doomed
+            way = self._ways[a, b] = Way((a, b), self.addresses[b], self.devices[b], link, doomed)
+            self._all[a][way.address] = way
+        return way
+
+    def way_of(self, source: int, packet: bytes) -> Way | None:
+        """Where a packet goes; None where it is not for another host."""
+        address = packet[16:20]
+        if (way := self._all[source].get(address)) is None:
+            destination = self._indices.get(address, source)
+            way = None if destination == source else self.way(source, destination)
+        return way if packet[0] >> 4 == 4 else None
+
+    def device_of(self, address: bytes) -> int:
+        """The device of the host with that address."""
+        return self.devices[self._indices[address]]
+
+    def arrange(self, ways: Iterable[Way]) -> None:
+        """See to it that their packets go where they have to, clear or not as they are now. Raises NotPossible."""
+        begin, end = set[Pair](), set[Pair]()
+        for way in ways:
+            source, destination = way.pair
+            if way.is_clear and not self._captured:
+                self.clear[source][way.address] = way
+            else:
+                self.clear[source].pop(way.address, None)
+            pair = min(way.pair, way.pair[::-1])
+            if not (way.is_clear and self.way(destination, source).is_clear):
+                begin.add(pair)
+            elif pair in self._detoured:
+                end.add(pair)
+        if self.detours is not None:
+            self._detoured |= (begin := begin - self._detoured)
+            self._detoured -= end
+            self.detours.end(end)
+            self.detours.make(begin)

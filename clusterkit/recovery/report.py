@@ -1,0 +1,217 @@
+"""The recovery report: a fold over a run's events that decides nothing and steers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from clusterkit.machine.blame import Blame
+from clusterkit.machine.restart import restart_scope
+from clusterkit.recovery.incident import Course, Incident, Injury
+from clusterkit.recovery.suspects import Suspect, suspected
+from clusterkit.words import events as ev
+from clusterkit.words.faults import AT_ONCE
+from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.outcome import Asked, Exit, Failure
+from clusterkit.words.recovery import Death, RecoveryReport, Return
+from clusterkit.words.states import TaskState
+
+
+class RecoveryFold:
+    """Takes each event of a run with its time, in seconds of one clock; tells at any time what is known so far."""
+
+    def __init__(self, job: JobSpec) -> None:
+        self._job = job
+        self._began: float | None = None
+        self._attempts: dict[Task, int] = {}  # the newest of each task
+        self._states: dict[Task, TaskState] = {}
+        self._spawned: dict[Task, float] = {}
+        self._exits: dict[tuple[Task, int], tuple[float, Exit]] = {}
+        self._reached: dict[Task, int] = {}  # the step at which each task's present attempt is
+        self._incidents: list[Incident] = []
+        self._injuries: dict[int, Injury] = {}
+        self._suspects: list[Suspect] = []
+        self._last: ev.Event | None = None
+        self._stalled: float | None = None  # when it was warned that training stands still
+
+    def take(self, at: float, event: ev.Event) -> None:
+        """Take in an event."""
+        self._began = at if self._began is None else self._began
+        now = at - self._began
+        match event:
+            case ev.Progressed(task, attempt, step):
+                self._progressed(now, task, attempt, step)
+            case ev.Ready(task, attempt) | ev.Checkpointed(task, attempt):
+                self._heard_of(now, task, attempt)
+            case ev.Resumed(task, attempt, step, path):
+                self._resumed(now, task, attempt, step, path)
+            case ev.Changed(task, attempt, state):
+                self._attempts[task], self._states[task] = max(attempt, self._attempts.get(task, 0)), state
+            case ev.Spawned(task, attempt):
+                self._starts(now, task, attempt)
+            case ev.Exited(task, attempt, exit_):
+                self._exits.setdefault((task, attempt), (now, exit_))
+            case ev.SpawnFailed(task, attempt, error):
+                self._exits.setdefault((task, attempt), (now, Exit(error=error)))
+            case ev.Failed(failure):
+                self._failed(now, failure)
+            case ev.RestartPlanned():
+                self._planned(now, event)
+            case ev.Finished(result) if result.cause is not None:
+                self._merge(Blame(result.cause, result.same, result.collateral), now)
+            case ev.Warned() if isinstance(self._last, ev.Inspected) and self._last.look is ev.Look.STALL:
+                self._warned_of_stall(now)  # what was seen is told at once
+            case _:
+                self._of_faults(now, event)
+        self._last = event
+
+    def report(self) -> RecoveryReport:
+        """What is known so far. A fault is the beginning of the first recovery that it accounts for."""
+        recoveries, begun = [], set[int]()
+        for incident in self._incidents:
+            injected = [self._injuries[number].at for number in incident.faults if number not in begun]
+            begun |= set(incident.faults)
+            recoveries.append(incident.recovery(min([incident.began, *injected])))
+        return RecoveryReport(tuple(recoveries), tuple(injury.fault() for injury in self._injuries.values()))
+
+    def _open(self) -> list[Incident]:
+        return [incident for incident in self._incidents if not incident.over]
+
+    def _trains(self, task: Task) -> bool:
+        return task.trains and not self._job.is_server(task)
+
+    def _lives(self, task: Task) -> bool:
+        """Whether the task is there and is not being ended, or has done all that it had to do."""
+        ended = self._exits.get((task, self._attempts.get(task, 0)))
+        return self._states.get(task) is TaskState.RUNNING or (ended is not None and ended[1].ok)
+
+    def _halted(self, deaths: list[Death]) -> frozenset[Task]:
+        """The tasks that train and have to start again after these deaths, before there is another step."""
+        scopes = [restart_scope(self._job, death.task) for death in deaths]
+        return frozenset(filter(self._trains, frozenset().union(*scopes)))
+
+    def _starts(self, now: float, task: Task, attempt: int) -> None:
+        self._spawned[task], self._states[task] = now, TaskState.RUNNING
+        self._exits.pop((task, attempt - 1), None)  # dealt with by now
+        self._attempts[task] = max(attempt, self._attempts.get(task, 0))
+        reached = self._reached.pop(task, None)
+        for incident in self._open():
+            incident.spawned(task, attempt, now, reached)
+
+    def _heard_of(self, now: float, task: Task, attempt: int) -> None:
+        for incident in self._open():
+            if incident.concerns(task, attempt):
+                incident.heard_of(task, now)
+
+    def _resumed(self, now: float, task: Task, attempt: int, step: int, path: str | None) -> None:
+        if attempt < self._attempts.get(task, 0):
+            return
+        self._reached[task] = step
+        self._heard_of(now, task, attempt)
+        for incident in self._open():
+            if incident.concerns(task, attempt):
+                incident.resumes(task, attempt, step, path)
+
+    def _progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
+        if attempt < self._attempts.get(task, 0):
+            return
+        self._reached[task] = step
+        self._heard_of(now, task, attempt)
+        if not self._trains(task):
+            return
+        self._stalled = None
+        if not self._lives(task):
+            return
+        for incident in self._open():
+            if all(map(self._lives, incident.needed)):
+                incident.progressed(now, task, attempt, step)
+        for injury in self._injuries.values():
+            injury.course.progressed(now, step, injury.healed is None)
+
+    def _failed(self, now: float, failure: Failure) -> None:
+        death = self._death(failure, now, blame=True)
+        stalled = self._stalled if failure.exit.asked is Asked.STALL else None
+        detected = now if stalled is None else stalled
+        self._incidents.append(Incident([death], detected, trainers=self._halted([death])))
+        if death.fault is not None:
+            self._injuries[death.fault].detect(detected)
+            self._injuries[death.fault].died.append(death.task)
+
+    def _death(self, failure: Failure, now: float, blame: bool = False) -> Death:
+        at, _ = self._exits.get((failure.task, failure.attempt), (now, failure.exit))
+        real = [one for one in self._suspects if self._injuries[one.fault.number].done is not False] if blame else []
+        one = suspected(real, failure, at, self._spawned.get(failure.task, 0.0))
+        if one is not None:
+            one.spent.add(failure.task)
+        return Death(failure.task, failure.attempt, at, failure.exit, None if one is None else one.fault.number)
+
+    def _planned(self, now: float, event: ev.RestartPlanned) -> None:
+        blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
+        incident = self._merge(blamed, now, frozenset(event.tasks))
+        incident.planned, incident.asked = now, event.cause is None
+        incident.returns = {task: Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks}
+        incident.trainers = frozenset(filter(self._trains, event.tasks))
+        if incident.trainers:
+            incident.course = Course()  # steps of the old attempts say nothing
+
+    def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
+        """The one incident of these failures, cause first; without any, of a request, with what it mends of `tasks`."""
+        failures = [] if blamed is None else [blamed.cause, *blamed.same, *blamed.collateral]
+        asked = tasks if blamed is None else None
+        keys = {(failure.task, failure.attempt) for failure in failures}
+        old = [i for i in self._incidents if keys & {(d.task, d.attempt) for d in i.deaths} or _mends(i, asked)]
+        known = {(death.task, death.attempt): death for incident in old for death in incident.deaths}
+        deaths = [known.get((f.task, f.attempt)) or self._death(f, now) for f in failures]
+        deaths += [death for key, death in known.items() if key not in keys]
+        detected = min((i.detected for i in old if i.detected is not None), default=now if failures else None)
+        merged = Incident(deaths, detected, trainers=self._halted(deaths))
+        known_same = [incident.same for incident in old]
+        merged.same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
+        merged.course = old[0].course if old else merged.course
+        place = self._incidents.index(old[0]) if old else len(self._incidents)
+        self._incidents = [incident for incident in self._incidents if incident not in old]
+        self._incidents.insert(place, merged)
+        return merged
+
+    def _of_faults(self, now: float, event: ev.Event) -> None:
+        match event:
+            case ev.FaultInjected(number, _, action):
+                self._injuries[number] = Injury(event, now)
+                self._suspects.append(Suspect(event, now, now if action in AT_ONCE else None))
+            case ev.FaultTook(number, detail, done) if number in self._injuries:
+                self._injuries[number].took(detail, done)
+                if not self._injuries[number].done:
+                    self._acquit(number)
+            case ev.FaultHealed(number, _, _, _, why) if number in self._injuries:
+                self._injuries[number].healed, self._injuries[number].why = now, why
+                for suspect in self._suspects:
+                    suspect.over = now if suspect.fault.number == number else suspect.over
+
+    def _acquit(self, number: int) -> None:
+        """The fault was not injected after all, so it accounts for nothing."""
+        self._injuries[number].died.clear()
+        self._injuries[number].detected = None
+        for incident in self._incidents:
+            incident.deaths = [replace(d, fault=None) if d.fault == number else d for d in incident.deaths]
+
+    def _warned_of_stall(self, now: float) -> None:
+        self._stalled = now if self._stalled is None else self._stalled
+        for injury in self._injuries.values():
+            if injury.open:
+                injury.detect(now)
+
+
+def _mends(incident: Incident, asked: frozenset[Task] | None) -> bool:
+    """Whether a restart of these tasks, which was asked for, mends the incident: it had not restarted them yet."""
+    if asked is None or any(one.spawned is not None for one in incident.returns.values()):
+        return False
+    concerned = {*incident.returns, *(death.task for death in incident.deaths)}
+    return bool(concerned & asked)
+
+
+def recovery_report(job: JobSpec, events: Iterable[tuple[float, ev.Event]]) -> RecoveryReport:
+    """The report after these events, each with its time in seconds of one clock."""
+    fold = RecoveryFold(job)
+    for at, event in events:
+        fold.take(at, event)
+    return fold.report()

@@ -1,0 +1,273 @@
+"""The control socket: a small JSON-RPC server in a thread of its own.
+
+Requests become events in the supervisor's inbox. Subscriptions are read from the journal file, at each client's own
+pace: a snapshot and what follows it are one stream, and a slow client takes one chunk of memory and nobody's time.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clusterkit.client.control_socket import listen
+from clusterkit.supervisor.params import no_offset, offset_in, requested
+from clusterkit.supervisor.subscription import CHUNK, Subscription, begins_event
+from clusterkit.system.barrier import join, start_thread
+from clusterkit.words import protocol
+from clusterkit.words.actions import Answer
+from clusterkit.words.errors import RunDirectoryError
+from clusterkit.words.events import Crashed, Impaired, Requested, Verb
+from clusterkit.words.protocol import Call, RpcError
+
+REST = 1.0  # seconds until the next try to accept where no client can be accepted
+Post = Callable[[Requested | Impaired | Crashed], None]
+
+
+@dataclass(slots=True)
+class _Client:
+    connection: socket.socket
+    received: bytes = b""
+    unsent: bytearray = field(default_factory=bytearray)
+    answers: bytearray = field(default_factory=bytearray)  # that go out once no event is half sent
+    subscription: Subscription | None = None
+    leaving: bool = False  # cut off as soon as the error is sent
+
+
+class ControlServer:
+    """Serves any number of clients. None of them can delay another, or the supervisor."""
+
+    def __init__(self, run: Path, greeting: dict[str, Any], post: Post) -> None:
+        self._journal = _open(run / "journal.jsonl")
+        self._greeting = {"protocol": protocol.PROTOCOL, **greeting}
+        self._post = post
+        self._socket, self._unlink = listen(run)
+        self._rests_until: float | None = None  # when a client can't be accepted
+        self._told = False
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._clients: dict[int, _Client] = {}
+        self._lock = threading.Lock()
+        self._asking: dict[int, tuple[_Client, int | str | None]] = {}
+        self._answers: list[Answer] = []
+        self._count = 0
+        self._followed = False  # set before a subscriber's first look at the journal, so that it misses nothing
+        self._stopped = False
+        self._thread = start_thread("control", self._run, post)
+
+    def answer(self, answer: Answer) -> None:
+        """Send a client what the machine said to its request. For the supervisor's thread."""
+        with self._lock:
+            self._answers.append(answer)
+        self._wake()
+
+    def wake(self) -> None:
+        """The journal has grown. Costs nothing while nobody follows it."""
+        if self._followed:
+            self._wake()
+
+    def stop(self) -> None:
+        """Send what the clients take at once, and close. A subscriber reads the rest in the journal itself."""
+        self._stopped = True
+        self._wake()
+        join(self._thread)
+        self._socket.close()
+        os.close(self._journal)
+        os.close(self._bell)
+        os.close(self._ring)
+        self._unlink()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._ring, b"!")
+
+    def _run(self) -> None:
+        while not self._stopped:
+            for key, mask in self._selector.select(self._until_accepting()):
+                if key.fileobj is self._socket:
+                    self._accept()
+                elif key.fd == self._bell:
+                    self._answer_bell()
+                elif client := self._clients.get(key.fd):
+                    self._serve(client, mask)
+        self._answer_bell()
+        for client in list(self._clients.values()):
+            self._drop(client)
+        self._selector.close()
+
+    def _until_accepting(self) -> float | None:
+        """The rest before clients are accepted again, in seconds; once it is over, they are."""
+        if self._rests_until is None:
+            return None
+        if (left := self._rests_until - time.monotonic()) > 0:
+            return left
+        self._rests_until = None
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        return None
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except (BlockingIOError, ConnectionError):  # it has hung up meanwhile
+            return
+        except OSError as error:  # no descriptor is free: the client stays at the door, and would wake us all the time
+            self._selector.unregister(self._socket)
+            self._rests_until = time.monotonic() + REST
+            self._tell(error)
+            return
+        if _peer_uid(connection) not in (os.getuid(), 0):
+            connection.close()
+            return
+        connection.setblocking(False)
+        self._clients[connection.fileno()] = _Client(connection)
+        self._selector.register(connection, selectors.EVENT_READ)
+
+    def _tell(self, error: OSError) -> None:
+        if not self._told:
+            self._told = True
+            why = f"{error.strerror}. Commands for this run wait until it can: end other clients, or raise `ulimit -n`"
+            self._post(Impaired(f"The control socket can't accept a client: {why}."))
+
+    def _answer_bell(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._bell, 4096)
+        with self._lock:
+            answers, self._answers = self._answers, []
+        for answer in answers:
+            client, call_id = self._asking.pop(answer.request)
+            if call_id is None or client.connection.fileno() < 0:
+                continue
+            if answer.problem is not None:
+                self._send(client, protocol.failure(RpcError(protocol.REFUSED, answer.problem, call_id)))
+            else:
+                result = {"request": answer.request, "tasks": [str(task) for task in answer.tasks]}
+                self._send(client, protocol.answer(call_id, result))
+        for client in list(self._clients.values()):
+            if client.subscription is not None:
+                self._push(client)
+
+    def _serve(self, client: _Client, mask: int) -> None:
+        if mask & selectors.EVENT_WRITE:
+            self._push(client)
+        if mask & selectors.EVENT_READ and client.connection.fileno() >= 0:
+            self._receive(client)
+
+    def _receive(self, client: _Client) -> None:
+        try:
+            data = client.connection.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._drop(client)
+            return
+        *lines, client.received = (client.received + data).split(b"\n")
+        for line in lines:
+            if not client.leaving and client.connection.fileno() >= 0:
+                self._handle(client, line)
+        if len(client.received) > protocol.LONGEST:
+            self._cut_off(client, RpcError(protocol.INVALID_REQUEST, "The line is longer than a request can be."))
+
+    def _handle(self, client: _Client, line: bytes) -> None:
+        try:
+            self._dispatch(client, protocol.parse_call(line))
+        except RpcError as error:
+            if error.code == protocol.INVALID_PARAMS:
+                self._send(client, protocol.failure(error))
+            else:
+                self._cut_off(client, error)
+
+    def _dispatch(self, client: _Client, call: Call) -> None:
+        if call.method == "hello":
+            self._send(client, protocol.answer(call.id, self._greeting))
+        elif call.method == "subscribe":
+            self._subscribe(client, call)
+        elif call.method in set(Verb):
+            self._count += 1
+            event = requested(self._count, call)
+            self._asking[self._count] = (client, call.id)
+            self._post(event)
+        else:
+            raise RpcError(protocol.METHOD_NOT_FOUND, f"There is no method {call.method[:40]!r}.", call.id)
+
+    def _subscribe(self, client: _Client, call: Call) -> None:
+        offset = offset_in(call)
+        if not begins_event(self._journal, offset):
+            raise no_offset(call)
+        if client.subscription is None:
+            client.subscription = Subscription(self._journal, offset)
+        client.subscription.go_to(offset)
+        self._followed = True
+        self._send(client, protocol.answer(call.id, {}))
+
+    def _cut_off(self, client: _Client, error: RpcError) -> None:
+        client.leaving = True
+        client.received = b""
+        self._send(client, protocol.failure(error))
+
+    def _send(self, client: _Client, line: bytes) -> None:
+        if len(client.answers) > protocol.LONGEST * 16:  # asks and asks, and never reads
+            self._drop(client)
+            return
+        client.answers += line
+        self._push(client)
+
+    def _push(self, client: _Client) -> None:
+        """Send until the client takes no more, reading on in the journal for a subscriber."""
+        try:
+            while client.unsent or self._fill(client):
+                del client.unsent[: client.connection.send(client.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:  # it has hung up, or the journal can't be read
+            self._drop(client)
+            return
+        if client.leaving and not client.unsent:
+            self._drop(client)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.unsent else 0)
+        self._selector.modify(client.connection, wanted)
+
+    def _fill(self, client: _Client) -> bool:
+        """Find what has to be sent next: the rest of an event that has begun, answers, events; whether there is any."""
+        events = client.subscription
+        if events is not None and events.in_an_event:
+            client.unsent += events.next()
+        elif client.answers:
+            client.unsent, client.answers = client.answers, bytearray()
+        elif events is not None and not client.leaving:
+            client.unsent += events.next()
+        return bool(client.unsent)
+
+    def _drop(self, client: _Client) -> None:
+        if self._clients.pop(client.connection.fileno(), None):
+            self._selector.unregister(client.connection)
+            client.connection.close()
+            self._followed = any(other.subscription is not None for other in self._clients.values())
+            if self._rests_until is not None:  # its descriptor is free
+                self._rests_until = 0.0
+
+
+def _open(journal: Path) -> int:
+    """Open the journal once for all: later there may be no descriptor. Raises RunDirectoryError."""
+    try:
+        return os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise RunDirectoryError(f"{journal} can't be read: {error.strerror}.") from None
+
+
+def _peer_uid(connection: socket.socket) -> int:
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", raw)[1]
+    return uid

@@ -1,0 +1,50 @@
+"""Detaching: a process that outlives the command that started it, and the terminal of that."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from clusterkit.supervisor.guardian import flush
+
+
+def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> int:
+    """Run `work` in a process with a session of its own, its output appended to `console`; return the pid at once.
+
+    `kept` is a descriptor that it needs. Call it before any thread is started.
+    Why not fork twice: the caller is then told how its child ends, for as long as it looks on; once the caller is
+    gone, the child belongs to the system as a grandchild would.
+    """
+    flush()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            _let_go(console, kept)
+            code = work()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            flush()
+            os._exit(code)
+    return pid
+
+
+def _let_go(console: Path, kept: int | None) -> None:
+    """Of the terminal, and of what a script holds open and waits for the end of: pipes, locks."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    output = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    highest = os.sysconf("SC_OPEN_MAX")
+    os.closerange(3, highest if kept is None else kept)
+    if kept is not None:
+        os.closerange(kept + 1, highest)
+
+
+def exit_code(status: int) -> int:
+    """The exit code that a wait status stands for; 1 for a signal."""
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1

@@ -1,0 +1,124 @@
+"""The guardian: a thin process around the supervisor. If one of the two is killed, the other ends everything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from clusterkit.system.process import become_subreaper
+from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
+from clusterkit.words.errors import BadJob
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Supervise = Callable[[int], int]  # takes a descriptor that is at its end when the guardian is gone; exit code
+Lost = Callable[[int, int], None]  # takes the signal that killed the supervisor, and how many it left behind
+
+
+def guard(supervise: Supervise, lost: Lost) -> int:
+    """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
+
+    Call it before any thread is started: the child is made by fork, which costs a hundredth of a new interpreter.
+    The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
+    """
+    become_subreaper()
+    rope, held = os.pipe2(os.O_CLOEXEC)  # the guardian writes nothing; that it is gone is all there is to read
+    flush()
+    # Blocked until each of the two has its handlers: a signal that comes now waits, and is not lost to the default.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    pid = os.fork()
+    if pid == 0:
+        os.close(held)
+        _be_the_supervisor(supervise, rope)
+    os.close(rope)
+    with suppress(OSError):  # the child does the same; whoever is first
+        os.setpgid(pid, pid)
+    with forwarding(pid):
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return attend(pid, held, lost)
+
+
+@contextmanager
+def forwarding(pid: int) -> Iterator[None]:
+    """Pass on to a process the signals that ask for the end of the run."""
+
+    def forward(number: int, _: FrameType | None) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED if not _ignored(number)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def attend(pid: int, held: int, lost: Lost) -> int:
+    """Wait for the supervisor, end what it left, let go of the rope `held`; return the exit code."""
+    _, status = os.waitpid(pid, 0)
+    # A supervisor that ended by itself has killed everything, and waited for it.
+    left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
+    os.close(held)
+    if os.WIFSIGNALED(status):
+        lost(os.WTERMSIG(status), left)
+        return 1
+    return os.WEXITSTATUS(status)
+
+
+def check_rope(rope: int) -> None:
+    """See that an inherited descriptor is a pipe, and keep it from the tasks. Raises BadJob."""
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(rope).st_mode)
+        os.set_inheritable(rope, False)
+    except (OSError, OverflowError, ValueError):
+        is_pipe = False
+    if not is_pipe:
+        raise BadJob([f"--rope {rope} is not a pipe that this process has inherited."])
+
+
+def flush() -> None:
+    """Write out what is buffered, or a fork writes it twice."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+
+
+def heed_no_tostop() -> None:
+    """In a background group, output to a terminal with `tostop` would stop the process.
+
+    A handler, not SIG_IGN: what is ignored stays ignored in the tasks.
+    """
+    signal.signal(signal.SIGTTOU, lambda number, frame: None)
+
+
+def _be_the_supervisor(supervise: Supervise, rope: int) -> None:
+    code = 1
+    try:
+        with suppress(OSError):
+            os.setpgid(0, 0)
+        become_subreaper()
+        heed_no_tostop()
+        code = supervise(rope)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        flush()
+        os._exit(code)
+
+
+def _end_descendants(within: float) -> int:
+    try:
+        return end_descendants(os.getpid(), within)
+    except WillNotDie as error:
+        with suppress(OSError, ValueError):  # nobody may be there to read it, and the result is still to be written
+            print(f"clusterkit: {error}", file=sys.stderr, flush=True)
+        return len(error.pids)
+
+
+def _ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN

@@ -1,0 +1,1 @@
+"""What Linux offers below all of this: processes, /proc, ports, sweeping, threads under a barrier."""

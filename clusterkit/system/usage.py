@@ -1,0 +1,42 @@
+"""What tasks use of the machine, seen from a client: CPU and memory over a task's whole process tree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import psutil
+
+from clusterkit.system import procfs
+from clusterkit.words.model import Task
+
+
+class Meter:
+    """Samples tasks. The first sample of a process is its use since it began, later ones since the one before."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[float, float]] = {}  # first pid of a task: when, CPU seconds until then
+
+    def sample(self, pids: Mapping[Task, int]) -> dict[Task, tuple[float, int]]:
+        """For each task that has a process: percent of one core, and bytes of memory."""
+        found = {task: self._tree(pid) for task, pid in pids.items()}
+        return {task: use for task, use in found.items() if use is not None}
+
+    def _tree(self, pid: int) -> tuple[float, int] | None:
+        seen = procfs.stat(pid)
+        if seen is None or seen[2] != pid:  # every task leads a session; this pid is another's by now
+            return None
+        cpu, memory, born = 0.0, 0, time.time()
+        for member in (pid, *procfs.descendants(pid)):
+            try:
+                process = psutil.Process(member)
+                times = process.cpu_times()
+                memory += process.memory_info().rss
+            except (psutil.Error, OSError):  # gone meanwhile, or not ours to see
+                continue
+            cpu += times.user + times.system
+            born = process.create_time() if member == pid else born
+        now = time.time()
+        since, until_then = self._before.get(pid, (born, 0.0))
+        self._before[pid] = (now, cpu)
+        return 100 * max(0.0, cpu - until_then) / max(now - since, 0.01), memory

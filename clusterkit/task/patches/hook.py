@@ -1,0 +1,107 @@
+"""The hook: mends a module as it is imported, or at once where a fork has it already.
+
+Loaded by path in the tasks that their plan names mends for, cold and warm: standard library only, and of that nothing
+which entry.py has not imported. It imports nothing that the program would not import itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+Load = Callable[[str], ModuleType]
+Apply = Callable[[ModuleType], None]
+
+TRAINER = "keras.src.backend.tensorflow.trainer"
+DISTRIBUTE = "tensorflow.python.distribute"
+# What a plan may ask for: the modules that each mend waits for, and the file and function that know what to do then.
+MENDS = {
+    "keras-fit": {TRAINER: ("keras_fit", "watch")},
+    "keras-ps": {TRAINER: ("refusals", "refuse_fit")},
+    "coordinator": {
+        f"{DISTRIBUTE}.parameter_server_strategy_v2": ("refusals", "refuse_strategy"),
+        f"{DISTRIBUTE}.coordinator.cluster_coordinator": ("refusals", "refuse_coordinator"),
+    },
+    "coordinator-end": {f"{DISTRIBUTE}.coordinator.cluster_coordinator": ("endings", "end_without_workers")},
+}
+
+
+def install(names: Iterable[str], load: Load) -> None:
+    """Have these mends applied. `load` loads a file beside entry.py."""
+    due: dict[str, Apply] = {}
+    for module, (file, function) in [place for name in names for place in MENDS[name].items()]:
+        apply = partial(mended, load=load, file=file, function=function)
+        if module in sys.modules:
+            apply(sys.modules[module])
+        else:
+            due[module] = apply
+    if due:
+        sys.meta_path.insert(0, Finder(due))
+
+
+def mended(module: ModuleType, load: Load, file: str, function: str) -> None:
+    """Mend a module. One that lacks what is to be mended is another version's, which is left alone."""
+    try:
+        getattr(load(f"task/patches/{file}"), function)(module, load)
+    except AttributeError:
+        return
+
+
+class Finder:
+    """Comes first in `sys.meta_path`, finds with the finders behind it, and goes when every module was loaded."""
+
+    def __init__(self, due: dict[str, Apply]) -> None:
+        self.due = due
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a module that is to be mended, as the others find it; None for every other module."""
+        if name not in self.due:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = Loader(spec.loader, self)  # type: ignore[assignment]
+                return spec
+        return None
+
+    def loaded(self, module: ModuleType) -> None:
+        """Mend it, now that it is complete."""
+        apply = self.due.pop(module.__name__, None)
+        if not self.due and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        if apply is not None:
+            apply(module)
+
+
+class Loader:
+    """Loads with another loader, which the module shows as its own, and tells the finder."""
+
+    def __init__(self, plain: Any, finder: Finder) -> None:
+        self.plain = plain
+        self.finder = finder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plain, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As the other loader does."""
+        made: ModuleType | None = self.plain.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        """As the other loader does, and then have it mended."""
+        module.__loader__ = self.plain
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.plain
+        self.plain.exec_module(module)
+        self.finder.loaded(module)

@@ -1,0 +1,79 @@
+"""TensorBoard's process: how it is started and stopped. What it does is in `clusterkit.tensorboard`."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.process import code_of, end_beside, start_beside
+from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
+
+END_WITHIN = 3.0  # seconds, for the last scalars
+NOTHING: Mapping[str, str] = MappingProxyType({})
+Post = Callable[[TensorBoardReady | TensorBoardLost | Crashed], None]
+
+
+class TensorBoard:
+    """Shows a run, and writes its scalars. Posts TensorBoardReady, and TensorBoardLost where it ends by itself.
+
+    Start it from the thread that lives as long as this process: its parent-death signal is tied to that.
+    """
+
+    def __init__(self, run: Path, post: Post, port: int = 0, env: Mapping[str, str] = NOTHING) -> None:
+        self._post = post
+        self._log = run / "tensorboard.log"
+        self._stopped = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel, other = socket.socketpair()
+        try:
+            with other, self._log.open("ab") as log:
+                words = _argv(run, other.fileno(), port)
+                self._process = start_beside(words, other.fileno(), log.fileno(), {**os.environ, **env})
+        except OSError as error:
+            post(TensorBoardLost(f"it can't be started ({error.strerror})"))
+            return
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._thread = start_thread("tensorboard", self._listen, post)
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process; None where it could not be started."""
+        return None if self._process is None else self._process.pid
+
+    def stop(self) -> None:
+        """End it, once it has written what is in the journal."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._process is not None:
+            self._channel.shutdown(socket.SHUT_WR)
+            end_beside(self._process, self._pidfd, END_WITHIN)
+            join(self._thread)
+            os.close(self._pidfd)
+        self._channel.close()
+
+    def _listen(self) -> None:
+        lost = ""
+        with self._channel.makefile("rb") as lines:
+            for line in lines:
+                told = json.loads(line)
+                if "address" in told:
+                    self._post(TensorBoardReady(told["address"]))
+                else:  # the process goes on and writes scalars, to be looked at later
+                    lost = told["lost"]
+                    self._post(TensorBoardLost(f"{lost} (its log: {self._log})"))
+        if not self._stopped and not lost:
+            self._post(TensorBoardLost(f"its process has ended (its log: {self._log})"))
+
+
+def _argv(run: Path, channel: int, port: int) -> Sequence[str]:
+    # -P: what is in the directory that this was started in is no module of TensorBoard's.
+    words = [str(run), str(channel), str(port), str(os.getpid())]
+    return [sys.executable, "-P", "-c", code_of("clusterkit.tensorboard.main"), *words]

@@ -1,0 +1,1 @@
+"""Warm start: fork servers of a run and of many runs, and the side that asks them."""

@@ -1,0 +1,133 @@
+"""Warming: what the run's fork server is to be, or that there is to be none."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from clusterkit.check.imports import Source, files_of, imports_tensorflow, packages_of, places, program_of, sources
+from clusterkit.client.paths import RunPaths
+from clusterkit.job.devices import usual_env
+from clusterkit.job.keras import chosen_env
+from clusterkit.warm.own_variables import File, OwnVariables, own_variables
+from clusterkit.warm.run_server import Launch
+from clusterkit.warm.servable import Preload
+from clusterkit.warm.session import Session
+from clusterkit.warm.shared import WarmPlace, WarmServerError, warm_dir
+from clusterkit.words.model import JobSpec, ProgramKind, Servers, Setup, StartMode
+
+OTHERS_IDLE = 20.0  # seconds for which a session's servers stay without a run, but for the first
+CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
+# In a pickle a short text follows a byte that is its length.
+_MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
+
+
+def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
+    """The fork server that suits most tasks; None, or why, where each of them starts with a fresh interpreter.
+
+    A command is forked from a server that imports nothing: that costs less than the interpreter which it takes
+    otherwise to tie a command to the supervisor.
+    """
+    if job.start is StartMode.COLD:
+        return None
+    log, ours = str(paths.root / "fork-server.log"), {**os.environ, **marks(paths)}
+    is_command, serves = job.program.kind is ProgramKind.COMMAND, job.servers is Servers.BUILTIN
+    if is_command and not serves:
+        return Launch(sys.executable, ours, Preload(tensorflow=False), log)
+    file, root = program_of(job)
+    packages = packages_of(job, root)
+    program = [] if is_command else sources(file, root, packages)
+    warm = job.start is StartMode.WARM or serves  # clusterkit's own servers import it, whatever the program does
+    tensorflow = warm or imports_tensorflow(program) or _calls_tensorflow(job, file)
+    if not tensorflow and not job.preload:
+        return None
+    most = Counter(task.type for task in job.tasks).most_common(1)[0][0]
+    own = job.setups.get(most, Setup())
+    env = {**ours, "PYTHONUNBUFFERED": "1", **usual_env(job.devices), **job.setup.env, **own.env, **chosen_env(job)}
+    env.pop("TF_CONFIG", None)
+    variables = own_variables_of(program, packages, root)
+    if variables.unclear and job.start is not StartMode.WARM:
+        return variables.unclear
+    python = own.python or job.setup.python or sys.executable
+    return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.given(env))
+
+
+def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
+    """Whether the program is a pickled function that has to do with TensorFlow or Keras."""
+    if file != CALL or not job.program.args:
+        return False
+    try:
+        pickled = Path(job.program.args[0]).read_bytes()
+    except OSError:
+        return False
+    return any(len(name) == size[0] for size, name in _MODULE_NAME.findall(pickled))
+
+
+def marks(paths: RunPaths) -> dict[str, str]:
+    """By which a server that outlived everything is found, as a task is."""
+    return {
+        "CLUSTERKIT_RUN_ID": paths.run_id,
+        "CLUSTERKIT_RUN_DIR": str(paths.root),
+        "CLUSTERKIT_TASK": "fork-server",
+    }
+
+
+def launch_to_share(preload: Sequence[str]) -> Launch:
+    """The server for all runs that have this interpreter and environment. Its log is wherever its socket is."""
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    env.pop("TF_CONFIG", None)
+    return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
+
+
+def warm_places(launch: Launch | None, session: Session | None, rope: int | None) -> Iterator[WarmPlace | str]:
+    """Where the warm servers are that a run with this launch can come from, the user's before the session's.
+
+    The latter is started where it is not there yet; a sentence where it can't be. `rope` leads to the session.
+    """
+    if launch is None or not launch.preload.tensorflow or launch.python != sys.executable:
+        return
+    homes = [warm_dir()] if session is None else [warm_dir(), session.users]
+    for home in dict.fromkeys(homes):
+        if (place := WarmPlace(home, launch)).socket.exists():
+            yield place
+    if session is not None and rope is not None:
+        with session.watched(rope) as ended:
+            own = None if ended is None else _session_place(launch, session, ended)
+        if own is not None:
+            yield own
+
+
+def _session_place(launch: Launch, session: Session, ended: int) -> WarmPlace | str:
+    try:
+        session.make_directory()
+        own = launch.preload.path if launch.preload.modules else None
+        place = WarmPlace(session.directory, _without_marks(launch), own)
+        first = all(path == place.socket for path in session.directory.glob("*.sock"))
+        place.start(None if first else OTHERS_IDLE, ended)
+    except WarmServerError as error:
+        return str(error)
+    return place
+
+
+def _without_marks(launch: Launch) -> Launch:
+    """It is no process of the run that happens to be the first."""
+    return replace(launch, env={name: v for name, v in launch.env.items() if not name.startswith("CLUSTERKIT_")})
+
+
+def own_variables_of(program: Sequence[Source], packages: Iterable[Path], root: Path) -> OwnVariables:
+    """What a program, as `sources` has found it, sets for its own imports."""
+    if not any(b"env" in source.text for source in program):
+        return OwnVariables({})
+    texts, roots = {str(source.path): source.text for source in program}, places(root)
+
+    def find(name: str, importer: str) -> list[File]:
+        paths = map(str, files_of(name, Path(importer), roots))
+        return [(path, texts[path]) for path in paths if path in texts]
+
+    order = [path for path in map(str, packages) if path in texts]
+    return own_variables([(path, texts[path]) for path in [*order, str(program[0].path)]], find)

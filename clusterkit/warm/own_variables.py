@@ -1,0 +1,211 @@
+"""Which variables a program sets before it imports TensorFlow, read from its syntax trees in the order of execution."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from clusterkit.warm.environ_writes import Write, executed, is_environ, writes
+from clusterkit.warm.servable import for_itself, tensorflows
+
+_TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
+_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # they read none of these variables
+File = tuple[str, bytes]  # path and text
+Find = Callable[[str, str], Iterable[File]]  # an imported name and the importer's path to the files that are executed
+
+
+@dataclass(frozen=True, slots=True)
+class OwnVariables:
+    """What a program sets, or deletes (None), before TensorFlow is imported.
+
+    `defaults` are the names that it leaves alone where they are set; `unclear` names a line that hides what it does.
+    """
+
+    values: Mapping[str, str | None]
+    defaults: frozenset[str] = frozenset()
+    unclear: str | None = None
+
+    def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
+        """What changes in this environment."""
+        return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
+
+
+def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
+    """Read these files, which are executed in this order, the last as `__main__`, and what they import."""
+    reading = _Reading(find)
+    try:
+        any(reading.file(file, file is program[-1], True) for file in program)
+    except RecursionError:
+        reading.unclear = f"{PurePosixPath(program[-1][0]).name} is nested too deeply to see what it sets"
+    return OwnVariables(reading.values, frozenset(reading.defaults), reading.unclear)
+
+
+class _Here(NamedTuple):
+    path: str
+    is_main: bool
+
+
+class _Reading:
+    """Methods that read code return whether TensorFlow is imported by the end of it; the rest is then left unread.
+
+    `sure` is whether the code is executed for certain.
+    """
+
+    def __init__(self, find: Find) -> None:
+        self.find = find
+        self.values: dict[str, str | None] = {}
+        self.defaults: set[str] = set()
+        self.unclear: str | None = None
+        self.aliases: set[str] = set()  # of os.environ
+        self.seen: set[str] = set()
+        self.functions: defaultdict[str, list[tuple[Sequence[ast.stmt], _Here]]] = defaultdict(list)
+        self.maybe_over = False  # TensorFlow may have been imported
+        self.others = False  # an installed module has been imported, NumPy perhaps
+
+    def file(self, file: File, is_main: bool, sure: bool) -> bool:
+        path, text = file
+        if path in self.seen:
+            return False
+        self.seen.add(path)
+        here = _Here(path, is_main)
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, MemoryError):  # another Python may be able to read it
+            if b"environ" in text or b"putenv" in text:
+                self.doubt(None, here, 1)
+            return False
+        return self.block(tree.body, here, sure)
+
+    def block(self, statements: Iterable[ast.stmt], here: _Here, sure: bool) -> bool:
+        return any(self.statement(statement, here, sure) for statement in statements)
+
+    def either(self, here: _Here, *blocks: Iterable[ast.stmt]) -> bool:
+        """One of the blocks is executed."""
+        over = [self.block(block, here, False) for block in blocks]
+        self.maybe_over |= any(over)
+        return all(over)
+
+    def statement(self, node: ast.stmt, here: _Here, sure: bool) -> bool:
+        match node:
+            case ast.Import(names=names):
+                return any(self.imported(alias.name, here, sure) for alias in names)
+            case ast.ImportFrom():
+                return self.imported_from(node, here, sure)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return self.definition(node, here, sure)
+            case ast.If(test=test, body=body, orelse=orelse):
+                if (chosen := _chosen(node, here.is_main)) is not None:
+                    return self.block(chosen, here, sure)
+                return self.expression(test, here, sure) or self.either(here, body, orelse)
+            case ast.Try() | ast.TryStar():
+                handlers = [handler.body for handler in node.handlers]
+                over = self.block([*node.body, *node.orelse], here, sure) or self.either(here, [], *handlers)
+                return over or self.block(node.finalbody, here, sure)
+            case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+                return any(self.expression(item, here, sure) for item in items) or self.block(body, here, sure)
+            case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
+                head = node.test if isinstance(node, ast.While) else node.iter
+                return self.expression(head, here, sure) or self.either(here, [], body)
+            case ast.Match(subject=subject, cases=cases):
+                return self.expression(subject, here, sure) or self.either(here, [], *(case.body for case in cases))
+        return self.expression(node, here, sure)
+
+    def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, here: _Here, sure: bool) -> bool:
+        """Who names a function may call it; who names a class, those of its methods that Python itself calls."""
+        if any(self.expression(decorator, here, sure) for decorator in node.decorator_list):
+            return True
+        if not isinstance(node, ast.ClassDef):
+            self.functions[node.name].append((node.body, here))
+            return False
+        over = self.block(node.body, here, sure)
+        for part in node.body:
+            if isinstance(part, ast.FunctionDef) and part.name.startswith("__"):
+                self.functions[node.name].append((part.body, here))
+        return over
+
+    def imported(self, name: str, here: _Here, sure: bool) -> bool:
+        files, top = list(self.find(name, here.path)), name.partition(".")[0]
+        if not files and _TENSORFLOW.fullmatch(top):
+            return True
+        self.others |= not files and bool(top) and top not in _HARMLESS
+        return any(self.file(file, False, sure) for file in files)
+
+    def imported_from(self, node: ast.ImportFrom, here: _Here, sure: bool) -> bool:
+        base = "." * node.level + (node.module or "")
+        if self.imported(base, here, sure):
+            return True
+        for alias in node.names:
+            name = base + alias.name if base.endswith(".") else f"{base}.{alias.name}"
+            if any(self.file(file, False, sure) for file in self.find(name, here.path)):
+                return True
+            if alias.asname:
+                self.functions[alias.asname] += self.functions.get(alias.name, [])
+                self.aliases |= {alias.asname} if alias.name == "environ" else set()
+        return False
+
+    def expression(self, root: ast.AST, here: _Here, sure: bool) -> bool:
+        """An expression, or a statement that has no others in it."""
+        called = set[int]()
+        for node, reached in executed(root, sure):
+            for write in writes(node, self.aliases):
+                self.write(write, here, getattr(node, "lineno", 1), reached)
+            match node:
+                case ast.Assign(targets=targets, value=value) if is_environ(value, self.aliases):
+                    self.aliases |= {target.id for target in targets if isinstance(target, ast.Name)}
+                case ast.Call(func=function, args=arguments):
+                    called.add(id(function))
+                    if (name := _module_named(function, arguments)) and self.imported(name, here, reached):
+                        return True
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    if self.named(name) and reached and isinstance(node, ast.Name) and id(node) in called:
+                        return True
+        return False
+
+    def named(self, name: str) -> bool:
+        """Where a function's name stands, one of the functions that have it may be called."""
+        over = [self.block(body, here, False) for body, here in self.functions.pop(name, ())]
+        self.maybe_over |= any(over)
+        return bool(over) and all(over)
+
+    def write(self, write: Write, here: _Here, line: int, sure: bool) -> None:
+        name = write.name
+        if name is not None and not for_itself(name):
+            return
+        too_late = self.maybe_over or (self.others and name is not None and not tensorflows(name))
+        if name is None or not write.is_known or not sure or too_late:
+            self.doubt(name, here, line)
+        elif not write.is_default:
+            self.values[name] = write.value
+            self.defaults.discard(name)
+        elif self.values.get(name) is None:
+            self.defaults |= {name} - self.values.keys()
+            self.values[name] = write.value
+
+    def doubt(self, name: str | None, here: _Here, line: int) -> None:
+        what = f"{name}, which is" if name else "variables that are"
+        where = f"{PurePosixPath(here.path).name}, line {line}"
+        self.unclear = self.unclear or f"{where}, may set {what} read when TensorFlow is imported"
+
+
+def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | None:
+    """The name in `importlib.import_module("name")`."""
+    match function, arguments:
+        case ast.Attribute(attr=how) | ast.Name(id=how), [ast.Constant(value=str(name)), *_]:
+            return name if how in ("import_module", "__import__") else None
+    return None
+
+
+def _chosen(node: ast.If, is_main: bool) -> Sequence[ast.stmt] | None:
+    """The branch that is taken, where the test is one of those that every program has."""
+    match node.test:
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]):
+            return node.body if is_main else node.orelse
+        case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+            return node.orelse
+    return None

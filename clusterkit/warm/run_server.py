@@ -1,0 +1,232 @@
+"""Warm starts: a fork server of the run's own, which has imported what tasks import, and the attempts it forks."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from clusterkit.job.plan import TaskPlan
+from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.exchange import LONGEST, BadAnswer, exchange, parsed
+from clusterkit.task.entry import ENTRY
+from clusterkit.warm.servable import Preload
+from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
+
+PATIENCE = 5.0  # seconds that a fork may take; a server that needs more is given up
+TRIES = 3  # servers that come to their end without having forked a task
+UP_WITHIN = 120.0  # seconds that the imports may take
+KILLED_WITHIN = 1.0  # seconds that are waited for the end of a server that was killed
+Post = Callable[[ForkServerReady | ForkServerLost | Crashed], None]
+
+
+class NoForkServer(Exception):
+    """The fork server is gone or does not answer: the attempt has to start cold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Where and with what a server starts."""
+
+    python: str
+    env: Mapping[str, str]
+    preload: Preload
+    log: str
+    own: Mapping[str, str | None] = field(default_factory=dict)  # what the program sets, or deletes, before it imports
+
+    @property
+    def whole_env(self) -> dict[str, str]:
+        """The server's own environment, which is what the imports see."""
+        return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
+
+
+class ForkServer:
+    """A fork server. A thread waits until it is ready and then for its end, and posts both; `fork` is the loop's."""
+
+    def __init__(self, channel: socket.socket, lifeline: int, pid: int, post: Post, tries: int = TRIES) -> None:
+        self.modules: Mapping[str, str] = {}  # that it has imported, and the directory of each
+        self.ready = self.gone = False
+        self.tries = tries  # servers that are made, this one among them, until one has forked a task
+        self._forked = False
+        self._why = ""  # it was given up
+        self._post = post
+        self._channel = channel
+        self._lifeline = lifeline
+        self._pid = pid
+        self._pidfd = os.pidfd_open(pid)
+        self._bell, self._ring = os.pipe2(os.O_CLOEXEC)
+        self._thread = start_thread("fork server", self._attend, post)
+
+    @classmethod
+    def start(cls, launch: Launch, post: Post, tries: int) -> ForkServer:
+        """Start a server of the run's own. Raises OSError."""
+        channel, other = socket.socketpair()
+        lifeline, held = os.pipe2(os.O_CLOEXEC)
+        try:
+            pid = _start(launch, other.fileno(), held)
+        except OSError:
+            channel.close()
+            os.close(lifeline)
+            raise
+        finally:
+            other.close()
+            os.close(held)
+        return cls(channel, lifeline, pid, post, tries)
+
+    def fork(
+        self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, namespaces: Sequence[int] = ()
+    ) -> int:
+        """Fork a task; return its pid, a child of this process by then. Raises NoForkServer, or OSError as Popen."""
+        if not self.ready or self.gone:
+            raise NoForkServer
+        cwd = os.open(plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        gate, opened = os.pipe2(os.O_CLOEXEC)
+        try:
+            answer = self._ask(_request(plan, env), [gate, output, stacks, cwd, *namespaces])
+            number, pid = answer.get("errno"), answer.get("pid")
+            if isinstance(number, int) and number in errno.errorcode:
+                raise OSError(number, os.strerror(number), plan.python)
+            if not isinstance(pid, int) or not _is_child(pid):
+                raise self._given_up("its answer makes no sense")
+            # Until this is written the task waits; where it never is, because the server died, the task ends itself.
+            os.write(opened, b"!")
+            self._forked = True
+            return pid
+        finally:
+            for descriptor in (cwd, gate, opened):
+                os.close(descriptor)
+
+    def stop(self) -> None:
+        """End it, at once: it has nothing to lose. One that SIGKILL does not end is left to the end of the run."""
+        self.gone = True
+        self._kill()
+        _first_of((self._pidfd,), KILLED_WITHIN)
+        os.write(self._ring, b"!")
+        join(self._thread)
+        with suppress(ChildProcessError):  # reaped as one of this process's children already
+            os.waitpid(self._pid, os.WNOHANG)
+        self._channel.close()
+        for descriptor in (self._lifeline, self._pidfd, self._bell, self._ring):
+            os.close(descriptor)
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _ask(self, request: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        try:
+            return exchange(self._channel, request, descriptors, PATIENCE)
+        except TimeoutError:
+            raise self._given_up(f"it did not answer within {PATIENCE:g} s") from None
+        except BadAnswer as error:
+            raise self._given_up(str(error)) from None
+        except OSError:
+            raise self._given_up("") from None
+
+    def _given_up(self, why: str) -> NoForkServer:
+        self._why, self.gone = why, True
+        self._kill()
+        return NoForkServer()
+
+    def _attend(self) -> None:
+        told = self._first_line()
+        problem = told.problem if told else None
+        if told and not problem:
+            self.modules, self.ready = told.modules, True
+            self._post(ForkServerReady(self._pid, told.seconds))
+            _first_of((self._pidfd, self._bell))
+        was_ready, self.gone, self.ready = self.ready, True, False
+        self.tries = TRIES if self._forked else 0 if problem else self.tries - 1
+        self._kill()
+        why = problem or self._why or ("it was killed" if was_ready else "it did not come up")
+        self._post(ForkServerLost(why, was_ready, self.tries > 0))
+
+    def _first_line(self) -> _Told | None:
+        """What the server tells when it has imported; None where it does not, or is given up before."""
+        until, line = time.monotonic() + UP_WITHIN, b""
+        while not line.endswith(b"\n") and len(line) < LONGEST:
+            if _first_of((self._bell, self._lifeline), until - time.monotonic()) != self._lifeline:
+                return None
+            if not (more := os.read(self._lifeline, 1 << 16)):
+                return None
+            line += more
+        return _told(line)
+
+
+class _Told(NamedTuple):
+    """What a server tells when it has imported."""
+
+    problem: str | None
+    seconds: float
+    modules: Mapping[str, str]
+
+
+def _told(line: bytes) -> _Told | None:
+    match parsed(line):
+        case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
+            return _Told(None, seconds, {str(name): str(place) for name, place in modules.items()})
+        case {"problem": str(problem)}:
+            return _Told(problem, 0.0, {})
+    return None
+
+
+def _first_of(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
+    """The first descriptor that can be read, or is at its end; None where none is in time."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    found = poll.poll(None if seconds is None else max(0.0, seconds) * 1000)
+    return found[0][0] if found else None
+
+
+def _is_child(pid: int) -> bool:
+    """Whether this process is the one that can wait for it."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _start(launch: Launch, channel: int, lifeline: int) -> int:
+    preload = launch.preload
+    options = {
+        "lifeline": lifeline,
+        "tensorflow": preload.tensorflow,
+        "preload": preload.modules,
+        "path": preload.path,
+    }
+    output = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        process = subprocess.Popen(
+            [launch.python, ENTRY, str(os.getpid()), str(channel), "serve", json.dumps(options)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=launch.whole_env,
+            start_new_session=True,
+            pass_fds=(channel, lifeline),
+        )
+    finally:
+        os.close(output)
+    process.returncode = 0  # it is waited for by its pid, and not when this object is collected
+    return process.pid
+
+
+def _request(plan: TaskPlan, env: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "parent": os.getpid(),
+        "how": plan.kind,
+        "argv": [plan.target, *plan.args],
+        "command": plan.command,
+        "env": dict(env),
+    }
