@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,7 @@ HANGS = {
     "in python": "import time; time.sleep(600)",
     "in C": "import ctypes; ctypes.CDLL(None).sleep(600)",
     "in C with the lock": "import ctypes; [ctypes.PyDLL(None).sleep(600) for _ in range(600)]",
-    "beyond SIGALRM": "import signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, [14]); time.sleep(600)",
+    "beyond SIGALRM": "import signal, time; signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(600)",
 }
 
 
@@ -46,7 +48,7 @@ class Sessions:
 
     def start(self, tests: str, *args: str, world: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
         """A session with a file of tests."""
-        (self.place / "test_first.py").write_text(STARTS + tests)
+        self.write("test_first.py", tests)
         with (self.place / "output.txt").open("wb") as output:
             words = ["-m", "pytest", "-p", "tests.session", "-p", "no:cacheprovider", *args]
             process = subprocess.Popen(
@@ -60,6 +62,10 @@ class Sessions:
             )
         self.started.append(process)
         return process
+
+    def write(self, file: str, tests: str) -> None:
+        """A file of tests."""
+        (self.place / file).write_text(STARTS + tests)
 
     def run(self, tests: str, *args: str, code: int) -> str:
         """What a session prints that has to end with this exit code."""
@@ -93,23 +99,24 @@ def sessions(tmp_path: Path) -> Iterator[Sessions]:
     made.end()
 
 
-@pytest.mark.parametrize("how", HANGS)
-def test_a_test_that_hangs_fails_by_name_and_the_rest_goes_on(sessions: Sessions, how: str) -> None:
-    """In every file, also in its own, and what it has started is ended."""
-    (sessions.place / "test_second.py").write_text("def test_last(): pass\n")
-    output = sessions.run(
-        f"""
-        def test_before(): pass
-        def test_hangs():
-            start("left")
-            {HANGS[how]}
-        def test_after(): pass
-        """.replace("\n        ", "\n"),
-        "-n", "2", "--dist", "loadfile", "--timeout", "3", code=1,
-    )  # fmt: skip
-    assert "1 failed, 3 passed" in output
-    assert "FAILED test_first.py::test_hangs" in output
-    assert not janitor.is_alive(sessions.pid("left"))
+def test_a_test_that_hangs_fails_by_name_and_the_rest_goes_on(sessions: Sessions) -> None:
+    """However it hangs: in every file, also in its own, and what it has started is ended."""
+    for number, hangs in enumerate(HANGS.values()):
+        sessions.write(
+            f"test_hanging_{number}.py",
+            f"""
+            def test_before(): pass
+            def test_hangs():
+                start("left-{number}")
+                {hangs}
+            def test_after(): pass
+            """.replace("\n            ", "\n"),
+        )
+    output = sessions.run("def test_last(): pass\n", "-n", "4", "--dist", "loadfile", "--timeout", "3", code=1)
+    assert f"{len(HANGS)} failed, {2 * len(HANGS) + 1} passed" in output
+    for number in range(len(HANGS)):
+        assert f"FAILED test_hanging_{number}.py::test_hangs" in output
+        assert not janitor.is_alive(sessions.pid(f"left-{number}"))
 
 
 def test_a_worker_that_is_killed_is_replaced(sessions: Sessions) -> None:
@@ -135,14 +142,27 @@ def test_a_session_that_takes_too_long_says_what_it_was_doing(sessions: Sessions
     assert not janitor.is_alive(sessions.pid("left"))
 
 
+def is_gone(pid: int, place: Path) -> bool:
+    """Neither the process nor the directory is there."""
+    return not janitor.is_alive(pid) and not place.exists()
+
+
 @pytest.mark.parametrize("workers", ["0", "2"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_session_that_is_ended_leaves_nothing(sessions: Sessions, number: int, workers: str) -> None:
-    """However far from it what it had started has gone; nor its temporary files."""
-    process = sessions.start("def test_it(): start('left'); import time; time.sleep(600)", "-n", workers)
-    left = sessions.pid("left")
-    place = Path(procfs.environ(left)["TMPDIR"])
-    assert place.is_dir()
-    process.send_signal(number)
-    assert process.wait(30) != 0
-    wait_until(lambda: not janitor.is_alive(left) and not place.exists(), 30, lambda: sessions.output)
+def test_a_session_that_is_ended_leaves_nothing(tmp_path: Path, workers: str) -> None:
+    """By whichever signal, however far from it what it had started has gone; nor its temporary files."""
+    with ExitStack() as ended:
+        running = []
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            (tmp_path / number.name).mkdir()
+            sessions = Sessions(tmp_path / number.name)
+            ended.callback(sessions.end)
+            process = sessions.start("def test_it(): start('left'); import time; time.sleep(600)", "-n", workers)
+            running.append((number, sessions, process))
+        places = {number: Path(procfs.environ(sessions.pid("left"))["TMPDIR"]) for number, sessions, _ in running}
+        assert all(place.is_dir() for place in places.values())
+        for number, _, process in running:
+            process.send_signal(number)
+        for number, sessions, process in running:
+            assert process.wait(30) != 0, number.name
+            left, place = sessions.pid("left"), places[number]
+            wait_until(partial(is_gone, left, place), 30, f"the end of what {number.name} has left")
