@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,19 +45,25 @@ def second_thread(run: Up, task: str) -> int:
     return thread
 
 
-@pytest.mark.parametrize("mode", [("--start", "cold"), ("--preload", "preloads.good")], ids=["cold", "warm"])
-def test_a_run_ends_without_a_task_that_does_not_die(up: Start, mode: tuple[str, ...]) -> None:
-    """One thread of it is there yet, and so the process. The run says which, and has its result."""
-    run = up(*mode, "--workers", "2", "--grace-period", "0.2", THREADED)
-    with held(second_thread(run, "worker:1")):
-        run.signal(signal.SIGINT)
-        assert run.wait(40) == 130
-        pid = run.pids()["worker:1"][-1]
-        assert f"worker:1 (pid {pid}) did not die within 10 s of SIGKILL: a debugger holds it" in run.output
-        assert f"(pid {pid}): a debugger holds them" in run.output, "the guardian says it, too"
-        assert (run.result["state"], run.result["reason"]) == ("stopped", "clusterkit got SIGINT")
-        assert "Traceback" not in run.output
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 10, "its end, when nobody holds it")
+def test_a_run_ends_without_a_task_that_does_not_die(up: Start) -> None:
+    """One thread of it is there yet, and so the process. The run says which, and has its result. Cold and warm."""
+    modes = {"cold": ("--start", "cold"), "warm": ("--preload", "preloads.good")}
+    job = ("--workers", "2", "--grace-period", "0.2", THREADED)
+    runs = [up("--run-id", name, *mode, *job) for name, mode in modes.items()]  # at once: each waits for 10 s
+    with ExitStack() as holding:
+        for run in runs:
+            holding.enter_context(held(second_thread(run, "worker:1")))
+        for run in runs:
+            run.signal(signal.SIGINT)
+        for run in runs:
+            assert run.wait(40) == 130
+            pid = run.pids()["worker:1"][-1]
+            assert f"worker:1 (pid {pid}) did not die within 10 s of SIGKILL: a debugger holds it" in run.output
+            assert f"(pid {pid}): a debugger holds them" in run.output, "the guardian says it, too"
+            assert (run.result["state"], run.result["reason"]) == ("stopped", "clusterkit got SIGINT")
+            assert "Traceback" not in run.output
+    gone = [Path(f"/proc/{run.pids()['worker:1'][-1]}") for run in runs]
+    wait_until(lambda: not any(place.exists() for place in gone), 10, "their ends, when nobody holds them")
 
 
 def test_a_task_whose_death_a_debugger_holds_back_keeps_no_other_waiting(up: Start) -> None:
