@@ -105,10 +105,11 @@ class Commands(RuleBasedStateMachine):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_thousand_random_sequences_of_commands() -> None:
+@pytest.mark.parametrize("sequences", [200, pytest.param(1000, marks=pytest.mark.soak)])
+def test_random_sequences_of_commands(sequences: int) -> None:
     """Never two live attempts of one task (the history checks each spawn), never an impossible transition."""
     run_state_machine_as_test(
-        Commands, settings=settings(max_examples=1000, stateful_step_count=30, deadline=None, derandomize=True)
+        Commands, settings=settings(max_examples=sequences, stateful_step_count=30, deadline=None, derandomize=True)
     )
 
 
