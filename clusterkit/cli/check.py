@@ -14,7 +14,7 @@ from clusterkit.cli.terminal import echo
 
 
 @click.command("check", context_settings={"allow_interspersed_args": False})
-@options_of_job("job_file", "module", "workers", "ps", "chief", "evaluator", "cwd", "keras")
+@options_of_job("program", "job_file", "module", "workers", "ps", "chief", "evaluator", "cwd", "keras")
 @json_option
 def command(job_file: str | None, as_json: bool, **values: Any) -> None:
     """Read PROGRAM and warn of what may go wrong with it in this job. Starts nothing, and imports nothing of it.

@@ -8,34 +8,38 @@ from typing import Any
 import click
 
 from clusterkit.cli.errors import told
-from clusterkit.cli.options import given, job_options
+from clusterkit.cli.options import given, options_of_job
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, use_color
+from clusterkit.cli.terminal import color_option, echo, use_color
+
+OPTIONS = (
+    *("job_file", "workers", "ps", "chief", "evaluator", "env", "cwd", "python"),
+    *("network", "cpus_per_task", "gpus_per_task"),
+)
 
 
-@click.command("doctor", context_settings={"allow_interspersed_args": False})
-@job_options
+@click.command("doctor")
+@options_of_job(*OPTIONS)
 @click.option("--deep", is_flag=True, help="Run a small job too, of two workers: ten to thirty seconds.")
 @json_option
-def command(job_file: str | None, as_json: bool, deep: bool, **values: Any) -> None:
-    """Look at Python, its packages, the machine and the environment, and say what is wrong and what to do.
+@color_option
+def command(job_file: str | None, as_json: bool, deep: bool, color: bool | None, **values: Any) -> None:
+    """Examine Python, its packages, the machine and the environment, and say what to do where something is wrong.
 
-    With options of `up`, a program or a job file, also whether there is enough of everything for that job.
+    With the size of a job, or a job file, also whether the machine has enough for it.
     Exits with 1 where something is wrong.
     """
-    from clusterkit.rules.doctor import diagnose, is_well
-    from clusterkit.supervisor.checkup import look
-    from clusterkit.views.doctor import as_json as document
-    from clusterkit.views.doctor import as_text
+    from clusterkit.doctor.facts import collect_facts
+    from clusterkit.doctor.rules import diagnose, is_well
+    from clusterkit.doctor.text import as_json as document
+    from clusterkit.doctor.text import as_text
+    from clusterkit.supervisor.prepare import gather
 
-    asked = values.pop("color")
-    for name in ("only", "all_output", "log_level", "quiet"):
-        values.pop(name)
     with told():
-        findings = diagnose(look(given(values), job_file, deep))
-    color = use_color(asked)
+        found = diagnose(collect_facts(gather(given(values), job_file), deep))
+    is_colored = use_color(color)
     if as_json:
-        echo_json(document(findings))
+        echo_json(document(found))
     else:
-        echo(as_text(findings, color), nl=False, color=color)
-    sys.exit(not is_well(findings))
+        echo(as_text(found, is_colored), nl=False, color=is_colored)
+    sys.exit(not is_well(found))

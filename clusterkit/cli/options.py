@@ -179,7 +179,7 @@ def job_options(command: Command) -> Command:
 
 
 def options_of_job(*names: str) -> Decorator:
-    """Add PROGRAM and these options of a job to a command; all of a job's options where none is named."""
+    """Add these options of a job, and `program`, to a command by their parameters' names; all where none is named."""
 
     def add(command: Command) -> Command:
         def takes_all() -> None: ...
@@ -187,7 +187,7 @@ def options_of_job(*names: str) -> Decorator:
         for option in reversed([*_JOB_OPTIONS, *_PROGRAM]):
             option(takes_all)
         every: list[click.Parameter] = vars(takes_all)["__click_params__"]
-        wanted = [each for each in every if not names or each.name in ("program", *names)]
+        wanted = [each for each in every if not names or each.name in names]
         vars(command).setdefault("__click_params__", []).extend(wanted)
         return command
 

@@ -1,4 +1,4 @@
-"""The doctor's trial with real TensorFlow."""
+"""The doctor's small job with real TensorFlow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from clusterkit.supervisor.trial import try_job
+from clusterkit.doctor.deep import run_job
 from clusterkit.words.model import Network
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
@@ -16,5 +16,5 @@ PROXY = {"http_proxy": "http://127.0.0.1:9"}  # nobody is there
 
 def test_two_workers_add_up_also_where_a_proxy_is_set() -> None:
     """gRPC would ask it for its way to the other worker; tasks are told to reach each other without one."""
-    trial = try_job(sys.executable, {**os.environ, **PROXY}, Network.HOST)
-    assert trial.went_well, trial.text
+    done = run_job(sys.executable, {**os.environ, **PROXY}, Network.HOST)
+    assert done.succeeded, done.text

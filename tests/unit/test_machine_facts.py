@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.hands import machine_facts
-from clusterkit.hands.machine_facts import look_at_machine
+from clusterkit.doctor import machine
+from clusterkit.doctor.machine import collect_machine
 
 GB = 1 << 30
 
@@ -18,8 +18,8 @@ def groups(monkeypatch: pytest.MonkeyPatch, place: Path, own: str, files: dict[s
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text + "\n")
     (place / "own").write_text(own + "\n")
-    monkeypatch.setattr(machine_facts, "GROUPS", place)
-    monkeypatch.setattr(machine_facts, "OWN_GROUPS", place / "own")
+    monkeypatch.setattr(machine, "GROUPS", place)
+    monkeypatch.setattr(machine, "OWN_GROUPS", place / "own")
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_the_smallest_limit_counts(
 ) -> None:
     """Of the group that the process is in and of those above it."""
     groups(monkeypatch, tmp_path, own, files)
-    found = look_at_machine({"CUDA_VISIBLE_DEVICES": ""})
+    found = collect_machine({"CUDA_VISIBLE_DEVICES": ""})
     assert (found.group_memory, found.quota, found.group_tasks) == (GB, 1.5, 70)
 
 
 def test_no_limit_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As on a machine that is nobody's container."""
     groups(monkeypatch, tmp_path, "0::/", {"memory.max": "max", "cpu.max": "max 100000"})
-    found = look_at_machine({"CUDA_VISIBLE_DEVICES": "0, 2"})
+    found = collect_machine({"CUDA_VISIBLE_DEVICES": "0, 2"})
     assert (found.group_memory, found.quota, found.group_tasks) == (None, None, None)
     assert found.gpus == ("0", "2")
     assert found.cores > 0

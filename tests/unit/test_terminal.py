@@ -24,8 +24,9 @@ from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
 from clusterkit.cli.errors import told
 from clusterkit.client.rundir import RunDirectory
+from clusterkit.doctor import text as doctor
+from clusterkit.doctor.diagnosis import Diagnosis
 from clusterkit.supervisor.journal import Journal
-from clusterkit.views import doctor
 from clusterkit.views.console import Console, Show
 from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.narrate import failed, sentence
@@ -33,7 +34,6 @@ from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
 from clusterkit.views.status import fold
 from clusterkit.views.timeline import event_text, timeline, timeline_text
-from clusterkit.words import doctor as doctoring
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.errors import BadJob, ClusterkitError
@@ -95,7 +95,7 @@ VIEWS: dict[str, Callable[[], str]] = {
     "ps": lambda: tasks_table(task_rows(fold([(0.0, made(kind)) for kind in KINDS], [WORKER]), 1.0, True, {})),
     "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), fold([], []))]),
     "check": lambda: check_text([made(Finding)]),
-    "doctor": lambda: doctor.as_text([made(doctoring.Finding)], color=False),
+    "doctor": lambda: doctor.as_text([made(Diagnosis)], color=False),
     "chaos": lambda: campaign.failure(made(Outcome), made(Shrunk), lambda outcome: ""),
     "chaos, a run": lambda: campaign.run_line(made(Outcome), 3),
     "chaos, all": lambda: campaign.summary([made(Outcome)], 3, 1),

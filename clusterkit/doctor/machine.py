@@ -1,4 +1,4 @@
-"""What this machine has: cores, memory, limits of the system and of the control group, GPUs."""
+"""What this machine has: cores, memory, GPUs, and the limits of the system and of the control group."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import ctypes
 import os
 import platform
 import resource
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from clusterkit.doctor.machine_rules import MachineFacts
 from clusterkit.job import resources
 from clusterkit.job.gpus import gpus_here
-from clusterkit.words.doctor import Machine
 
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
@@ -23,12 +22,12 @@ PR_GET_CHILD_SUBREAPER = 37
 UNLIMITED = 1 << 60  # bytes; version 1 of control groups writes such a number where there is no limit
 
 
-def look_at_machine(env: Mapping[str, str]) -> Machine:
+def collect_machine(env: Mapping[str, str]) -> MachineFacts:
     """Everything, as it is now, for tasks with this environment."""
     memory = psutil.virtual_memory()
     soft, hard = map(_limit, resource.getrlimit(resource.RLIMIT_NOFILE))
     gpus = gpus_here(env)
-    return Machine(
+    return MachineFacts(
         cores=len(os.sched_getaffinity(0)),
         memory=memory.total,
         free=memory.available,
@@ -43,9 +42,6 @@ def look_at_machine(env: Mapping[str, str]) -> Machine:
         group_tasks=_smallest("pids", "pids.max", "pids.max"),
         threads=_thread_limit(),
         threads_now=_threads(),
-        shared_memory=_size("/dev/shm"),
-        has_avx=_has_avx(),
-        kernel_log=_can_read("/dev/kmsg"),
         gpus=gpus.names,
         why_no_gpu=gpus.why_none,
         gpu_devices=_gpu_devices(),
@@ -57,14 +53,14 @@ def _limit(value: int) -> int | None:
 
 
 def _missing() -> Iterator[str]:
-    """What clusterkit needs of the kernel, and is not there."""
+    """What clusterkit needs of the kernel and does not find."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (OSError, AttributeError):
-        yield "there is no pidfd_open (Linux 5.3 has it)"
+        yield "it has no pidfd_open (Linux 5.3 added it)"
     answer = ctypes.c_int()
     if ctypes.CDLL(None, use_errno=True).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0) != 0:
-        yield "a process can't become a child subreaper"
+        yield "no process can become a child subreaper"
     for file in ("stat", "environ", "fd"):
         if not os.access(f"/proc/self/{file}", os.R_OK):
             yield f"/proc/self/{file} can't be read"
@@ -80,7 +76,7 @@ def _thread_limit() -> int | None:
 
 
 def _threads() -> int:
-    """The threads that count against it."""
+    """The threads that count against that limit."""
     count, own, everybody = 0, os.getuid(), os.geteuid() == 0
     for process in psutil.process_iter(["uids", "num_threads"]):
         uids, threads = process.info["uids"], process.info["num_threads"]
@@ -123,32 +119,7 @@ def _groups(controller: str) -> Iterator[Path]:
                 yield from (one for one in (place, *place.parents) if one.is_relative_to(root))
 
 
-def _size(place: str) -> int | None:
-    try:
-        return shutil.disk_usage(place).total
-    except OSError:
-        return None
-
-
-def _has_avx() -> bool | None:
-    """Whether the processor can do what TensorFlow's wheels for x86 are built with; None on others."""
-    if platform.machine() != "x86_64":
-        return None
-    with suppress(OSError):
-        flags = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")]
-        return " avx " in f"{flags[0]} " if flags else None
-    return None
-
-
-def _can_read(path: str) -> bool:
-    try:
-        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True
-
-
 def _gpu_devices() -> int:
-    """GPUs that the driver shows, whether its tools are there or not."""
+    """GPUs that have a device file, whether the driver's tools are installed or not."""
     names = [path.name for path in Path("/dev").glob("nvidia*")]
-    return sum(name.removeprefix("nvidia").isdecimal() for name in names) or int(os.path.exists("/dev/dxg"))
+    return sum(name.removeprefix("nvidia").isdecimal() for name in names) or int(Path("/dev/dxg").exists())

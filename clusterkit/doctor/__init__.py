@@ -1,0 +1,1 @@
+"""Looking at a machine: facts, collected with effects, and the rules that judge them."""

@@ -1,0 +1,89 @@
+"""Prints what is installed for the interpreter that runs it, as a line of JSON, without importing any of it.
+
+Run by path with the tasks' interpreter, so it needs the standard library only; `packaging` is used where it is there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # this file's directory
+
+import importlib.util
+import json
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import Distribution, distributions
+from typing import Any
+
+ROOTS = ("tensorflow", "tf-", "keras", "tensorboard")  # how the names begin whose requirements are checked
+MODULES = ("tensorflow", "keras", "clusterkit")
+
+
+def main() -> None:
+    """See the module's docstring."""
+    first: dict[str, Distribution] = {}
+    for found in distributions():
+        if found.metadata["Name"] and found.version:  # an interrupted installation leaves some without
+            first.setdefault(normal(found.metadata["Name"]), found)
+    tensorflows = [name for name, found in first.items() if has_tensorflow(found)]
+    document = {
+        "version": platform.python_version(),
+        "implementation": sys.implementation.name,
+        "packages": {name: found.version for name, found in first.items()},
+        "tensorflows": tensorflows or [name for name in first if name == "tensorflow"],
+        "modules": {name: is_whole for name in MODULES if (is_whole := module(name)) is not None},
+        **requirements(first, tensorflows),
+    }
+    print(json.dumps(document))
+
+
+def normal(name: str) -> str:
+    """A distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def has_tensorflow(found: Distribution) -> bool:
+    """Whether `import tensorflow` is this distribution's, as tensorflow-cpu's and tf-nightly's is."""
+    return "\ntensorflow/__init__.py," in "\n" + (found.read_text("RECORD") or "")
+
+
+def module(name: str) -> bool | None:
+    """True for a module that can be imported, False for a directory without `__init__.py`, None for neither."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return None if spec is None else spec.origin is not None
+
+
+def requirements(first: Mapping[str, Distribution], tensorflows: Sequence[str]) -> dict[str, Any]:
+    """`unmet`: what the metadata require and is not there; `checked`: False where nothing can read them."""
+    try:
+        from packaging.requirements import Requirement  # TensorFlow requires it
+    except ImportError:
+        return {"unmet": [], "checked": False}
+
+    def missing() -> Iterator[dict[str, Any]]:
+        for of, found in sorted(first.items()):
+            if not of.startswith(ROOTS) and of not in tensorflows:
+                continue
+            python = found.metadata["Requires-Python"]
+            for text in (*([f"Python{python}"] if python else []), *(found.requires or ())):
+                wanted = Requirement(text)
+                if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+                    continue
+                name = normal(wanted.name)
+                stands_for = tensorflows[0] if name == "tensorflow" and tensorflows else name
+                has = first[stands_for].version if stands_for in first else None
+                has = platform.python_version() if name == "python" else has
+                if has is None or not wanted.specifier.contains(has, prereleases=True):
+                    yield {"of": of, "name": wanted.name, "wanted": str(wanted.specifier), "has": has}
+
+    return {"unmet": list(missing()), "checked": True}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Collects the facts that `doctor` judges. Nothing is started but short probes, and a small job with --deep."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from clusterkit.doctor.deep import run_job
+from clusterkit.doctor.interpreter import ask_interpreter
+from clusterkit.doctor.machine import collect_machine
+from clusterkit.doctor.probes import try_ports, try_state
+from clusterkit.doctor.python_rules import Interpreter
+from clusterkit.doctor.rules import Facts
+from clusterkit.job import preflight, resources
+from clusterkit.job.gathered import Gathered
+from clusterkit.job.spec import describe
+from clusterkit.network.virtual import why_not
+from clusterkit.words.errors import BadJob
+from clusterkit.words.model import JobSpec, ProgramKind, Setup
+
+ANY_PROGRAM = "PROGRAM"  # where the job file names none
+WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that say how tasks run, but ask about no job
+
+
+def collect_facts(given: Gathered, deep: bool = False) -> Facts:
+    """Look at everything; `deep`: run a small job too. Raises BadJob for options that no machine could satisfy."""
+    job = _job(given)
+    env = {**os.environ, **job.setup.env}
+    asked = job if given.options.keys() - WHAT_RUNS_TASKS else None
+    interpreters = tuple(_interpreters(job))
+    first = interpreters[0]
+    return Facts(
+        interpreters=interpreters,
+        machine=collect_machine(env),
+        ports=try_ports(),
+        state=try_state(),
+        env=env,
+        no_network=why_not(network=True, disk=False),
+        no_full_disk=why_not(network=False, disk=True),
+        keras_backend=_keras_backend(env),
+        job=asked,
+        shortages=() if asked is None else tuple(resources.shortages(asked)),
+        refusals=() if asked is None else tuple(_refusals(asked)),
+        deep=run_job(first.path, env, job.network) if deep and first.has_tensorflow else None,
+    )
+
+
+def _job(given: Gathered) -> JobSpec:
+    """The job; interpreters are not checked here, since the rules judge them."""
+    named = dict(given.options)
+    kind, of_program = ProgramKind.SCRIPT, list[str]()
+    if named.get("program") or named.get("module"):
+        kind, of_program = preflight.program_kind(named)
+    else:
+        named["program"] = ANY_PROGRAM
+    job, of_job = describe(named, kind, given.wrong)
+    tables = {name: {**table, "python": None} for name, table in named.get("task", {}).items()}
+    of_setup = preflight.setup_problems({**named, "python": None, "keras": None, "task": tables})
+    problems = [*given.problems, *of_job, *of_program, *of_setup]
+    if problems or job is None:
+        raise BadJob(problems)
+    return job
+
+
+def _refusals(job: JobSpec) -> Iterator[str]:
+    yield from preflight.with_devices(job)[1]
+    yield from preflight.network_problems(job)
+    yield from preflight.tensorboard_problems() if job.tensorboard else []
+
+
+def _interpreters(job: JobSpec) -> Iterator[Interpreter]:
+    """Each interpreter once, with the environment and directory of the first task that it runs."""
+    seen = set()
+    for kind in dict.fromkeys(task.type for task in job.tasks):
+        own = job.setups.get(kind, Setup())
+        python = own.python or job.setup.python or sys.executable
+        if "/" in python:
+            python = str(Path(python).absolute())
+        if python not in seen:
+            seen.add(python)
+            env = {**os.environ, **job.setup.env, **own.env}
+            yield ask_interpreter(python, env, own.cwd or job.setup.cwd)
+
+
+def _keras_backend(env: Mapping[str, str]) -> str | None:
+    home = env.get("KERAS_HOME") or Path(env.get("HOME") or Path.home(), ".keras")
+    try:
+        return str(json.loads(Path(home, "keras.json").read_text())["backend"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

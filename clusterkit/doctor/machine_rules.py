@@ -1,0 +1,167 @@
+"""Judges what the machine has, its ports and the state directory, also against what a job needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clusterkit.doctor.diagnosis import Grade, Judged
+from clusterkit.words.model import JobSpec, ProgramKind
+
+GB, MB = 1 << 30, 1 << 20
+THREADS = 120  # of a task that trains with another one; each core more takes a few more. Measured on 2 cores
+LEAST_TASKS = 3  # for which there should be room: a chief, a worker and a ps
+LEAST_PORTS = 100
+LEAST_ROOM = GB  # checkpoints and logs of a small job take some tens of megabytes
+NO_ROOM = 10 * MB
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """Cores, memory and limits. Sizes in bytes; None: no limit, or unknown."""
+
+    cores: int
+    memory: int
+    free: int
+    task_memory: int  # of one task that has imported TensorFlow
+    descriptors: int | None  # for tasks, with the limit as it is and as it may be raised to
+    descriptors_hard: int | None
+    task_descriptors: int
+    kernel: str = ""
+    missing: tuple[str, ...] = ()  # of the kernel: clauses
+    quota: float | None = None  # cores that the control group allows
+    group_memory: int | None = None
+    group_tasks: int | None = None
+    threads: int | None = None  # of this user
+    threads_now: int = 0
+    gpus: tuple[str, ...] = ()
+    why_no_gpu: str | None = None
+    gpu_devices: int = 0  # that the system has
+
+
+@dataclass(frozen=True, slots=True)
+class StateFacts:
+    """The state directory: why it can't be used, the bytes free there, and the processes of dead runs by run id."""
+
+    path: str
+    problem: str | None
+    room: int
+    strays: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """Ephemeral ports, and why clusterkit can't hold one for a server that joins it."""
+
+    count: int
+    free: int
+    problem: str | None = None
+
+
+def judge_machine(machine: MachineFacts) -> Judged:
+    """What there is to say of the kernel, cores, memory, limits and GPUs."""
+    for clause in machine.missing:
+        text = f"clusterkit can't supervise processes on this kernel: {clause}. Use a newer kernel, or another sandbox."
+        yield "kernel", Grade.WRONG, text
+    if not machine.missing:
+        yield "kernel", Grade.FINE, f"{machine.kernel} has what supervising processes takes."
+    if machine.quota is not None and machine.quota < machine.cores:
+        text = f"The control group allows {machine.quota:.1f} of {machine.cores} cores, so TensorFlow starts too many"
+        yield "quota", Grade.DOUBT, f"{text} threads. Set TF_NUM_INTRAOP_THREADS, or use --cpus-per-task."
+    else:
+        yield "cores", Grade.FINE, f"Tasks can use {machine.cores} cores."
+    yield from _memory(machine)
+    yield from _limits(machine)
+    if machine.gpus and machine.gpu_devices:
+        yield "gpu", Grade.FINE, f"Tasks can use {len(machine.gpus)} GPU(s): {', '.join(machine.gpus)}."
+    elif machine.gpu_devices:
+        text = f"There is a GPU, but tasks can't use it: {machine.why_no_gpu}. They use the processor."
+        yield "gpu-unused", Grade.DOUBT, text
+    else:
+        yield "gpu", Grade.NOTE, "There is no GPU; TensorFlow uses the processor."
+
+
+def _memory(machine: MachineFacts) -> Judged:
+    room = machine.free if machine.group_memory is None else min(machine.free, machine.group_memory)
+    tasks = room // machine.task_memory
+    said = f"{machine.free / GB:.1f} GB of memory are free"
+    if machine.group_memory is not None and machine.group_memory < machine.memory:
+        said += f", and the control group allows {machine.group_memory / GB:.1f} GB in all"
+    if tasks < LEAST_TASKS:
+        text = f"{said}: too little for a chief, a worker and a ps. Close programs, or raise the limit."
+        yield "memory", Grade.DOUBT, text
+    else:
+        yield "memory", Grade.FINE, f"{said}: about {tasks} TensorFlow tasks fit."
+
+
+def _limits(machine: MachineFacts) -> Judged:
+    tasks = None if machine.descriptors is None else machine.descriptors // machine.task_descriptors
+    if tasks is not None and tasks < LEAST_TASKS:
+        text = "The limit on descriptors allows no job. Raise it with: ulimit -n 1024"
+        yield "descriptors", Grade.WRONG, text
+    else:
+        text = "There is no limit on descriptors." if tasks is None else f"Descriptors (ulimit -n) for {tasks} tasks."
+        yield "descriptors", Grade.FINE, text
+    left = _threads_left(machine)
+    if left is None:
+        yield "threads", Grade.FINE, "There is no limit on threads."
+    elif left < LEAST_TASKS * THREADS:
+        text = f"{left} more threads are allowed, and a task takes about {THREADS}. Raise ulimit -u, or pids.max"
+        yield "threads", Grade.WRONG, f"{text} of the control group."
+    else:
+        yield "threads", Grade.FINE, f"Threads (ulimit -u, pids.max) for about {left // THREADS} tasks."
+
+
+def _threads_left(machine: MachineFacts) -> int | None:
+    limits = [limit for limit in (machine.threads, machine.group_tasks) if limit is not None]
+    return max(0, min(limits) - machine.threads_now) if limits else None
+
+
+def judge_state(state: StateFacts) -> Judged:
+    """Whether runs can be kept, and what dead ones have left."""
+    fix = "Set CLUSTERKIT_HOME to a writable directory with space."
+    if state.problem is not None:
+        yield "state", Grade.WRONG, f"clusterkit can't keep runs in {state.path}: {state.problem}. {fix}"
+    elif state.room < LEAST_ROOM:
+        grade = Grade.WRONG if state.room < NO_ROOM else Grade.DOUBT
+        yield "state-room", grade, f"{state.room / MB:.0f} MB are free in {state.path}. {fix}"
+    else:
+        yield "state", Grade.FINE, f"{state.path} is writable, and {state.room / GB:.0f} GB are free."
+    if state.strays:
+        count, runs = sum(state.strays.values()), ", ".join(sorted(state.strays))
+        text = f"{count} process(es) are left of runs whose supervisor is gone ({runs}). Run: clusterkit reap"
+        yield "strays", Grade.DOUBT, text
+
+
+def judge_ports(ports: PortFacts) -> Judged:
+    """Whether tasks can have their ports."""
+    if ports.problem is not None:
+        text = f"clusterkit can't hold ports for tasks: {ports.problem}. Use --network virtual, or another sandbox."
+        yield "ports", Grade.WRONG, text
+    elif ports.free < LEAST_PORTS:
+        text = f"{ports.free} of {ports.count} ephemeral ports are free. Close programs that use many."
+        yield "ports", Grade.DOUBT, text
+    else:
+        text = f"{ports.free} of {ports.count} ephemeral ports are free, and servers can listen on held ones."
+        yield "ports", Grade.FINE, text
+
+
+def judge_needs(machine: MachineFacts, ports: PortFacts, job: JobSpec) -> Judged:
+    """What the job needs and the machine does not have."""
+    tasks = len(job.tasks)
+    is_python = job.program.kind is not ProgramKind.COMMAND
+    most = min(machine.memory, machine.group_memory or machine.memory)
+    if is_python and tasks * machine.task_memory > most:
+        text = f"{tasks} TensorFlow tasks don't fit into {most / GB:.1f} GB of memory. Start fewer."
+        yield "memory-for-job", Grade.WRONG, text
+    hard = machine.descriptors_hard
+    if hard is not None and tasks * machine.task_descriptors > hard:
+        text = f"{tasks} tasks take more descriptors than this user may have. Start fewer, or have the limit raised."
+        yield "descriptors-for-job", Grade.WRONG, text
+    left = _threads_left(machine)
+    if is_python and left is not None and tasks * THREADS > left:
+        text = f"{tasks} tasks take about {tasks * THREADS} threads, and {left} are left (ulimit -u, pids.max)."
+        yield "threads-for-job", Grade.WRONG, f"{text} Start fewer, or raise the limit."
+    if ports.problem is None and tasks > ports.free:
+        text = f"{tasks} tasks need a port each, and {ports.free} are free. Start fewer."
+        yield "ports-for-job", Grade.WRONG, text

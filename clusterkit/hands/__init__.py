@@ -1,1 +1,0 @@
-"""The hands: effects on the world, one noun a file."""

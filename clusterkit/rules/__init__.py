@@ -1,1 +1,0 @@
-"""The rules: pure functions from values to values, each tested by a table."""
