@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
@@ -22,6 +23,16 @@ from tests.environment import clean_environment
 
 CHILDREN = Path(__file__).parent / "children"
 WORKLOADS = ROOT / "workloads"
+
+
+class Lazily:
+    """A module that is imported when it is first used: each of pytest's workers collects all files, and runs a few."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
 
 
 def wait_until(condition: Callable[[], Any], deadline: float, what: str | Callable[[], str]) -> Any:

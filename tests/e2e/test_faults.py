@@ -1,20 +1,45 @@
-"""Each fault in a real parameter-server job: the job ends well, and its report says what its journal says."""
+"""Each fault in a real parameter-server job: the job ends well, and its report says what its journal says.
+
+Faults that need not end a job are in one, some hundred steps apart, and the tests look at what came of each.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clusterkit import Cluster
+from clusterkit.api import Result
 from clusterkit.pytest_plugin import Clusters
 from clusterkit.words.events import FaultHealed, Resumed
+from clusterkit.words.recovery import InjectedFault
 from tests.recoveries import check_report
+from tests.support import processes_of
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240), pytest.mark.cluster(timeout=200, workers=2, ps=1)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300), pytest.mark.cluster(timeout=200, workers=2, ps=1)]
 
 PROGRAM = "workloads/ps_train.py"
 ARGS = ("--steps", 200, "--checkpoint-every", 40, "--step-time", 0.02)
 ALL = ("chief:0", "worker:0", "worker:1", "ps:0")
+# With what each of them restarts.
+OF_PROCESSES: dict[str, dict[str, int]] = {
+    "hang-start worker:1 for=3s": {},
+    "slow worker:* share=30% for=2s @ step=20": {},
+    "term ps:0 @ checkpoint=2": {"ps:0": 1, "chief:0": 1},
+    "stop worker:1 for=2s @ step=220": {},
+    "kill worker:1 @ step=300": {"worker:1": 1},
+}
+OF_THE_NETWORK = (
+    "partition worker:1 for=2s @ step=40",
+    "delay worker:1 by=20ms jitter=5ms for=2s @ step=140",
+    "loss any share=5% for=2s @ step=260",
+    "rate worker:1 limit=2MB for=2s @ step=380",
+    "reset worker:1 @ step=500",
+)
 
 
 def attempts_of(result: Any) -> dict[str, int]:
@@ -25,50 +50,76 @@ def attempts_of(result: Any) -> dict[str, int]:
     return counts
 
 
-@pytest.mark.parametrize(
-    ("fault", "restarted"),
-    [
-        ("kill worker:1 @ step=100", {"worker:1": 2}),
-        ("term ps:0 @ checkpoint", {"ps:0": 2, "chief:0": 2}),
-        ("stop worker:1 for=2s @ step=60", {}),
-        ("slow worker:* share=30% for=2s @ step=60", {}),
-        ("hang-start worker:1 for=3s", {}),
-    ],
-)
-def test_faults_of_processes(cluster: Clusters, fault: str, restarted: dict[str, int]) -> None:
+def row_of(result: Result, fault: str) -> InjectedFault:
+    """What came of a fault, which is the only one of its kind in the run."""
+    (row,) = (row for row in result.faults if row.action == fault.split()[0])
+    return row
+
+
+def restarted_by(result: Result, number: int) -> Counter[str]:
+    """The tasks that started again because of a fault, and how often."""
+    return Counter(
+        str(one.task) for recovery in result.recoveries if number in recovery.faults for one in recovery.returns
+    )
+
+
+def whole_run(home: Path, faults: tuple[str, ...], steps: int, **options: Any) -> Iterator[Result]:
+    """A job in which all of this goes wrong, at its end."""
+    args = ["--steps", steps, "--checkpoint-every", 60, "--step-time", 0.05]
+    job: dict[str, Any] = {"args": args, "workers": 2, "ps": 1, "timeout": 200, "fault": list(faults)} | options
+    with Cluster(PROGRAM, home=home, patience=220, **job) as cluster:
+        yield cluster.wait()
+    assert processes_of(home) == {}
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+    """All faults of processes."""
+    yield from whole_run(tmp_path_factory.mktemp("processes"), tuple(OF_PROCESSES), 400)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+    """All faults of the network."""
+    home = tmp_path_factory.mktemp("network")
+    yield from whole_run(home, OF_THE_NETWORK, 600, network="virtual", seed=5)
+
+
+@pytest.mark.parametrize("fault", OF_PROCESSES)
+def test_faults_of_processes(processes: Result, fault: str) -> None:
     """What dies is started again, with what has to be; what is held up goes on afterwards."""
-    run = cluster(PROGRAM, args=ARGS, fault=fault)
-    result = run.wait()
-    assert result.last_step == 200
-    assert attempts_of(result) == dict.fromkeys(ALL, 1) | restarted
-    check_report(run.directory)
+    row = row_of(processes, fault)
+    assert row.done
+    assert restarted_by(processes, row.number) == OF_PROCESSES[fault]
+    assert bool(row.died) == bool(OF_PROCESSES[fault])
+    assert row.died or row.healed is not None
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "partition worker:1 for=2s @ step=60",
-        "delay worker:1 by=20ms jitter=5ms for=2s @ step=60",
-        "loss any share=5% for=2s @ step=60",
-        "rate worker:1 limit=2MB for=2s @ step=60",
-    ],
-)
-def test_faults_of_the_network(cluster: Clusters, fault: str) -> None:
+def test_a_job_survives_all_faults_of_processes(processes: Result) -> None:
+    """It ends at its last step, no task was started for another reason, and the report is the journal's."""
+    assert processes.last_step == 400
+    started = Counter(dict.fromkeys(ALL, 1))
+    for restarted in OF_PROCESSES.values():
+        started.update(restarted)
+    assert attempts_of(processes) == started
+    check_report(processes.directory)
+
+
+@pytest.mark.parametrize("fault", OF_THE_NETWORK)
+def test_faults_of_the_network(network: Result, fault: str) -> None:
     """Packets that are late, few or lost hold training up; nothing dies of it, and it goes on."""
-    run = cluster(PROGRAM, args=ARGS, fault=fault, network="virtual", seed=5)
-    result = run.wait()
-    assert result.last_step == 200
-    assert attempts_of(result) == dict.fromkeys(ALL, 1)
-    check_report(run.directory)
+    row = row_of(network, fault)
+    assert row.done
+    assert row.died == ()
+    assert row.went_on or row.first_step is not None
+    assert fault.startswith("reset") or row.healed is not None
 
 
-def test_connections_that_are_reset(cluster: Clusters) -> None:
-    """The coordinator takes the worker for lost, finds it again, and uses it again; no process ends."""
-    run = cluster(PROGRAM, args=ARGS, fault="reset worker:1 @ step=60", network="virtual")
-    result = run.wait()
-    assert result.last_step == 200
-    assert attempts_of(result) == dict.fromkeys(ALL, 1)
-    check_report(run.directory)
+def test_a_job_survives_all_faults_of_the_network(network: Result) -> None:
+    """No process ends: of connections that are reset, too, the coordinator finds the worker again."""
+    assert network.last_step == 600
+    assert attempts_of(network) == dict.fromkeys(ALL, 1)
+    check_report(network.directory)
 
 
 def test_a_task_that_gets_no_more_memory(cluster: Clusters) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.tensorflow
-pytest.importorskip("tensorflow")
 
 CHILD = Path(__file__).parent.parent / "children" / "fits.py"
 

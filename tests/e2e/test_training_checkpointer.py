@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.tensorflow
-tf = pytest.importorskip("tensorflow")
+from clusterkit import training
+from clusterkit.training import progress
+from tests.support import Lazily
 
-from clusterkit import training  # noqa: E402  # after the check that there is a tensorflow
-from clusterkit.training import progress  # noqa: E402
+pytestmark = pytest.mark.tensorflow
+tf: Any = Lazily("tensorflow")
 
 
 @pytest.fixture(autouse=True)

@@ -6,17 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.tensorflow
-tf = pytest.importorskip("tensorflow")
+from clusterkit import training
+from tests.support import Lazily
 
-from clusterkit import training  # noqa: E402  # after the check that there is a tensorflow
-from clusterkit.training import strategies  # noqa: E402
+pytestmark = pytest.mark.tensorflow
+tf: Any = Lazily("tensorflow")
+strategies: Any = Lazily("clusterkit.training.strategies")
 
 CHILD = Path(__file__).parent.parent / "children" / "strategies.py"
 PS_JOB = {"chief": ["h:1"], "worker": ["h:2", "h:3"], "ps": ["h:4", "h:5"]}
@@ -63,18 +65,20 @@ def test_the_strategies_of_one_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ValueError("Please provide a TPU Name to connect to."), "Please provide a TPU Name to connect to"),
-        (tf.errors.NotFoundError(None, None, "No TPU devices found"), "No TPU devices found"),
-        (RuntimeError("libtpu.so was not found\nand more"), "libtpu.so was not found"),
-        (ImportError(), "ImportError"),
+        (lambda: ValueError("Please provide a TPU Name to connect to."), "Please provide a TPU Name to connect to"),
+        (lambda: tf.errors.NotFoundError(None, None, "No TPU devices found"), "No TPU devices found"),
+        (lambda: RuntimeError("libtpu.so was not found\nand more"), "libtpu.so was not found"),
+        (ImportError, "ImportError"),
     ],
 )
-def test_what_a_resolver_says_of_a_missing_tpu(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
+def test_what_a_resolver_says_of_a_missing_tpu(
+    monkeypatch: pytest.MonkeyPatch, error: Callable[[], Exception], said: str
+) -> None:
     """It is passed on in one line."""
 
     def resolver(tpu: str | None) -> None:
         assert tpu == "grpc://10.0.0.2:8470"
-        raise error
+        raise error()
 
     monkeypatch.setenv("TPU_NAME", "grpc://10.0.0.2:8470")
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
