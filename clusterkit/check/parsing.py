@@ -28,9 +28,16 @@ def _syntax_error(text: bytes) -> SyntaxError | None:
             compile(text, "program", "exec", dont_inherit=True)
     except SyntaxError as error:
         return error
-    except (ValueError, RecursionError, MemoryError):  # the tasks' interpreter may have room for it
-        return None
+    except ValueError:  # what Python before 3.11.4 says of these
+        if b"\0" in text:
+            return SyntaxError("source code cannot contain null bytes", ("program", _line_of(text, b"\0"), None, None))
+    except (RecursionError, MemoryError):  # the tasks' interpreter may have room for it
+        pass
     return None
+
+
+def _line_of(text: bytes, wanted: bytes) -> int:
+    return text[: text.index(wanted)].count(b"\n") + 1
 
 
 def has_own_python(job: JobSpec) -> bool:

@@ -1,12 +1,17 @@
-"""A multi-worker program with TensorFlow's own preemption handler: SIGTERM, checkpoint, exit code 42."""
+"""A multi-worker program with TensorFlow's own preemption handler: SIGTERM, checkpoint, exit code 42.
+
+It trains until it is preempted, or for as many steps as are given, and 30 steps after that.
+"""
 
 import os
+import sys
 import time
 
 import tensorflow as tf
 
 from clusterkit.training.progress import channel, report
 
+FIRST = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 with strategy.scope():
     total = tf.Variable(0.0)
@@ -24,8 +29,9 @@ def train():
     step.assign_add(1)
 
 
-channel().send("resumed", step=int(step.numpy()), path=directory if int(step.numpy()) else None)
-while int(step.numpy()) < 60:
+begun = int(step.numpy())
+channel().send("resumed", step=begun, path=directory if begun else None)
+while int(step.numpy()) < (begun + 30 if begun else FIRST):
     time.sleep(0.1)
     handler.run(train)
     report(int(step.numpy()))

@@ -14,6 +14,7 @@ import pytest
 
 from clusterkit import Cluster
 from clusterkit.api import Result
+from clusterkit.network.virtual import why_not
 from clusterkit.pytest_plugin import Clusters
 from clusterkit.words.events import FaultHealed, Resumed
 from clusterkit.words.recovery import InjectedFault
@@ -81,6 +82,8 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
     """All faults of the network."""
+    if reason := why_not(network=True, disk=False):
+        pytest.skip(f"no virtual network here: {reason}")
     home = tmp_path_factory.mktemp("network")
     yield from whole_run(home, OF_THE_NETWORK, 600, network="virtual", seed=5)
 

@@ -53,7 +53,7 @@ def test_a_job_comes_from_the_server_and_recovers(warm: Warm, home: Path) -> Non
 def test_a_gang_comes_from_the_server(warm: Warm) -> None:
     """Two at once, and Ctrl-C ends one of them."""
     pid = warm.start()
-    program = (CHILDREN / "preempted.py",)
+    program = (CHILDREN / "preempted.py", "60")
     runs = [warm.up("--workers", "2", "--run-id", name, *program) for name in ("ended", "whole")]
     for run in runs:
         run.wait_for("ForkServerReady", deadline=20)
