@@ -18,7 +18,7 @@ class Severity(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A line of a file."""
 
     file: str
@@ -33,7 +33,7 @@ class Finding:
     """One thing that is wrong, and its mend. `explains` is a pattern of the tracebacks that it causes."""
 
     id: str
-    place: Place
+    place: Location
     what: str
     advice: str
     explains: str = ""

@@ -11,7 +11,7 @@ from importlib import metadata
 from itertools import islice
 from pathlib import Path
 
-from clusterkit.check.findings import Finding, Place, Severity
+from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.imports import imports_tensorflow, places, program_of, sources
 from clusterkit.check.parsing import has_own_python, is_text, shown
 from clusterkit.check.rules import Case, Hides, check
@@ -53,7 +53,7 @@ def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
     if has_own_python(job) or not isinstance(error, SyntaxError):
         raise NotChecked(f"{job.program} can't be read by clusterkit's own Python: {error}.")
     what = f"This is not valid Python: {error.msg}."
-    return Finding("syntax-error", Place(shown(path), error.lineno or 1), what, "Correct it.", "", Severity.ERROR)
+    return Finding("syntax-error", Location(shown(path), error.lineno or 1), what, "Correct it.", "", Severity.ERROR)
 
 
 def _hides(root: Path) -> Iterator[Hides]:

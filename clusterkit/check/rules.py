@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from clusterkit.check.findings import Finding, Place
+from clusterkit.check.findings import Finding, Location
 from clusterkit.check.source import Source
 from clusterkit.words.model import JobSpec, Shape, TaskType
 
@@ -44,7 +44,7 @@ class Hides(NamedTuple):
 class Hit(NamedTuple):
     """Where a rule applies, and the word that its `explains` has in the place of `{0}`."""
 
-    place: Place
+    place: Location
     what: str
     advice: str
     word: str = ""
@@ -92,7 +92,7 @@ def hides_module(case: Case) -> Iterator[Hit]:
     """A file that is imported instead of a package."""
     for file, module, whose in case.hides:
         what = f"This file hides {whose} {module} from everything that the tasks import, TensorFlow included."
-        yield Hit(Place(file, 1), what, "Rename it.", module)
+        yield Hit(Location(file, 1), what, "Rename it.", module)
 
 
 def tf_config(case: Case) -> Iterator[Hit]:

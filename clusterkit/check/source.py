@@ -12,7 +12,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 
-from clusterkit.check.findings import Place
+from clusterkit.check.findings import Location
 
 _ALIAS = re.compile(r"(?<=^tensorflow\.)(?:compat\.v2\.|_api\.v2\.)|(?<=^tensorflow\.distribute\.)experimental\.")
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
@@ -63,9 +63,9 @@ class Source:
             case ast.arg(arg=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
                 self._values[name].append(None)
 
-    def place(self, node: ast.AST) -> Place:
+    def place(self, node: ast.AST) -> Location:
         """Where a node stands."""
-        return Place(self.file, getattr(node, "lineno", 1))
+        return Location(self.file, getattr(node, "lineno", 1))
 
     def value(self, name: str) -> ast.AST | None:
         """The one value, function or class that the file binds the name to; None where that is not certain."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import echo_json, json_option, run_option, tasks_argument, tasks_of
 from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
 
 RESTART_PATIENCE = 60.0  # seconds beyond the grace period for tasks that were told to restart
 
@@ -75,15 +75,15 @@ def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
     """End tasks and start them again, with those that have to restart beside them. Not charged to the budget."""
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.runs import choose
 
-    with told():
-        look = Look(choose(run, finished=False))
+    with exit_on_error():
+        look = RunSnapshot(choose(run, finished=False))
     before = {str(task): of.attempt for task, of in look.status.tasks.items()}
     answer = _ask(look.run.name, "restart", tasks)
     if not no_wait:
-        with told():
+        with exit_on_error():
             _wait_for_attempts(look, {name: before.get(name, 0) + 1 for name in answer["tasks"]})
     _print(answer, as_json, "starts again" if no_wait else "is started again")
 
@@ -92,7 +92,7 @@ def _ask(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dic
     from clusterkit.client.control import Client
     from clusterkit.client.runs import choose
 
-    with told():
+    with exit_on_error():
         path = choose(run, finished=False)
         with Client(path) as client:
             return client.call(verb, tasks=tasks_of(path, tasks), **more)
@@ -106,7 +106,7 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
         echo(f"{task} {what}.")
 
 
-def _wait_for_attempts(look: Look, wanted: dict[str, int]) -> None:
+def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     """Until each task has a process of that attempt or a later one. Raises ClusterkitError."""
     from clusterkit.client.runs import Life
     from clusterkit.words.errors import ClusterkitError

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import display_options
 from clusterkit.cli.params import run_argument
 from clusterkit.cli.terminal import echo, use_color
 
 if TYPE_CHECKING:
-    from clusterkit.cli.watching import Watched
+    from clusterkit.cli.watching import LiveConsole
 
 LOOK_EVERY = 0.05  # seconds between two looks at the files of the run
 
@@ -30,7 +30,7 @@ def command(
 
     Ctrl-C ends the showing. The run goes on.
     """
-    from clusterkit.cli.watching import Watched
+    from clusterkit.cli.watching import LiveConsole
     from clusterkit.client.runs import choose
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
@@ -38,12 +38,12 @@ def command(
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color))
     level = Level.WARNING if quiet else Level[log_level.upper()]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with told():
-        watched = Watched(choose(run, finished=False), show, level, tail)
+    with exit_on_error():
+        watched = LiveConsole(choose(run, finished=False), show, level, tail)
     sys.exit(_until_over(watched))
 
 
-def _until_over(watched: Watched) -> int:
+def _until_over(watched: LiveConsole) -> int:
     from clusterkit.client.runs import Life
 
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import given, job_options
 from clusterkit.cli.terminal import echo
 from clusterkit.words.faults import FaultAction
@@ -89,7 +89,7 @@ def command(
     from clusterkit.chaos.runner import Terms
     from clusterkit.cli.campaign import run_campaign
 
-    with told():
+    with exit_on_error():
         asked = _asked(values, job_file)
         name = _name(asked)
         seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import given, options_of_job
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
@@ -26,7 +26,7 @@ def command(job_file: str | None, as_json: bool, **values: Any) -> None:
     from clusterkit.check.reading import findings_of
     from clusterkit.supervisor.prepare import prepare
 
-    with told():
+    with exit_on_error():
         job = prepare(given(values), job_file, must_parse=False).job
         findings = findings_of(job)
     if as_json:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import given, options_of_job
 from clusterkit.cli.terminal import echo
 
@@ -24,7 +24,7 @@ def command(job_file: str | None, as_json: bool, show_secrets: bool, **values: A
     from clusterkit.supervisor.prepare import prepare
     from clusterkit.supervisor.resolve import as_text, resolve
 
-    with told():
+    with exit_on_error():
         prepared = prepare(given(values), job_file)
         resolved = resolve(prepared, show_secrets)
     for warning in prepared.warnings:

@@ -8,11 +8,10 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.cli.looking import Look
+from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
 from clusterkit.client.rundir import is_live, new_run_id, runs_dir
 from clusterkit.supervisor.detach import detach, exit_code
-from clusterkit.supervisor.ground import cluster_tasks
 from clusterkit.supervisor.launch import Display, up
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.system.ports import listening
@@ -69,12 +68,12 @@ class Beginning:
         pidfd = os.pidfd_open(self._pid)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
-        look: Look | None = None
+        look: RunSnapshot | None = None
         try:
             while not poll.poll(LOOK_EVERY * 1000):
                 if look is None and is_live(self._run) and (self._run / "job.json").exists():
                     self._adopt_console()
-                    look = Look(self._run)
+                    look = RunSnapshot(self._run)
                 if look is not None and (not for_tasks or self._all_ready(look)):
                     return 0
         finally:
@@ -86,13 +85,13 @@ class Beginning:
         if self._early.exists():
             self._early.replace(self._run / "console.log")
 
-    def _all_ready(self, look: Look) -> bool:
+    def _all_ready(self, look: RunSnapshot) -> bool:
         look.refresh()
         assert look.file is not None
         pids = {task: status.pid for task, status in look.status.tasks.items() if status.alive and status.pid}
         listens = listening(look.file.endpoints, pids)
         single = look.file.job.shape is Shape.SINGLE
-        tasks = cluster_tasks(look.file.job)
+        tasks = [task for task in look.file.job.tasks if task in look.file.job.cluster]
         for task in tasks:
             status = look.status.tasks[task]
             running = status.state is TaskState.RUNNING

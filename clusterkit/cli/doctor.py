@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import given, options_of_job
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import color_option, echo, use_color
@@ -35,7 +35,7 @@ def command(job_file: str | None, as_json: bool, deep: bool, color: bool | None,
     from clusterkit.doctor.text import as_text
     from clusterkit.supervisor.prepare import gather
 
-    with told():
+    with exit_on_error():
         found = diagnose(collect_facts(gather(given(values), job_file), deep))
     is_colored = use_color(color)
     if as_json:

@@ -11,7 +11,7 @@ from clusterkit.words.errors import BadJob, ClusterkitError
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """Turn clusterkit's own errors into messages and exit codes."""
     try:
         yield

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
 from clusterkit.cli.terminal import echo
 
@@ -25,7 +25,7 @@ def command(run: str | None, follow: bool, tasks: tuple[str, ...], as_json: bool
     from clusterkit.client.history import History, messages
     from clusterkit.client.runs import Life, choose
 
-    with told():
+    with exit_on_error():
         path = choose(run, finished=True)
         names = {str(task) for task in tasks_shown(path, tasks)} if tasks else None
     history, life = History(path), Life(path)

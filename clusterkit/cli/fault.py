@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import RunId, echo_json, json_option, run_option
 from clusterkit.cli.terminal import echo
 from clusterkit.words.errors import ClusterkitError
@@ -48,7 +48,7 @@ def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) 
     Triggers 20s, step=100, ready, checkpoint, restart (restart=2: the second), every=10s,
              every=50steps, every=checkpoint; and p=0.5 for a probability. Without one: now.
     """
-    with told():
+    with exit_on_error():
         run, faults = _split(run, words)
         if not faults and not heal:
             raise BadFault("There is no fault to inject. Write one, such as 'kill worker:1', or --heal.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
 from clusterkit.cli.terminal import color_option, echo, use_color
 from clusterkit.words import durations
@@ -78,7 +78,7 @@ def command(
     from clusterkit.client.runs import choose
     from clusterkit.views.loglines import LogText
 
-    with told():
+    with exit_on_error():
         path = choose(run, finished=True)
         shown = tasks_shown(path, tasks)
     colored = use_color(color)

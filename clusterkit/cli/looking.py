@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterkit.client.history import History
 from clusterkit.client.rundir import is_live
-from clusterkit.client.runs import JobFile, job_of, result_of
+from clusterkit.client.runs import RunInfo, job_of, result_of
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
 from clusterkit.views.status import RunStatus
 from clusterkit.words.model import Task
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from clusterkit.system.usage import Meter
 
 
-class Look:
+class RunSnapshot:
     """A look at a run, which can be brought up to date."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
-        self.file: JobFile | None = job_of(run)
+        self.file: RunInfo | None = job_of(run)
         self.status = RunStatus(self.file.job.tasks, self.file.endpoints) if self.file else RunStatus(())
         self._history = History(run)
         self.live = False

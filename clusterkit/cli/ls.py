@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
@@ -15,17 +15,17 @@ from clusterkit.cli.terminal import echo
 @json_option
 def command(live: bool, quiet: bool, as_json: bool) -> None:
     """List the runs, the newest first."""
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.rundir import all_runs, is_live
     from clusterkit.client.runs import created, newest_first
     from clusterkit.views.listing import runs_table
 
-    with told():
+    with exit_on_error():
         runs = newest_first(run for run in all_runs() if not live or is_live(run))
         if quiet and not as_json:
             echo("".join(f"{run.name}\n" for run in runs), nl=False)
             return
-        rows = [Look(run).row(created(run)) for run in runs]
+        rows = [RunSnapshot(run).row(created(run)) for run in runs]
     if as_json:
         echo_json(rows)
     else:

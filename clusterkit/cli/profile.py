@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option, run_argument, task_option, tasks_of
 from clusterkit.cli.terminal import echo
@@ -42,7 +42,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     from clusterkit.views.profiles import Answers
     from clusterkit.words.model import Task
 
-    with told():
+    with exit_on_error():
         path = choose(run, finished=False)
         history = History(path)
         history.lines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import echo_json, json_option, run_argument
 from clusterkit.cli.terminal import echo
 
@@ -14,12 +14,12 @@ from clusterkit.cli.terminal import echo
 @json_option
 def command(run: str | None, as_json: bool) -> None:
     """List the tasks of a run. CPU is the average since a task's attempt began; `top` shows the present."""
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.runs import choose
     from clusterkit.views.listing import tasks_table
 
-    with told():
-        look = Look(choose(run, finished=False))
+    with exit_on_error():
+        look = RunSnapshot(choose(run, finished=False))
         meter = None
         if look.live:
             from clusterkit.system.usage import Meter  # psutil is a third of the time that all of `ps` takes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.terminal import echo
 
 
@@ -14,7 +14,7 @@ def command(everywhere: bool) -> None:
     """End processes of runs whose supervisor is gone, and say which they were."""
     from clusterkit.client.reap import reap_strays
 
-    with told():
+    with exit_on_error():
         counts = reap_strays(everywhere)
     for run_id, count in counts.items():
         echo(f"Ended {count} process(es) of the run {run_id}.")

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import RunId, echo_json, json_option
 from clusterkit.cli.terminal import echo
@@ -52,7 +52,7 @@ def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bo
     now = time.time()
     over = [run for run in newest_first(all_runs()) if can_go(run)][keep or 0 :]
     chosen = [run for run in over if now - changed(run) >= (older_than or 0.0)]
-    with told():
+    with exit_on_error():
         for run in chosen if not dry_run else ():
             remove(run)
     _print([run.name for run in chosen], as_json)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import echo_json, json_option, run_argument
 from clusterkit.cli.terminal import echo, use_color
 
 if TYPE_CHECKING:
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
     from clusterkit.words.outcome import RunResult
     from clusterkit.words.recovery import RecoveryReport
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @json_option
 def command(run: str | None, as_json: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, how it goes so far."""
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.history import History
     from clusterkit.client.runs import choose, result_of
     from clusterkit.recovery.reading import report_of
@@ -29,8 +29,8 @@ def command(run: str | None, as_json: bool) -> None:
     from clusterkit.words import wire
     from clusterkit.words.secrets import without_secrets
 
-    with told():
-        look = Look(choose(run, finished=True))
+    with exit_on_error():
+        look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
     recovered = report_of(look.run)
     lines = list(timeline(History(look.run).new()))
@@ -53,7 +53,7 @@ def command(run: str | None, as_json: bool) -> None:
         echo("\nTimeline\n" + timeline_text(lines), nl=False)
 
 
-def _head(look: Look, result: RunResult | None, recovered: RecoveryReport, color: bool) -> str:
+def _head(look: RunSnapshot, result: RunResult | None, recovered: RecoveryReport, color: bool) -> str:
     """The report of a run that is over; else its tasks, and what it has recovered from so far."""
     from clusterkit.views.listing import tasks_table
     from clusterkit.views.recoveries import recovery_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import TaskName, echo_json, json_option, run_option, tasks_of
 from clusterkit.cli.terminal import echo
@@ -18,15 +18,15 @@ from clusterkit.cli.terminal import echo
 def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
     """Show the Python stacks of every thread of tasks, which go on as if nothing had been."""
     from clusterkit.backends.local.stacks import collect, dump_of
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.control import Client
     from clusterkit.client.runs import choose
 
-    with told():
+    with exit_on_error():
         path = choose(run, finished=False)
         with Client(path) as client:
             answer = client.call("stacks", tasks=tasks_of(path, tasks))
-    attempts = {str(task): of.attempt for task, of in Look(path).status.tasks.items()}
+    attempts = {str(task): of.attempt for task, of in RunSnapshot(path).status.tasks.items()}
     dumps = {name: dump_of(path, name, attempts[name], answer["request"]) for name in answer["tasks"]}
     collect(list(dumps.values()), timeout)
     if as_json:

@@ -7,7 +7,7 @@ import signal
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import run_argument
 from clusterkit.cli.terminal import echo
 
@@ -28,7 +28,7 @@ def command(run: str | None, port: int) -> None:
     from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
     happened = queue.SimpleQueue[TensorBoardReady | TensorBoardLost | Crashed]()
-    with told():
+    with exit_on_error():
         path = choose(run, finished=True)
         if problems := tensorboard_problems():
             raise BadJob(problems)

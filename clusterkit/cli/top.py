@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import json_option, run_argument
 from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo
 
 if TYPE_CHECKING:
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
 
 
 @click.command("top")
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 @json_option
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run again and again, until it is over or Ctrl-C is pressed."""
-    from clusterkit.cli.looking import Look
+    from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.runs import Life, choose
     from clusterkit.system.usage import Meter
     from clusterkit.views.listing import tasks_table
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with told():
-            look = Look(choose(run, finished=False))
+        with exit_on_error():
+            look = RunSnapshot(choose(run, finished=False))
             life, meter = Life(look.run), Meter()
             look.rows(meter)  # the use of CPU is what was used since a look before
         while count is None or count > 0:
@@ -51,7 +51,7 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
         return
 
 
-def _head(look: Look) -> str:
+def _head(look: RunSnapshot) -> str:
     status = look.status
     restarts = f", {status.restarts} restart{'s' * (status.restarts != 1)}" if status.restarts else ""
     checkpoint = f", checkpoint of step {status.checkpoint[0]}" if status.checkpoint else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import given, job_options, problems_in, usable
 from clusterkit.cli.terminal import use_color
 
@@ -43,7 +43,7 @@ def command(
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
     that fails is started again with what TensorFlow needs restarted beside it; Ctrl-C ends everything.
     """
-    from clusterkit.job.gathered import over
+    from clusterkit.job.gathered import merge_options
     from clusterkit.job.handed import take
     from clusterkit.supervisor.guardian import check_rope
     from clusterkit.supervisor.launch import Display, up
@@ -52,9 +52,9 @@ def command(
     from clusterkit.views.narrate import Level
     from clusterkit.warm.session import Session
 
-    with told():
+    with exit_on_error():
         env, problems = take(handed) if handed is not None else ({}, ())
-        options = over(given(values), {"env": env})
+        options = merge_options(given(values), {"env": env})
         prepared = prepare(options, job_file, usable(only), [*problems, *problems_in(only)])
         if rope is not None:
             check_rope(rope)
@@ -65,5 +65,5 @@ def command(
         sys.exit(up(prepared, Display(show, level), rope, own))
     from clusterkit.cli.detached import up_detached
 
-    with told():
+    with exit_on_error():
         sys.exit(up_detached(prepared, Display(show, level), not no_wait, rope))

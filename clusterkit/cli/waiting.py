@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option, run_argument
 from clusterkit.cli.terminal import echo
@@ -21,7 +21,7 @@ def wait(run: str | None, as_json: bool) -> None:
     from clusterkit.words import wire
     from clusterkit.words.printable import printable
 
-    with told():
+    with exit_on_error():
         path = choose(run, finished=True)
     Life(path).is_over()
     result = result_of(path)
@@ -49,7 +49,7 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     from clusterkit.client.rundir import is_live
     from clusterkit.client.runs import Life, choose, result_of
 
-    with told():
+    with exit_on_error():
         path = choose(run, finished=False)
         was_live, life = is_live(path), Life(path)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.options import Duration
 from clusterkit.cli.terminal import echo
 
@@ -26,10 +26,10 @@ def command() -> None:
 def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
     from clusterkit.warm.choice import launch_to_share
-    from clusterkit.warm.shared import WarmPlace, warm_dir
+    from clusterkit.warm.shared import SharedServer, warm_dir
 
-    with told():
-        server = WarmPlace(warm_dir(), launch_to_share(preload)).start(idle)
+    with exit_on_error():
+        server = SharedServer(warm_dir(), launch_to_share(preload)).start(idle)
     echo(f"The warm server is up (pid {server['pid']}; the imports took {server['seconds']:.1f} s).")
 
 

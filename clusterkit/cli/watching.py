@@ -16,7 +16,7 @@ from clusterkit.views.report import report
 from clusterkit.words.events import Drained, Event
 
 
-class Watched:
+class LiveConsole:
     """Shows what comes from now on, and the last `tail` lines of what came before."""
 
     def __init__(self, run: Path, show: Show, level: Level, tail: int) -> None:

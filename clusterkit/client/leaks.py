@@ -14,7 +14,7 @@ from typing import Any
 from clusterkit.client.rundir import is_live
 from clusterkit.system import procfs
 from clusterkit.system.ports import ports_here
-from clusterkit.system.sweep import end_again_and_again
+from clusterkit.system.sweep import kill_until_gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def end_leaks(home: Path) -> None:
         if is_live(run):
             with suppress(OSError):
                 os.kill(_job(run)["pid"], signal.SIGKILL)
-    end_again_and_again(lambda: processes_below(home))
+    kill_until_gone(lambda: processes_below(home))
 
 
 def processes_below(home: Path) -> list[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clusterkit.client.rundir import is_live, runs_dir
 from clusterkit.system import procfs
-from clusterkit.system.sweep import end_again_and_again
+from clusterkit.system.sweep import kill_until_gone
 
 
 def find_strays(everywhere: bool = False) -> dict[str, list[int]]:
@@ -34,5 +34,5 @@ def reap_strays(everywhere: bool = False) -> dict[str, int]:
     """Kill strays until there are none. Returns how many were killed, by run id. Raises WillNotDie."""
     counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere).items()}
     if counts:
-        end_again_and_again(lambda: [pid for pids in find_strays(everywhere).values() for pid in pids])
+        kill_until_gone(lambda: [pid for pids in find_strays(everywhere).values() for pid in pids])
     return counts

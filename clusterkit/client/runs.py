@@ -30,7 +30,7 @@ class NoSuchRun(ClusterkitError):
 
 
 @dataclass(frozen=True, slots=True)
-class JobFile:
+class RunInfo:
     """What job.json holds for a client. `created` is wall time."""
 
     job: JobSpec
@@ -80,12 +80,12 @@ def changed(run: Path) -> float:
     return 0.0
 
 
-def job_of(run: Path) -> JobFile | None:
+def job_of(run: Path) -> RunInfo | None:
     """What was asked for; None where the run ended before it was written."""
     try:
         message = json.loads((run / "job.json").read_text())
         endpoints = {Task.parse(name): str(endpoint) for name, endpoint in message["endpoints"].items()}
-        return JobFile(wire.decode(JobSpec, message["job"]), float(message["created"]), endpoints)
+        return RunInfo(wire.decode(JobSpec, message["job"]), float(message["created"]), endpoints)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

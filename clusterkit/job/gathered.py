@@ -16,7 +16,7 @@ class Gathered(NamedTuple):
     wrong: frozenset[str]
 
 
-def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge_options(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Flags over the file: single values replace, environments merge; a program given anew has its own arguments."""
     env = {**(below.get("env") or {}), **(above.get("env") or {})}
     if "program" in above or "module" in above:
@@ -34,4 +34,4 @@ def gathered(flags: Mapping[str, Any]) -> Gathered:
 def merged(file: Gathered, flags: Gathered) -> Gathered:
     """Both together. A flag that is right makes up for the file's, whose problem is told all the same."""
     wrong = flags.wrong | (file.wrong - flags.options.keys())
-    return Gathered(over(file.options, flags.options), [*flags.problems, *file.problems], wrong)
+    return Gathered(merge_options(file.options, flags.options), [*flags.problems, *file.problems], wrong)

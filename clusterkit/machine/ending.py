@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from clusterkit.machine.blame import Blame
-from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
@@ -29,7 +29,7 @@ class Verdict:
 class Ending:
     """Before it has begun it only knows how to begin."""
 
-    board: Board
+    state: ClusterState
     verdict: Verdict | None = None
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
@@ -46,76 +46,76 @@ class Ending:
 
     def succeed(self, leader: TaskRecord) -> None:
         """The leader exited 0. Servers end now; other training tasks may finish, the evaluator its last checkpoint."""
-        board, limits = self.board, self.board.job.limits
+        state, limits = self.state, self.state.job.limits
         self.verdict = Verdict(RunState.SUCCEEDED, 0, f"{leader.task} exited with code 0")
-        board.record(Succeeded(leader.task))
-        board.timers.set(Timer.FINISH, board.now + limits.finish - limits.servers)
-        board.timers.set(Timer.EVALUATOR, board.now + limits.evaluator)
-        for record in board.alive():
-            if board.job.is_server(record.task):
-                board.end(record, Asked.SUCCESS, limits.servers)
+        state.record(Succeeded(leader.task))
+        state.timers.set(Timer.FINISH, state.now + limits.finish - limits.servers)
+        state.timers.set(Timer.EVALUATOR, state.now + limits.evaluator)
+        for record in state.alive():
+            if state.job.is_server(record.task):
+                state.end(record, Asked.SUCCESS, limits.servers)
             elif record.task.type is TaskType.EVALUATOR:
                 self.evaluator_reported(record)
 
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
         """The job can't go on. `repeated`: it fails in the same way each time."""
-        self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated), self.board.job.limits.grace)
+        self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated), self.state.job.limits.grace)
 
     def crashed(self, event: Crashed, restarts: int) -> None:
         """clusterkit itself failed: the run is over at once, since nothing that was to answer can be relied on."""
         self.verdict = Verdict(RunState.FAILED, 70, f"clusterkit itself failed in {event.where} ({event.error})")
-        self.board.began = self.board.began or self.board.now
-        records = [self.board.records[task] for task in self.board.unsettled]
-        self.board.attempts += [replace(self.board.attempt_so_far(record), exit=record.exit) for record in records]
+        self.state.began = self.state.began or self.state.now
+        records = [self.state.records[task] for task in self.state.unsettled]
+        self.state.attempts += [replace(self.state.attempt_so_far(record), exit=record.exit) for record in records]
         self._finish(self.verdict, restarts)
 
     def stop(self, state: RunState, exit_code: int, reason: str) -> None:
         """Somebody asks for the end; after success that only hurries what is left."""
         if self.succeeded:
-            for record in self.board.alive():
-                self.board.end(record, Asked.SUCCESS, self.board.job.limits.grace)
-        self._stop(Verdict(state, exit_code, reason), self.board.job.limits.grace)
+            for record in self.state.alive():
+                self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
+        self._stop(Verdict(state, exit_code, reason), self.state.job.limits.grace)
 
     def kill_all(self) -> None:
         """No more grace."""
-        for record in self.board.alive():
-            self.board.end(record, Asked.TEARDOWN, 0.0)
+        for record in self.state.alive():
+            self.state.end(record, Asked.TEARDOWN, 0.0)
 
     def leader_is_done(self) -> None:
         """Training tasks that have not finished in most of their time are ended, in what a server gets for that."""
-        for record in self.board.alive():
+        for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
-                self.board.end(record, Asked.SUCCESS, self.board.job.limits.servers)
+                self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)
 
     def evaluator_reported(self, record: TaskRecord) -> None:
         """After success the evaluator ends once it has seen the newest checkpoint."""
-        newest = self.board.newest_checkpoint
+        newest = self.state.newest_checkpoint
         if self.succeeded and newest and record.last_step is not None and record.last_step >= newest[0]:
             self.evaluator_is_done(record)
 
     def evaluator_is_done(self, record: TaskRecord) -> None:
         """Its last checkpoint is seen, or its time is over."""
-        self.board.end(record, Asked.SUCCESS, self.board.job.limits.grace)
+        self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
 
     def settle(self, restarts: int) -> None:
         """Finish when nothing of any task is left."""
-        if self.verdict is None or self.finished or self.board.unsettled:
+        if self.verdict is None or self.finished or self.state.unsettled:
             return
         self._finish(self.verdict, restarts)
 
     def _finish(self, verdict: Verdict, restarts: int) -> None:
         self.finished = True
         result = self._result(self._doubted(verdict), restarts)
-        self.board.record(Finished(result))
-        self.board.out.append(Finish(result))
+        self.state.record(Finished(result))
+        self.state.out.append(Finish(result))
 
     def _stop(self, verdict: Verdict, grace: float) -> None:
         if self.verdict is not None:
             return
         self.verdict = verdict
-        self.board.record(Stopping(verdict.reason))
-        for record in self.board.alive():
-            self.board.end(record, Asked.TEARDOWN, grace)
+        self.state.record(Stopping(verdict.reason))
+        for record in self.state.alive():
+            self.state.end(record, Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
         """A success beside a fault that never happened proves nothing about that fault."""
@@ -127,7 +127,7 @@ class Ending:
         return replace(verdict, exit_code=PROVED_NOTHING, reason=reason)
 
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
-        steps = [a.last_step for a in self.board.attempts if a.last_step is not None]
+        steps = [a.last_step for a in self.state.attempts if a.last_step is not None]
         blame = verdict.blame
         return RunResult(
             state=verdict.state,
@@ -135,10 +135,10 @@ class Ending:
             reason=verdict.reason,
             cause=blame.cause if blame else None,
             collateral=blame.collateral if blame else (),
-            attempts=tuple(sorted(self.board.attempts, key=lambda a: (a.task, a.attempt))),
+            attempts=tuple(sorted(self.state.attempts, key=lambda a: (a.task, a.attempt))),
             restarts=restarts,
             last_step=max(steps, default=None),
-            duration=self.board.now - self.board.began,
+            duration=self.state.now - self.state.began,
             same=blame.same if blame else (),
             repeated=verdict.repeated,
             not_injected=self.not_injected(),

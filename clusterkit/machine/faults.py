@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from clusterkit.faults.aim import aim
 from clusterkit.faults.grammar import parse_fault
-from clusterkit.machine.board import Board
+from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
 from clusterkit.machine.timers import Timer
@@ -52,7 +52,7 @@ class Due:
 class Faults:
     """Counts what faults wait for. Times in seconds of the machine's clock."""
 
-    board: Board
+    state: ClusterState
     ending: Ending
     injections: Injections
     armed: list[Armed] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Faults:
 
     def begin(self) -> None:
         """The run begins, with the faults that its job asks for."""
-        for text in self.board.job.faults:
+        for text in self.state.job.faults:
             fault = parse_fault(text)
             self.arm(fault, AT_THE_START if fault.action in _EARLY else WHEN_READY)
 
@@ -72,9 +72,9 @@ class Faults:
         at = trigger.at
         match trigger.moment:
             case Moment.TIME:
-                at += self.board.now
+                at += self.state.now
             case Moment.STEP:
-                self.board.out.append(HurrySteps())
+                self.state.out.append(HurrySteps())
                 if trigger.every and self.step is not None:
                     at = self._beyond(self.step, trigger.at)
             case Moment.CHECKPOINT | Moment.RESTART:
@@ -91,14 +91,14 @@ class Faults:
 
     def look(self) -> None:
         """See whether tasks that report nothing have opened their ports; one alone has none, and just has to run."""
-        if len(self.board.job.cluster) > 1:
-            self.board.out.append(Inspect())
-        elif self.board.alive():
+        if len(self.state.job.cluster) > 1:
+            self.state.out.append(Inspect())
+        elif self.state.alive():
             self.counts[Moment.READY] = 1
 
     def settle(self) -> None:
         """Inject what is due."""
-        planned = [a for a in self.board.out if isinstance(a, Record) and isinstance(a.event, RestartPlanned)]
+        planned = [a for a in self.state.out if isinstance(a, Record) and isinstance(a.event, RestartPlanned)]
         self.counts[Moment.RESTART] += len(planned)
         self._settle_readiness()
         if self.ending.begun:
@@ -106,7 +106,7 @@ class Faults:
         for armed in self.armed:
             while not armed.over and self._is_due(armed):
                 self._fire(armed)
-        for one in [one for one in self.due if self.board.now >= one.at]:
+        for one in [one for one in self.due if self.state.now >= one.at]:
             self.due.remove(one)
             one.armed.numbers.append(self.injections.inject(one.armed.fault, one.near, one.far, self.step))
         self.injections.settle()
@@ -152,20 +152,20 @@ class Faults:
                 return f"only {plain(came)} of {plain(wanted)} restarts happened" if came else "no task was restarted"
 
     def _settle_readiness(self) -> None:
-        timers, waits = self.board.timers, [a for a in self.armed if a.trigger.moment is Moment.READY and not a.over]
+        timers, waits = self.state.timers, [a for a in self.armed if a.trigger.moment is Moment.READY and not a.over]
         if not waits or self.counts[Moment.READY]:
             timers.clear(Timer.READINESS)
             return
-        records = [self.board.records[task] for task in self.board.job.cluster]
+        records = [self.state.records[task] for task in self.state.job.cluster]
         if all(record.ready for record in records):
             self.counts[Moment.READY] = 1
         elif not timers.is_set(Timer.READINESS):
-            timers.set(Timer.READINESS, self.board.now + LOOK_AGAIN)
+            timers.set(Timer.READINESS, self.state.now + LOOK_AGAIN)
 
     def _is_due(self, armed: Armed) -> bool:
         match armed.trigger.moment:
             case Moment.TIME:
-                return self.board.now >= armed.at
+                return self.state.now >= armed.at
             case Moment.STEP:
                 return self.step is not None and self.step >= armed.at
             case moment:
@@ -181,12 +181,12 @@ class Faults:
             armed.at += trigger.at
         if draw(0) < trigger.probability:
             armed.drawn += 1
-            near, far = aim(armed.fault, self.board.job.tasks, lambda n: draw(n + 1))
-            self.due.append(Due(self.board.now + trigger.after, armed, near, far))
+            near, far = aim(armed.fault, self.state.job.tasks, lambda n: draw(n + 1))
+            self.due.append(Due(self.state.now + trigger.after, armed, near, far))
 
     def _draws(self, armed: Armed) -> Callable[[int], float]:
         key = f"fault/{armed.index}/{armed.fired}"
-        return lambda n: seeded_uniform(self.board.seed, key, n)
+        return lambda n: seeded_uniform(self.state.seed, key, n)
 
     def _disarm(self) -> None:
         for armed in self.armed:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Spawn
 from clusterkit.words.model import Shape, TaskType
@@ -26,7 +26,7 @@ FOUND = 1.1  # seconds after a ps is up; TensorFlow sets gRPC's fixed_reconnect_
 class HeadStart:
     """Holds the coordinator's Spawn back."""
 
-    board: Board
+    state: ClusterState
     warm: bool = False  # whether there is a fork server
     held: Spawn | None = None
     sent: Spawn | None = None  # the last one that was let go
@@ -41,22 +41,22 @@ class HeadStart:
             self.let_go()
 
     def _hold(self) -> None:
-        job = self.board.job
+        job = self.state.job
         if job.shape is not Shape.PARAMETER_SERVER:
             return
-        spawn = next((a for a in self.board.out if isinstance(a, Spawn) and a.task == job.leader), None)
+        spawn = next((a for a in self.state.out if isinstance(a, Spawn) and a.task == job.leader), None)
         if spawn is None or spawn == self.sent:
             return
         self.unfound, self.found_at = spawn.attempt > 1 and self._is_unfound(), None
         if (self.warm or self.unfound) and self._has_to_wait(spawn):
-            self.board.out.remove(spawn)
+            self.state.out.remove(spawn)
             self.held = spawn
 
     def _has_to_wait(self, spawn: Spawn) -> bool:
-        leader = self.board.records[spawn.task]
+        leader = self.state.records[spawn.task]
         if not (self.warm or self.unfound) or leader.attempt != spawn.attempt or leader.asked is not None:
             return False
-        coming, timers, now = self._coming(), self.board.timers, self.board.now
+        coming, timers, now = self._coming(), self.state.timers, self.state.now
         if coming and all(r.state is TaskState.RUNNING for r in coming) and not timers.is_set(Timer.HEAD_START):
             timers.set(Timer.HEAD_START, now + LONGEST + (FOUND if self.unfound else 0.0))
         elif not coming and self.unfound and self.found_at is None:
@@ -72,13 +72,13 @@ class HeadStart:
     def let_go(self) -> None:
         """Whatever the servers do."""
         if self.held is not None:
-            self.board.timers.clear(Timer.HEAD_START)
-            self.board.out.insert(0, self.held)  # before what else is asked of it
+            self.state.timers.clear(Timer.HEAD_START)
+            self.state.out.insert(0, self.held)  # before what else is asked of it
             self.held, self.sent = None, self.held
 
     def _servers(self) -> list[TaskRecord]:
-        return [record for record in self.board.records.values() if self.board.job.is_server(record.task)]
+        return [record for record in self.state.records.values() if self.state.job.is_server(record.task)]
 
     def _coming(self) -> list[TaskRecord]:
-        states, late = (TaskState.STARTING, TaskState.RUNNING), self.board.late
+        states, late = (TaskState.STARTING, TaskState.RUNNING), self.state.late
         return [r for r in self._servers() if r.state in states and not r.ready and r.task not in late]

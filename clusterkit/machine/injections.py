@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from clusterkit.machine.board import SIGKILL, SIGSTOP, SIGTERM, Board, TaskRecord
-from clusterkit.machine.latecomers import Latecomers
+from clusterkit.machine.cluster_state import SIGKILL, SIGSTOP, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.delayed_starts import DelayedStarts
 from clusterkit.words.actions import Heal, Inject
 from clusterkit.words.events import FaultHealed, FaultInjected
 from clusterkit.words.faults import AT_ONCE, Fault, FaultAction
@@ -45,8 +45,8 @@ class Came:
 class Injections:
     """Acts by signals and late starts itself, by Inject for all else."""
 
-    board: Board
-    latecomers: Latecomers
+    state: ClusterState
+    delayed_starts: DelayedStarts
     open: dict[int, Injection] = field(default_factory=dict)
     count: int = 0
     came: dict[int, Came] = field(default_factory=dict)  # by number, for all that there were
@@ -56,17 +56,17 @@ class Injections:
         self.count += 1
         none = "did not start again" if fault.action is FaultAction.HANG_START else "had no process"
         self.came[self.count] = Came(f"{' and '.join(map(str, near))} {none}", _SIGNALS.get(fault.action))
-        until = None if fault.seconds is None else self.board.now + fault.seconds
+        until = None if fault.seconds is None else self.state.now + fault.seconds
         one = Injection(self.count, fault, near, until)
-        self.board.record(FaultInjected(self.count, str(fault), fault.action, near, far, fault.seconds, step))
+        self.state.record(FaultInjected(self.count, str(fault), fault.action, near, far, fault.seconds, step))
         if fault.action in _ON_PROCESS:
             one.missing = set(near)
             self._act_where_possible(one)
         elif fault.action is FaultAction.HANG_START:
             one.until = None  # its time counts from when the task would start
-            self.latecomers.expect(one.number, near, fault.seconds or 0.0)
+            self.delayed_starts.expect(one.number, near, fault.seconds or 0.0)
         else:
-            self.board.out.append(Inject(one.number, fault, near, far))
+            self.state.out.append(Inject(one.number, fault, near, far))
         if one.missing or fault.action not in AT_ONCE:
             self.open[one.number] = one
             self._note_slowed()
@@ -100,10 +100,10 @@ class Injections:
         """Go on with what waits for a process, and heal what is over."""
         for one in list(self.open.values()):
             self._act_where_possible(one)
-            if one.until is not None and self.board.now >= one.until:
+            if one.until is not None and self.state.now >= one.until:
                 self._close(one, "its time is over")
             elif one.fault.action is FaultAction.HANG_START:
-                if not any(self.latecomers.is_late(one.number, task) for task in one.tasks):
+                if not any(self.delayed_starts.is_late(one.number, task) for task in one.tasks):
                     self.took(one.number)
                     self._close(one, "it starts")
             elif one.attempts and not one.missing and not any(map(self._lives, one.attempts.items())):
@@ -124,7 +124,7 @@ class Injections:
 
     def _act_where_possible(self, one: Injection) -> None:
         for task in sorted(one.missing):
-            record = self.board.records[task]
+            record = self.state.records[task]
             if record.state is TaskState.RUNNING and record.pid is not None:
                 one.missing.discard(task)
                 self._act(one, record)
@@ -134,25 +134,25 @@ class Injections:
             self.came[one.number].signalled.add((record.task, record.attempt))
             self.took(one.number)
         if one.fault.action is FaultAction.KILL:
-            self.board.signal(record, SIGKILL)
+            self.state.signal(record, SIGKILL)
             return
         if one.fault.action is FaultAction.TERM:
-            self.board.signal(record, SIGTERM)
+            self.state.signal(record, SIGTERM)
             return
         one.attempts[record.task] = record.attempt
         if one.fault.action is FaultAction.STOP:
-            self.board.hold(record, one.number)
+            self.state.hold(record, one.number)
         else:
-            self.board.out.append(Inject(one.number, one.fault, (record.task,)))
+            self.state.out.append(Inject(one.number, one.fault, (record.task,)))
 
     def _lives(self, item: tuple[Task, int]) -> bool:
         task, attempt = item
-        record = self.board.records[task]
+        record = self.state.records[task]
         return record.attempt == attempt and record.alive
 
     def _note_slowed(self) -> None:
         slowed = [one.tasks for one in self.open.values() if one.fault.action is FaultAction.SLOW]
-        self.board.slowed = {task for tasks in slowed for task in tasks}
+        self.state.slowed = {task for tasks in slowed for task in tasks}
 
     def _close(self, one: Injection, why: str) -> None:
         del self.open[one.number]
@@ -160,12 +160,12 @@ class Injections:
         fault = one.fault
         if fault.action is FaultAction.STOP:
             for item in filter(self._lives, one.attempts.items()):
-                self.board.let_go(self.board.records[item[0]], one.number)
+                self.state.let_go(self.state.records[item[0]], one.number)
         elif fault.action is FaultAction.HANG_START:
-            if any(self.latecomers.is_held(one.number, task) for task in one.tasks):
+            if any(self.delayed_starts.is_held(one.number, task) for task in one.tasks):
                 self.took(one.number)
-            self.latecomers.hurry(one.number, one.tasks)
+            self.delayed_starts.hurry(one.number, one.tasks)
         elif fault.action not in AT_ONCE:
-            self.board.out.append(Heal(one.number))
+            self.state.out.append(Heal(one.number))
         if fault.action not in AT_ONCE:
-            self.board.record(FaultHealed(one.number, str(fault), fault.action, one.tasks, why))
+            self.state.record(FaultHealed(one.number, str(fault), fault.action, one.tasks, why))

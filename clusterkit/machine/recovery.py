@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from clusterkit.machine.blame import Blame, blame
-from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.repeats import UNSEEN, repeats
 from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
@@ -16,7 +16,7 @@ from clusterkit.words.seeded import seeded_uniform
 
 
 @dataclass(slots=True)
-class Recovery:
+class OpenRecovery:
     """One incident. It waits for the collateral, then clears what is left of its tasks, then starts them."""
 
     tasks: set[Task]
@@ -42,26 +42,26 @@ class Account:
 class Recoveries:
     """Every open recovery; no task is in two."""
 
-    board: Board
+    state: ClusterState
     ending: Ending
-    open: list[Recovery] = field(default_factory=list)
+    open: list[OpenRecovery] = field(default_factory=list)
     accounts: dict[str, Account] = field(default_factory=dict)
     restarts: int = 0
 
     def failed(self, record: TaskRecord) -> None:
         """An attempt ended badly and nobody had asked it to."""
         failure = record.failure()
-        self.board.record(Failed(failure))
-        self._open([failure], set(restart_scope(self.board.job, record.task)), self._window(failure))
+        self.state.record(Failed(failure))
+        self._open([failure], set(restart_scope(self.state.job, record.task)), self._window(failure))
 
     def ended_well(self, record: TaskRecord) -> None:
         """A task exited 0, and the policy is to start it again; one of a gang is done, since its peers are not."""
-        if restart_scope(self.board.job, record.task) == {record.task}:
+        if restart_scope(self.state.job, record.task) == {record.task}:
             self._open([record.failure()], {record.task}, 0.0)
 
     def asked(self, tasks: set[Task]) -> tuple[Task, ...]:
         """Somebody asks for a restart: of these tasks, and of those that have to restart with them."""
-        scopes = [restart_scope(self.board.job, task) for task in tasks]
+        scopes = [restart_scope(self.state.job, task) for task in tasks]
         together = set().union(*scopes)
         self._open([], together, 0.0, asked=True)
         return tuple(sorted(together))
@@ -72,7 +72,7 @@ class Recoveries:
             if self.ending.begun:
                 self.open.clear()
                 return
-            if recovery.respawn_at is None and (self.board.now >= recovery.decide_at or self._nobody_left()):
+            if recovery.respawn_at is None and (self.state.now >= recovery.decide_at or self._nobody_left()):
                 self._decide(recovery)
             if recovery in self.open:
                 self._respawn_when_clear(recovery)
@@ -80,41 +80,41 @@ class Recoveries:
     def next(self) -> float | None:
         """The earliest moment at which a recovery can go on by itself."""
         times = [r.decide_at if r.respawn_at is None else r.respawn_at for r in self.open]
-        return min((at for at in times if at > self.board.now), default=None)
+        return min((at for at in times if at > self.state.now), default=None)
 
     def covers(self, task: Task) -> bool:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
     def _open(self, failures: list[Failure], tasks: set[Task], window: float, asked: bool = False) -> None:
-        decide_at = self.board.now + window
+        decide_at = self.state.now + window
         for other in [other for other in self.open if other.tasks & tasks]:
             self.open.remove(other)
             failures, tasks = other.failures + failures, tasks | other.tasks
             decide_at, asked = min(decide_at, other.decide_at), asked or other.asked
-        self.open.append(Recovery(tasks, failures, decide_at, asked=asked))
+        self.open.append(OpenRecovery(tasks, failures, decide_at, asked=asked))
 
     def _window(self, failure: Failure) -> float:
-        limits = self.board.job.limits
-        if failure.exit.error is not None or not can_be_collateral(self.board.job, failure.task):
+        limits = self.state.job.limits
+        if failure.exit.error is not None or not can_be_collateral(self.state.job, failure.task):
             return 0.0
         if failure.exit.preempted:
             # Peers that were told to stop may still be writing the checkpoint for which the first one exited.
-            return limits.grace if len(restart_scope(self.board.job, failure.task)) > 1 else 0.0
+            return limits.grace if len(restart_scope(self.state.job, failure.task)) > 1 else 0.0
         return limits.collateral
 
     def _nobody_left(self) -> bool:
         """Whether no task is left that could still show itself to be the cause, or a casualty."""
-        return all(task.type is TaskType.EVALUATOR for task in self.board.unsettled)
+        return all(task.type is TaskType.EVALUATOR for task in self.state.unsettled)
 
-    def _decide(self, recovery: Recovery) -> None:
+    def _decide(self, recovery: OpenRecovery) -> None:
         if recovery.asked:
             self._grant(recovery)
             return
         blamed = blame(recovery.failures)
         cause = blamed.cause
-        rules, now = self.board.job.restart, self.board.now
-        recovery.key = budget_key(restart_scope(self.board.job, cause.task), cause.task)
+        rules, now = self.state.job.restart, self.state.now
+        recovery.key = budget_key(restart_scope(self.state.job, cause.task), cause.task)
         recovery.free = cause.exit.preempted or cause.exit.ok
         account = self._account(recovery.key)
         repeated, account.cause = self._repeats(account.cause, cause), cause
@@ -125,73 +125,73 @@ class Recoveries:
             return
         self._clear(recovery, Asked.GANG, 0.0)
         nth = account.in_a_row + 1
-        delay = backoff_delay(rules, nth, seeded_uniform(self.board.seed, recovery.key, self.restarts))
+        delay = backoff_delay(rules, nth, seeded_uniform(self.state.seed, recovery.key, self.restarts))
         recovery.respawn_at = max(now, recovery.failures[0].at + delay)
         charged = account.used + (not recovery.free)
         tasks, delay = tuple(sorted(recovery.tasks)), recovery.respawn_at - now
-        self.board.record(
+        self.state.record(
             RestartPlanned(tasks, cause, blamed.collateral, delay, charged, rules.budget, same=blamed.same)
         )
 
     def _repeats(self, before: Failure | None, cause: Failure) -> bool:
         """Whether a restart came to nothing: it failed as the attempt before it had, without a step in between."""
-        board, record = self.board, self.board.records[cause.task]
+        state, record = self.state, self.state.records[cause.task]
         if cause.task.type is TaskType.EVALUATOR:
             stepped = record.first_step is not None
-        elif board.progress_at is None:
+        elif state.progress_at is None:
             stepped = cause.at - record.started > UNSEEN
         else:
-            stepped = board.stepped_at is not None and board.stepped_at >= record.started
+            stepped = state.stepped_at is not None and state.stepped_at >= record.started
         return not stepped and repeats(before, cause)
 
-    def _grant(self, recovery: Recovery) -> None:
+    def _grant(self, recovery: OpenRecovery) -> None:
         """A restart that was asked for, in which a failure of the same tasks is mended too."""
-        recovery.key, recovery.free, recovery.respawn_at = "asked", True, self.board.now
-        self._clear(recovery, Asked.REQUEST, self.board.job.limits.grace)
-        budget = self.board.job.restart.budget
-        self.board.record(RestartPlanned(tuple(sorted(recovery.tasks)), None, (), 0.0, 0, budget))
+        recovery.key, recovery.free, recovery.respawn_at = "asked", True, self.state.now
+        self._clear(recovery, Asked.REQUEST, self.state.job.limits.grace)
+        budget = self.state.job.restart.budget
+        self.state.record(RestartPlanned(tuple(sorted(recovery.tasks)), None, (), 0.0, 0, budget))
 
-    def _clear(self, recovery: Recovery, asked: Asked, grace: float) -> None:
+    def _clear(self, recovery: OpenRecovery, asked: Asked, grace: float) -> None:
         for task in sorted(recovery.tasks):
-            if self.board.records[task].alive:
-                self.board.end(self.board.records[task], asked, grace)
+            if self.state.records[task].alive:
+                self.state.end(self.state.records[task], asked, grace)
 
     def _account(self, key: str) -> Account:
         """The key's account, forgiven where the job has been well for long enough since its last restart."""
         account = self.accounts.setdefault(key, Account())
-        well_until = self.board.now if self.board.progress_at is None else self.board.progress_at
-        if well_until - account.last >= self.board.job.restart.forgive_after:
+        well_until = self.state.now if self.state.progress_at is None else self.state.progress_at
+        if well_until - account.last >= self.state.job.restart.forgive_after:
             account.used = account.in_a_row = 0
         return account
 
-    def _give_up(self, recovery: Recovery, blamed: Blame, account: Account, repeated: bool) -> None:
+    def _give_up(self, recovery: OpenRecovery, blamed: Blame, account: Account, repeated: bool) -> None:
         self.open.remove(recovery)
         cause = blamed.cause
         if cause.task.type is TaskType.EVALUATOR:
-            self.board.warn(
+            self.state.warn(
                 f"{cause.task} {cause.exit}{', as the attempt before it did,' if repeated else ''} and is not started "
                 "again. The job goes on without its evaluator.",
                 cause.task,
             )
             return
-        rules, why = self.board.job.restart, f"{cause.task} {cause.exit}"
+        rules, why = self.state.job.restart, f"{cause.task} {cause.exit}"
         if repeated and account.used < rules.budget:
             why += ", as the attempt before it did, with the same error and without a new step"
         elif rules.policy is not RestartPolicy.NEVER and cause.exit.error is None:
             why += f", and its restart budget is used up ({account.used} of {rules.budget})"
         self.ending.fail(why, blamed, repeated)
 
-    def _respawn_when_clear(self, recovery: Recovery) -> None:
-        due = recovery.respawn_at is not None and self.board.now >= recovery.respawn_at
-        if not due or not recovery.tasks.isdisjoint(self.board.unsettled):
+    def _respawn_when_clear(self, recovery: OpenRecovery) -> None:
+        due = recovery.respawn_at is not None and self.state.now >= recovery.respawn_at
+        if not due or not recovery.tasks.isdisjoint(self.state.unsettled):
             return
         self.open.remove(recovery)
         if not recovery.asked:
             account = self.accounts[recovery.key]
             account.used += not recovery.free
             account.in_a_row += 1
-            account.last = self.board.now
+            account.last = self.state.now
         self.restarts += 1
         reason = "asked" if recovery.asked else "preempted" if recovery.free else "failure"
         for task in sorted(recovery.tasks):
-            self.board.spawn(self.board.records[task], reason)
+            self.state.spawn(self.state.records[task], reason)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clusterkit.faults.aim import live_problems_of
 from clusterkit.faults.grammar import parse_fault
-from clusterkit.machine.board import BY_HAND, SIGCONT, SIGSTOP, SIGTERM, Board, TaskRecord
+from clusterkit.machine.cluster_state import BY_HAND, SIGCONT, SIGSTOP, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.profiles import Profiles
@@ -24,7 +24,7 @@ from clusterkit.words.states import TaskState
 class Requests:
     """Every request is answered at once: with the tasks it is done to, or with the reason why not."""
 
-    board: Board
+    state: ClusterState
     ending: Ending
     recoveries: Recoveries
     faults: Faults
@@ -32,11 +32,11 @@ class Requests:
 
     def take(self, event: Requested) -> None:
         """Do what is asked for, or refuse it whole."""
-        unknown = [task for task in event.tasks if task not in self.board.records]
+        unknown = [task for task in event.tasks if task not in self.state.records]
         if unknown:
             self._refuse(event, f"This run has no task {', '.join(map(str, unknown))}.")
             return
-        records = [self.board.records[task] for task in event.tasks or self.board.job.tasks]
+        records = [self.state.records[task] for task in event.tasks or self.state.job.tasks]
         match event.verb:
             case Verb.DOWN:
                 self._down(event)
@@ -61,7 +61,7 @@ class Requests:
         self.ending.stop(RunState.STOPPED, 128 + SIGTERM, "`clusterkit down` asked for it")
         if event.force:
             self.ending.kill_all()
-        self._answer(event, self.board.job.tasks)
+        self._answer(event, self.state.job.tasks)
 
     def _restart(self, event: Requested, records: list[TaskRecord]) -> None:
         if self.ending.begun:
@@ -77,7 +77,7 @@ class Requests:
             self._refuse(event, f"{_listed([record.task for record in running])} {verb} paused already.")
         elif not self._refused(event, able, "running"):
             for record in able:
-                self.board.hold(record, BY_HAND)
+                self.state.hold(record, BY_HAND)
             self._answer(event, [record.task for record in able])
 
     def _unpause(self, event: Requested, records: list[TaskRecord]) -> None:
@@ -89,15 +89,15 @@ class Requests:
         """Take back what was paused by hand. A task that a fault stops too continues when the fault is healed."""
         for record in records:
             if record.holders:
-                self.board.let_go(record, BY_HAND)
+                self.state.let_go(record, BY_HAND)
             else:
-                self.board.signal(record, SIGCONT)
+                self.state.signal(record, SIGCONT)
         stopped = [record for record in records if record.holders]
         if stopped and len(stopped) == len(records):
             self._refuse(event, _stay_stopped(stopped))
             return
         if stopped:
-            self.board.warn(_stay_stopped(stopped))
+            self.state.warn(_stay_stopped(stopped))
         self._answer(event, [record.task for record in records if not record.holders])
 
     def _kill(self, event: Requested, records: list[TaskRecord]) -> None:
@@ -109,9 +109,9 @@ class Requests:
             return
         for record in able:
             if event.signal == SIGSTOP:
-                self.board.hold(record, BY_HAND)
+                self.state.hold(record, BY_HAND)
             else:
-                self.board.signal(record, event.signal)
+                self.state.signal(record, event.signal)
         self._answer(event, [record.task for record in able])
 
     def _stacks(self, event: Requested, records: list[TaskRecord]) -> None:
@@ -119,7 +119,7 @@ class Requests:
         if self._refused(event, able, "running"):
             return
         tasks = tuple(record.task for record in able)
-        self.board.out.append(DumpStacks(f"request {event.request}", tasks))
+        self.state.out.append(DumpStacks(f"request {event.request}", tasks))
         self._answer(event, tasks)
 
     def _profile(self, event: Requested, records: list[TaskRecord]) -> None:
@@ -130,7 +130,7 @@ class Requests:
     def _fault(self, event: Requested) -> None:
         try:
             fault = parse_fault(event.fault)
-            problems = list(live_problems_of(fault, self.board.job))
+            problems = list(live_problems_of(fault, self.state.job))
         except BadJob as error:
             problems = list(error.problems)
         if not problems and self.ending.begun:
@@ -150,11 +150,11 @@ class Requests:
         return True
 
     def _refuse(self, event: Requested, problem: str) -> None:
-        self.board.record(Refused(event.request, problem))
-        self.board.out.append(Answer(event.request, (), problem))
+        self.state.record(Refused(event.request, problem))
+        self.state.out.append(Answer(event.request, (), problem))
 
     def _answer(self, event: Requested, tasks: tuple[Task, ...] | list[Task]) -> None:
-        self.board.out.append(Answer(event.request, tuple(tasks)))
+        self.state.out.append(Answer(event.request, tuple(tasks)))
 
 
 def _listed(things: Sequence[object]) -> str:

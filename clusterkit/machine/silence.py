@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.timers import Timer
@@ -23,18 +23,18 @@ STALL_TIMEOUT = -1  # its place among the faults, which count from 0
 class Silence:
     """Tells of each thing that waits in vain once. Where nothing waits for steps, or there are some, no timer runs."""
 
-    board: Board
+    state: ClusterState
     ending: Ending
     faults: Faults
     told: set[int] = field(default_factory=set)
 
     def settle(self) -> None:
         """Begin to wait for the first step, or give up waiting."""
-        timers, records = self.board.timers, self.board.records
-        if not self._waiting() or self.ending.begun or not all(_runs(records[t]) for t in self.board.job.training):
+        timers, records = self.state.timers, self.state.records
+        if not self._waiting() or self.ending.begun or not all(_runs(records[t]) for t in self.state.job.training):
             timers.clear(Timer.SILENCE)
         elif not timers.is_set(Timer.SILENCE):
-            timers.set(Timer.SILENCE, self.board.now + PATIENCE)
+            timers.set(Timer.SILENCE, self.state.now + PATIENCE)
 
     def due(self) -> None:
         """The time for the first step is over."""
@@ -42,14 +42,14 @@ class Silence:
         names = {armed.index: f"the fault '{armed.fault}'" for armed in self.faults.armed}
         names[STALL_TIMEOUT] = "--stall-timeout"
         if waiting:
-            self.board.warn(silence(self.board.job, [names[index] for index in waiting], PATIENCE))
+            self.state.warn(silence(self.state.job, [names[index] for index in waiting], PATIENCE))
             self.told.update(waiting)
 
     def _waiting(self) -> list[int]:
-        if self.board.progress_at is not None:
+        if self.state.progress_at is not None:
             return []
         armed = [a.index for a in self.faults.armed if a.trigger.moment is Moment.STEP and not a.over]
-        waiting = [STALL_TIMEOUT, *armed] if self.board.job.limits.stall else armed
+        waiting = [STALL_TIMEOUT, *armed] if self.state.job.limits.stall else armed
         return [index for index in waiting if index not in self.told]
 
 

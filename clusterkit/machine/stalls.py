@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.stall import halted, stuck_task, verdict
 from clusterkit.machine.timers import Timer
@@ -26,7 +26,7 @@ class Stalls:
     the kernel, is to blame then.
     """
 
-    board: Board
+    state: ClusterState
     ending: Ending
     warned: bool = False
     glancing: bool = False
@@ -36,26 +36,26 @@ class Stalls:
 
     def expect_progress(self) -> None:
         """Training goes on. A deadline that is set can only be too early: it is moved when it comes, not each time."""
-        if self.warned or not self.board.timers.is_set(Timer.STALL):
+        if self.warned or not self.state.timers.is_set(Timer.STALL):
             self.warned = False
             self._arm()
 
     def phase_ended(self) -> None:
         """What made no steps is over; the time for the next step begins."""
-        self.phase_ended_at = self.board.now
+        self.phase_ended_at = self.state.now
         self.expect_progress()
 
     def due(self) -> None:
         """See how long training has been quiet, and whether that is in order."""
-        since, now = self._quiet_since(), self.board.now
+        since, now = self._quiet_since(), self.state.now
         if since is None or self.ending.begun:
             return
         if not self._is_overdue(since):
             self._arm()
         elif (until := self._excused_until()) > now:
             self.glancing = True
-            self.board.out.append(Inspect())
-            self.board.timers.set(Timer.STALL, min(until, now + min(self._limits())))
+            self.state.out.append(Inspect())
+            self.state.timers.set(Timer.STALL, min(until, now + min(self._limits())))
         else:
             self._look(now - since)
             self._arm()
@@ -64,98 +64,98 @@ class Stalls:
         """The answer to a glance: look closely where there is something that no phase excuses."""
         since = self._quiet_since()
         if self.glancing and since is not None and self._is_overdue(since) and halted(self._steps(), vitals):
-            self._look(self.board.now - since)
+            self._look(self.state.now - since)
         self.glancing = False
 
     def judge(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
         """The answer to a look: warn, or end the stuck task where its time is over."""
         asked, self.asked_at = self.asked_at, None
-        since, now = self._quiet_since(), self.board.now
+        since, now = self._quiet_since(), self.state.now
         if asked is None or since is None or since >= asked or self.ending.begun:
             return  # it goes on meanwhile
         steps = self._steps()
         excused = self._excused_until() > now
-        stuck = halted(steps, vitals) if excused else stuck_task(self.board.job, steps, vitals)
+        stuck = halted(steps, vitals) if excused else stuck_task(self.state.job, steps, vitals)
         if stuck is None:
-            self.board.timers.set(Timer.STALL, now + min(self._limits(), default=math.inf))
+            self.state.timers.set(Timer.STALL, now + min(self._limits(), default=math.inf))
             return
         self._tell(stuck, vitals, now - since, report)
 
     def _tell(self, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals], idle: float, report: str | None) -> None:
-        limits, now = self.board.job.limits, self.board.now
+        limits, now = self.state.job.limits, self.state.now
         act = limits.stall > 0 and idle >= limits.stall
-        why = verdict(self.board.job, stuck, vitals)
+        why = verdict(self.state.job, stuck, vitals)
         said = f"No task has reported progress for {idle:.0f} s: {why}."
         if act:
             said += f" {stuck[0]} is killed."
         seen = f" What was seen of every task is in {report}." if report else ""
         hint = "" if limits.stall else " --stall-timeout ends the stuck task after a time that you choose."
-        self.board.warn(said + seen + hint, stuck[0])
+        self.state.warn(said + seen + hint, stuck[0])
         self.warned = True
         self.judged_at = now if act else self.judged_at
         self._arm()
         if act:
-            self.board.end(self.board.records[stuck[0]], Asked.STALL, 0.0)
+            self.state.end(self.state.records[stuck[0]], Asked.STALL, 0.0)
 
     def _look(self, idle: float) -> None:
         if self.asked_at is None:
-            self.asked_at = self.board.now
-            self.board.out.append(Inspect(Look.STALL, f"no progress for {idle:.0f} s"))
+            self.asked_at = self.state.now
+            self.state.out.append(Inspect(Look.STALL, f"no progress for {idle:.0f} s"))
 
     def _limits(self) -> list[float]:
         """What is waited for, still: a warning is given once."""
-        limits = self.board.job.limits
+        limits = self.state.job.limits
         return [wait for wait in (0.0 if self.warned else limits.stall_warning, limits.stall) if wait]
 
     def _is_overdue(self, since: float) -> bool:
-        return any(self.board.now >= since + wait for wait in self._limits())
+        return any(self.state.now >= since + wait for wait in self._limits())
 
     def _arm(self) -> None:
         if (since := self._quiet_since()) is None:
             return
-        ahead = [since + wait for wait in self._limits() if since + wait > self.board.now]
+        ahead = [since + wait for wait in self._limits() if since + wait > self.state.now]
         if ahead:
-            self.board.timers.set(Timer.STALL, min(ahead))
+            self.state.timers.set(Timer.STALL, min(ahead))
 
     def _steps(self) -> dict[Task, int | None]:
-        return {r.task: r.last_step for r in self.board.alive() if r.task.type is not TaskType.EVALUATOR}
+        return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
     def _reporting(self) -> list[TaskRecord]:
         """Tasks that make steps: they train, and do not only serve."""
-        job = self.board.job
-        return [self.board.records[task] for task in job.training if not job.is_server(task)]
+        job = self.state.job
+        return [self.state.records[task] for task in job.training if not job.is_server(task)]
 
     def _quiet_since(self) -> float | None:
         """Since when training should have gone on: a recovery is no stall, and a restarted task gets its time anew."""
-        begun = self.board.progress_at
+        begun = self.state.progress_at
         if begun is None:
-            begun = self.board.records[self.board.job.leader].ready_at
+            begun = self.state.records[self.state.job.leader].ready_at
         if begun is None:
             return None
-        training = [self.board.records[task] for task in self.board.job.training]
+        training = [self.state.records[task] for task in self.state.job.training]
         if not all(record.alive or (record.exit is not None and record.exit.ok) for record in training):
-            return self.board.now
+            return self.state.now
         return max(begun, self.judged_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
         """Until when standing still may be in order; in the past where it is not, for ever before the first report."""
-        if self.board.progress_at is None:
+        if self.state.progress_at is None:
             return math.inf
         pauses = [at + LONGEST_PHASE for record in self._reporting() if record.alive for at in self._pauses(record)]
-        startup = self.board.job.limits.startup
-        starts = [record.started + startup for record in self.board.alive() if self._is_starting(record)]
+        startup = self.state.job.limits.startup
+        starts = [record.started + startup for record in self.state.alive() if self._is_starting(record)]
         return max(pauses + starts, default=-math.inf)
 
     def _pauses(self, record: TaskRecord) -> list[float]:
         """When what makes no steps began: phases, and the first compilation, where nobody has made a step since."""
-        assert self.board.progress_at is not None
+        assert self.state.progress_at is not None
         pauses = list(record.phases.values())
-        if record.first_step is None and record.ready_at is not None and record.started >= self.board.progress_at:
+        if record.first_step is None and record.ready_at is not None and record.started >= self.state.progress_at:
             pauses.append(record.ready_at)
         return pauses
 
     def _is_starting(self, record: TaskRecord) -> bool:
         """Whether the task is another deadline's concern; where there is none, a start is a time like any other."""
-        if record.ready or record.task.type is TaskType.EVALUATOR or self.board.job.shape is Shape.SINGLE:
+        if record.ready or record.task.type is TaskType.EVALUATOR or self.state.job.shape is Shape.SINGLE:
             return False
-        return record.task in self.board.late or self.board.timers.is_set(Timer.STARTUP, record.task)
+        return record.task in self.state.late or self.state.timers.is_set(Timer.STARTUP, record.task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.board import Board, TaskRecord
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.stall import whereabouts
 from clusterkit.machine.stalls import Stalls
@@ -29,20 +29,20 @@ from clusterkit.words.model import Shape, Task, TaskType
 class Watch:
     """Follows progress; asks for a look at the tasks only when a deadline has passed."""
 
-    board: Board
+    state: ClusterState
     ending: Ending
     stalls: Stalls = field(init=False)
     startup_overdue: bool = False
 
     def __post_init__(self) -> None:
-        self.stalls = Stalls(self.board, self.ending)
+        self.stalls = Stalls(self.state, self.ending)
 
     def spawned(self, record: TaskRecord, event: Spawned) -> None:
         """The startup deadline of a task that has peers to connect to."""
         record.checkpoint_found = event.checkpoint
-        limit = self.board.job.limits.startup
-        if limit and self.board.job.shape is not Shape.SINGLE and record.task.type is not TaskType.EVALUATOR:
-            self.board.timers.set(Timer.STARTUP, self.board.now + limit, record.task)
+        limit = self.state.job.limits.startup
+        if limit and self.state.job.shape is not Shape.SINGLE and record.task.type is not TaskType.EVALUATOR:
+            self.state.timers.set(Timer.STARTUP, self.state.now + limit, record.task)
         if record.attempt > 1 and record.task.trains:
             self.stalls.expect_progress()
 
@@ -55,21 +55,21 @@ class Watch:
     def ready(self, record: TaskRecord) -> None:
         """The task is connected; what it does until its first step counts as its first compilation."""
         if not record.ready:
-            record.ready, record.ready_at = True, self.board.now
-        self.board.timers.clear(Timer.STARTUP, record.task)
+            record.ready, record.ready_at = True, self.state.now
+        self.state.timers.clear(Timer.STARTUP, record.task)
 
     def said_ready(self, record: TaskRecord) -> None:
         """The program itself says that it is there."""
         self.ready(record)
-        record.ready_at = self.board.now
-        if record.task == self.board.job.leader:
+        record.ready_at = self.state.now
+        if record.task == self.state.job.leader:
             self.stalls.expect_progress()
 
     def phase_changed(self, record: TaskRecord, event: PhaseChanged) -> None:
         """The program began, or has ended, what makes no steps."""
         self.ready(record)
         if event.begun:
-            record.phases[event.phase] = self.board.now
+            record.phases[event.phase] = self.state.now
         elif record.phases.pop(event.phase, None) is not None and record.task.type is not TaskType.EVALUATOR:
             self.stalls.phase_ended()
 
@@ -86,33 +86,33 @@ class Watch:
             return
         if event.step == said_before:  # it speaks, and does not go on
             return
-        self.board.progress_at = self.board.now
+        self.state.progress_at = self.state.now
         if event.step > (record.resumed_step or 0):
-            self.board.stepped_at = self.board.now
+            self.state.stepped_at = self.state.now
         self.stalls.expect_progress()
 
     def checkpointed(self, record: TaskRecord, event: Checkpointed) -> None:
         """A checkpoint is complete; it is the newest, also where a recomputed step is lower than an older one's."""
         self.ready(record)
-        self.board.newest_checkpoint = (event.step, event.path)
+        self.state.newest_checkpoint = (event.step, event.path)
 
     def resumed(self, record: TaskRecord, event: Resumed) -> None:
         """The program said from which step it goes on."""
         self.said_ready(record)
         record.resumed_step, record.resumed_from = event.step, event.path
         self._check_resumption(record, event.step)
-        if event.path is not None and self.board.newest_checkpoint is None:
-            self.board.newest_checkpoint = (event.step, event.path)
+        if event.path is not None and self.state.newest_checkpoint is None:
+            self.state.newest_checkpoint = (event.step, event.path)
 
     def startup_due(self) -> None:
         """A task's startup deadline has come; look whether its server is there all the same."""
         self.startup_overdue = True
-        self.board.out.append(Inspect())
+        self.state.out.append(Inspect())
 
     def inspected(self, event: Inspected) -> None:
         """The answer to a look."""
         for task, seen in event.vitals.items():
-            if seen.listening and event.look is not Look.STALL and (record := self.board.records.get(task)):
+            if seen.listening and event.look is not Look.STALL and (record := self.state.records.get(task)):
                 self.ready(record)
         vitals = {task: self._but_for_slowness(task, seen) for task, seen in event.vitals.items()}
         if event.look is Look.STARTUP:
@@ -124,24 +124,24 @@ class Watch:
 
     def _but_for_slowness(self, task: Task, seen: Vitals) -> Vitals:
         """A slowed task that is seen stopped goes on in a moment."""
-        return replace(seen, state="S") if task in self.board.slowed and seen.state == "T" else seen
+        return replace(seen, state="S") if task in self.state.slowed and seen.state == "T" else seen
 
     def _glanced(self, vitals: Mapping[Task, Vitals]) -> None:
         if self.startup_overdue and (late := self._late(vitals)) and not self.ending.begun:
             names = ", ".join(map(str, late))
-            self.board.out.append(Inspect(Look.STARTUP, f"not connected after {self._startup:g} s: {names}"))
+            self.state.out.append(Inspect(Look.STARTUP, f"not connected after {self._startup:g} s: {names}"))
         self.startup_overdue = False
         self.stalls.glanced(vitals)
 
     @property
     def _startup(self) -> float:
-        return self.board.job.limits.startup
+        return self.state.job.limits.startup
 
     def _late(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
         return [
             record.task
-            for record in self.board.alive()
-            if record.task in vitals and not record.ready and self.board.now >= record.started + self._startup
+            for record in self.state.alive()
+            if record.task in vitals and not record.ready and self.state.now >= record.started + self._startup
         ]
 
     def _judge_startup(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
@@ -159,9 +159,9 @@ class Watch:
 
     def _check_resumption(self, record: TaskRecord, step: int) -> None:
         """Warn where a checkpoint was there and the program went on from before it."""
-        if record.task.type is TaskType.EVALUATOR or (record.attempt == 1 and not self.board.job.resume):
+        if record.task.type is TaskType.EVALUATOR or (record.attempt == 1 and not self.state.job.resume):
             return
-        known, found = self.board.newest_checkpoint, record.checkpoint_found
+        known, found = self.state.newest_checkpoint, record.checkpoint_found
         if known is not None and step < known[0]:
             there = f"{known[1]} (step {known[0]})"
         elif known is None and found is not None and step <= 1:
@@ -176,7 +176,7 @@ class Watch:
     def _warn_of_lost_steps(self, record: TaskRecord, there: str, step: int) -> None:
         record.from_step = None
         where = "started again at step 0" if step <= 1 else f"went on from step {step}"
-        self.board.warn(
+        self.state.warn(
             f"{record.task} {where} although the checkpoint {there} was there. "
             f"The program does not restore it, or could not read it; steps are lost.",
             record.task,

@@ -18,12 +18,12 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.supervisor.guardian import FORWARDED, flush, forwarding
 from clusterkit.system.process import code_of
 from clusterkit.warm.choice import marks
-from clusterkit.warm.shared import WarmPlace
+from clusterkit.warm.shared import SharedServer
 
 copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
 
 
-def hand_over(place: WarmPlace, work: Any, paths: RunPaths, rope: int | None) -> int | str:
+def hand_over(place: SharedServer, work: Any, paths: RunPaths, rope: int | None) -> int | str:
     """Have the warm server begin the run `work`, a value that can be pickled; return the run's exit code.
 
     Where it does not, a sentence that says why; nothing was started then.
@@ -58,7 +58,7 @@ def _rope() -> Iterator[int]:
 
 
 def _ask(
-    place: WarmPlace, message: dict[str, Any], report: int, work: bytes, mine: int, rope: int | None
+    place: SharedServer, message: dict[str, Any], report: int, work: bytes, mine: int, rope: int | None
 ) -> dict[str, Any]:
     with os.fdopen(os.memfd_create("run", os.MFD_CLOEXEC), "wb", buffering=0) as file:
         file.write(work)
@@ -71,12 +71,12 @@ def _ask(
             os.close(cwd)
 
 
-def _message(place: WarmPlace, paths: RunPaths) -> dict[str, Any]:
+def _message(place: SharedServer, paths: RunPaths) -> dict[str, Any]:
     umask = os.umask(0o077)
     os.umask(umask)
     return {
         "do": "run",
-        "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.handed"), paths.run_id],
+        "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.exec_run"), paths.run_id],
         "env": dict(os.environ),
         "limits": [(number, resource.getrlimit(number)) for number in _limits()],
         "umask": umask,

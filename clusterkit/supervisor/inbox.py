@@ -8,7 +8,7 @@ import queue
 import select
 from contextlib import suppress
 
-from clusterkit.words.events import GuardianLost, Happened
+from clusterkit.words.events import Happened, LifelineLost
 
 
 class Inbox:
@@ -25,7 +25,7 @@ class Inbox:
         self._poll.register(self._bell, select.POLLIN)
 
     def watch(self, lifeline: int, who: str) -> None:
-        """Give GuardianLost, once, when this descriptor can be read or its other end is closed. For the loop."""
+        """Give LifelineLost, once, when this descriptor can be read or its other end is closed. For the loop."""
         self._lifelines[lifeline] = who
         self._poll.register(lifeline, select.POLLIN)
 
@@ -44,7 +44,7 @@ class Inbox:
         for descriptor, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000)):
             if descriptor in self._lifelines:
                 self._poll.unregister(descriptor)
-                return GuardianLost(self._lifelines.pop(descriptor))
+                return LifelineLost(self._lifelines.pop(descriptor))
             with suppress(BlockingIOError):
                 os.eventfd_read(self._bell)
         with suppress(queue.Empty):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from clusterkit import __version__
 from clusterkit.backends.local.backend import LocalBackend
+from clusterkit.backends.local.resources import SWITCH, RunResources, claim_endpoints, network_for
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.watcher import EVERY
 from clusterkit.check.explaining import explained
@@ -27,7 +28,6 @@ from clusterkit.machine import Machine
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor import crash, signals
 from clusterkit.supervisor.control import ControlServer
-from clusterkit.supervisor.ground import SWITCH, Ground, board_for, claim_endpoints, network_for
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.inbox import Inbox
@@ -37,13 +37,14 @@ from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.system.barrier import crashed
 from clusterkit.system.sweep import WillNotDie
+from clusterkit.tensorboard.process import TensorBoard
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
-from clusterkit.warm.choice import launch_for, warm_places
+from clusterkit.warm.choice import launch_for, marks, warm_places
 from clusterkit.warm.run_server import Launch
 from clusterkit.warm.session import Session
-from clusterkit.warm.starts import Inherited, Starts
+from clusterkit.warm.starter import Inherited, WarmStarter
 from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.events import Began, Crashed, Event, StorageFailed
@@ -124,7 +125,7 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
     with ExitStack() as stack:
         endpoints = claim_endpoints(job, stack)
         directory = RunDirectory(run_id, job.checkpoint_dir)
-        starts = Starts(run.launch, inbox.put, inherited)  # first of all: it takes the longest
+        starts = WarmStarter(run.launch, inbox.put, inherited)  # first of all: it takes the longest
         stack.callback(starts.stop)
         seed = secrets.randbits(32) if job.seed is None else job.seed
         network = network_for(job, directory, seed)
@@ -140,16 +141,21 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
             console.say(_greeting(job, run_id, directory))
             if job.faults:
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
-        ground = Ground(job, seed, directory, endpoints, starts, network, board_for(job, directory, inbox.put))
-        stack.callback(ground.end_board)
-        result, recovered = _run(ground, inbox, console, display)
+        beside = stack.enter_context(ExitStack())
+        if job.tensorboard:  # whatever becomes of it, the run goes on
+            env = {**marks(directory.paths), "CLUSTERKIT_TASK": "tensorboard"}
+            beside.callback(TensorBoard(directory.path, inbox.put, env=env).stop)
+        resources = RunResources(job, seed, directory, endpoints, starts, network)
+        result, recovered = _run(resources, inbox, console, display, beside)
         signals.end_with(result.exit_code)
         console.block(report(result, directory.path, display.show.color, recovered=recovered))
     return result.exit_code
 
 
-def _run(ground: Ground, inbox: Inbox, console: Console, display: Display) -> tuple[RunResult, RecoveryReport]:
-    job, directory = ground.job, ground.directory
+def _run(
+    resources: RunResources, inbox: Inbox, console: Console, display: Display, beside: ExitStack
+) -> tuple[RunResult, RecoveryReport]:
+    job, directory = resources.job, resources.directory
     full, recoveries = [False], RecoveryFold(job)
 
     def storage_failed(error: str) -> None:
@@ -182,13 +188,11 @@ def _run(ground: Ground, inbox: Inbox, console: Console, display: Display) -> tu
         stack.callback(journal.close)
         control = ControlServer(directory.path, greeting, inbox.put)
         stack.callback(control.stop)
-        backend = LocalBackend(
-            job, directory, ground.endpoints, ground.starts, inbox.put, view, ground.seed, ground.network
-        )
+        backend = LocalBackend(resources, inbox.put, view)
         stack.callback(backend.shut)
-        stack.callback(ground.end_board)  # before whatever is left of the run is killed
-        loop = Loop(Machine(job, ground.seed), backend, inbox, observe, control.answer)
-        result = explained(loop.run(Began(ground.starts.coming)), job)
+        stack.callback(beside.close)  # before whatever is left of the run is killed
+        loop = Loop(Machine(job, resources.seed), backend, inbox, observe, control.answer)
+        result = explained(loop.run(Began(resources.starts.coming)), job)
         recovered = recoveries.report()
         _write_result(directory, result, recovered, console)
     return result, recovered

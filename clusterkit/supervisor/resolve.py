@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import Any
 
+from clusterkit.backends.local.resources import addresses, claim_endpoints
 from clusterkit.client.paths import RunPaths
 from clusterkit.client.rundir import new_run_id, runs_dir
 from clusterkit.job.plan import attempt_env, plan_tasks
-from clusterkit.supervisor.ground import addresses, claim_endpoints
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words import wire
 from clusterkit.words.model import Network

@@ -31,7 +31,7 @@ class WillNotDie(ClusterkitError):
         self.unseen = unseen
 
 
-def end_again_and_again(find: Callable[[], Collection[int]], within: float | None = None) -> int:
+def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = None) -> int:
     """Kill what `find` finds until it finds nothing new. Returns how many were killed; raises WillNotDie.
 
     What is dead and not reaped counts as new once: what it left has another parent by the next look. It may stay for
@@ -63,7 +63,7 @@ def end_descendants(parent: int, within: float | None = None) -> int:
         reap_zombies(procfs.children(parent))
         return procfs.descendants(parent)
 
-    return end_again_and_again(find, within)
+    return kill_until_gone(find, within)
 
 
 def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE) -> None:

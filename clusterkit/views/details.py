@@ -41,7 +41,7 @@ def _of_the_run(event: ev.Event) -> str | None:
             return f"clusterkit got {signal_name(signal)}."
         case ev.FaultTook(number):
             return f"Fault {number} was injected."
-        case ev.GuardianLost(who):
+        case ev.LifelineLost(who):
             return f"{who} is gone."
         case ev.TensorBoardLost(why):
             return f"TensorBoard is gone: {why}."

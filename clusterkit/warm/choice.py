@@ -18,7 +18,7 @@ from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.run_server import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.session import Session
-from clusterkit.warm.shared import WarmPlace, WarmServerError, warm_dir
+from clusterkit.warm.shared import SharedServer, WarmServerError, warm_dir
 from clusterkit.words.model import JobSpec, ProgramKind, Servers, Setup, StartMode
 
 OTHERS_IDLE = 20.0  # seconds for which a session's servers stay without a run, but for the first
@@ -84,7 +84,7 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
-def warm_places(launch: Launch | None, session: Session | None, rope: int | None) -> Iterator[WarmPlace | str]:
+def warm_places(launch: Launch | None, session: Session | None, rope: int | None) -> Iterator[SharedServer | str]:
     """Where the warm servers are that a run with this launch can come from, the user's before the session's.
 
     The latter is started where it is not there yet; a sentence where it can't be. `rope` leads to the session.
@@ -93,7 +93,7 @@ def warm_places(launch: Launch | None, session: Session | None, rope: int | None
         return
     homes = [warm_dir()] if session is None else [warm_dir(), session.users]
     for home in dict.fromkeys(homes):
-        if (place := WarmPlace(home, launch)).socket.exists():
+        if (place := SharedServer(home, launch)).socket.exists():
             yield place
     if session is not None and rope is not None:
         with session.watched(rope) as ended:
@@ -102,11 +102,11 @@ def warm_places(launch: Launch | None, session: Session | None, rope: int | None
             yield own
 
 
-def _session_place(launch: Launch, session: Session, ended: int) -> WarmPlace | str:
+def _session_place(launch: Launch, session: Session, ended: int) -> SharedServer | str:
     try:
         session.make_directory()
         own = launch.preload.path if launch.preload.modules else None
-        place = WarmPlace(session.directory, _without_marks(launch), own)
+        place = SharedServer(session.directory, _without_marks(launch), own)
         first = all(path == place.socket for path in session.directory.glob("*.sock"))
         place.start(None if first else OTHERS_IDLE, ended)
     except WarmServerError as error:

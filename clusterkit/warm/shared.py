@@ -37,7 +37,7 @@ def warm_dir() -> Path:
     return state_dir() / "warm"
 
 
-class WarmPlace:
+class SharedServer:
     """The place of one warm server: that of an interpreter, an environment and what is imported.
 
     `own` is a directory from which modules to preload may be imported too.

@@ -255,7 +255,7 @@ class FaultTook:
 
 
 @dataclass(frozen=True, slots=True)
-class GuardianLost:
+class LifelineLost:
     """A process that the run must not outlive is gone; everything has to end at once."""
 
     who: str = "clusterkit's guardian process"
@@ -288,7 +288,7 @@ Happened = (
     Began | Ticked | Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
     | Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled
     | ForkServerReady | ForkServerLost | StartsCold | TensorBoardReady | TensorBoardLost
-    | Inspected | Interrupted | Requested | FaultTook | GuardianLost
+    | Inspected | Interrupted | Requested | FaultTook | LifelineLost
     | Impaired | Crashed | StorageFailed
 )  # fmt: skip
 Event = Happened | Decided

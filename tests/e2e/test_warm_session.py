@@ -20,7 +20,7 @@ from clusterkit.client.rundir import is_live
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
 from clusterkit.warm.session import Session
-from clusterkit.warm.shared import WarmPlace, ask, handed_over, stop, warm_dir
+from clusterkit.warm.shared import SharedServer, ask, handed_over, stop, warm_dir
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
 
@@ -209,7 +209,7 @@ def test_what_starts_cold_starts_no_server(fresh: Session) -> None:
 
 def test_the_users_own_server_comes_first(fresh: Session, tmp_path: Path) -> None:
     """Also for runs with another home, as the plugin's."""
-    place = WarmPlace(warm_dir(), launch_to_share([]))
+    place = SharedServer(warm_dir(), launch_to_share([]))
     place.start(60)
     try:
         returns, _ = run(describe, args=[1], home=tmp_path / "other")

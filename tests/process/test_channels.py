@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from clusterkit.backends.local.hang_inspector import Subject, _tell, report_of
 from clusterkit.backends.local.logs import LogPump
-from clusterkit.backends.local.looks import Subject, _tell, report_of
 from clusterkit.backends.local.stacks import dump_for
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.waits import main_thread

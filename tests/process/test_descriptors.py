@@ -21,7 +21,7 @@ from clusterkit.client.reap import find_strays
 from clusterkit.client.rundir import is_live
 from clusterkit.system import procfs, sweep
 from clusterkit.system.process import Child
-from clusterkit.system.sweep import WillNotDie, end_again_and_again, kill_and_wait
+from clusterkit.system.sweep import WillNotDie, kill_and_wait, kill_until_gone
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 from clusterkit.words.model import Task, TaskType
@@ -90,14 +90,14 @@ def test_what_can_be_seen_again_is_ended(child: subprocess.Popen[bytes]) -> None
             raise CannotLook("Too many open files")
         return [] if procfs.is_zombie(child.pid) else [child.pid]
 
-    assert end_again_and_again(find) == 1
+    assert kill_until_gone(find) == 1
 
 
 def test_what_can_not_be_seen_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not that all is well."""
     monkeypatch.setattr(sweep, "PATIENCE", 0.2)
     with no_descriptors(), pytest.raises(WillNotDie, match="can't be seen: Too many open files") as caught:
-        end_again_and_again(lambda: procfs.children(SELF))
+        kill_until_gone(lambda: procfs.children(SELF))
     assert (caught.value.pids, caught.value.unseen) == ((), "Too many open files")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.system.process import Child, exit_of
-from clusterkit.system.sweep import WillNotDie, end_again_and_again
+from clusterkit.system.sweep import WillNotDie, kill_until_gone
 from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
@@ -88,7 +88,7 @@ def test_a_zombie_that_a_debugger_holds_is_dead() -> None:
     pidfd = os.pidfd_open(process.pid)
     with held(process.pid):
         begun = time.monotonic()
-        assert end_again_and_again(lambda: [process.pid]) == 1
+        assert kill_until_gone(lambda: [process.pid]) == 1
         assert time.monotonic() - begun < 5
         assert exit_of(Child(process.pid, pidfd, "", 0)) is None
     select.select([pidfd], [], [])
@@ -105,7 +105,7 @@ def test_what_is_made_faster_than_it_is_killed_ends_the_sweep() -> None:
         return [made[-1].pid]
 
     with pytest.raises(WillNotDie) as raised:
-        end_again_and_again(find, 0.3)
+        kill_until_gone(find, 0.3)
     assert raised.value.pids == (made[-1].pid,)
     for process in made:
         process.kill()

@@ -14,7 +14,7 @@ import pytest
 
 from clusterkit.warm.run_server import PATIENCE, Launch
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.starts import Starts
+from clusterkit.warm.starter import WarmStarter
 from clusterkit.words.events import ForkServerLost
 from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
 
@@ -111,7 +111,7 @@ def test_a_server_that_can_not_be_made_is_no_reason_to_fail(tmp_path: Path) -> N
     """Its log, say, can't be: then there is none, which is told."""
     posted: list[Any] = []
     launch = Launch(sys.executable, dict(os.environ), Preload(False), str(tmp_path / "no" / "log"))
-    starts = Starts(launch, posted.append)
+    starts = WarmStarter(launch, posted.append)
     assert not starts.coming
     starts.settle()
     starts.stop()

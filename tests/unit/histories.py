@@ -199,7 +199,7 @@ class History:
 
     def state(self, name: str) -> TaskState:
         """The state of a task."""
-        return self.machine.board.records[task(name)].state
+        return self.machine.state.records[task(name)].state
 
     def _answer(self, action: Action) -> None:
         match action:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from clusterkit.supervisor.inbox import Inbox
-from clusterkit.words.events import GuardianLost, Interrupted, Ticked
+from clusterkit.words.events import Interrupted, LifelineLost, Ticked
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_cut_lifeline_comes_once_and_before_what_else_there_is(inbox: Inbox) -
     assert inbox.get(0) == Ticked()
     inbox.put(Ticked())
     os.close(held)
-    assert [inbox.get(0), inbox.get(0), inbox.get(0)] == [GuardianLost("the guardian"), Ticked(), None]
+    assert [inbox.get(0), inbox.get(0), inbox.get(0)] == [LifelineLost("the guardian"), Ticked(), None]
     os.close(lifeline)
 
 

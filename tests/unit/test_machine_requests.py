@@ -91,7 +91,7 @@ class Commands(RuleBasedStateMachine):
     def the_machine_knows_who_lives(self) -> None:
         """The states are true: a task is alive for the machine if there is a process, or one that is held back."""
         if hasattr(self, "run"):
-            alive = {str(r.task) for r in self.run.machine.board.records.values() if r.state in ALIVE}
+            alive = {str(r.task) for r in self.run.machine.state.records.values() if r.state in ALIVE}
             held = self.run.machine.head_start.held
             assert alive == self.run.live | ({str(held.task)} if held else set())
 

@@ -260,5 +260,5 @@ def test_events_of_an_older_attempt_are_ignored() -> None:
     ):
         run.send(late)
     assert len(run.actions) == before
-    record = run.machine.board.records[worker]
+    record = run.machine.state.records[worker]
     assert (record.attempt, record.last_step, record.ready, record.drained) == (2, None, False, False)

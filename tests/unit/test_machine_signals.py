@@ -141,7 +141,7 @@ def test_two_ctrl_c_during_a_teardown_kill_now() -> None:
 def test_the_loss_of_the_guardian_kills_everything_at_once() -> None:
     """Without the guardian nobody would end the tasks if the supervisor died as well."""
     run = running()
-    run.send(ev.GuardianLost())
+    run.send(ev.LifelineLost())
     assert {name for _, name, number in run.signals() if number == SIGKILL} >= {"ps:0", "worker:0"}
     assert run.result.exit_code == 1
     assert run.result.duration == 0
@@ -180,7 +180,7 @@ def test_finish_comes_once() -> None:
     """Nothing that comes after the end makes another one."""
     run = History(job(workers=1)).begin()
     run.exits("worker:0", code=0)
-    for late in (ev.Interrupted(SIGINT), ev.Ticked(), ev.GuardianLost(), ev.StorageFailed("x"), ev.Inspected({})):
+    for late in (ev.Interrupted(SIGINT), ev.Ticked(), ev.LifelineLost(), ev.StorageFailed("x"), ev.Inspected({})):
         run.send(late)
     assert run.result.exit_code == 0
     assert len(run.decided(ev.Finished)) == 1

@@ -106,17 +106,17 @@ def test_the_machine_sleeps_until_its_next_deadline_and_no_shorter() -> None:
 @pytest.mark.parametrize("state", list(TaskState))
 @pytest.mark.parametrize("other", list(TaskState))
 def test_an_impossible_transition_raises_with_the_tasks_story(state: TaskState, other: TaskState) -> None:
-    """The board allows what the state table has; anything else is a defect and tells what led to it."""
+    """The cluster state allows what the state table has; anything else is a defect and tells what led to it."""
     run = History(job(workers=1)).begin()
     run.after(7)
-    record = run.machine.board.records[task("worker:0")]
+    record = run.machine.state.records[task("worker:0")]
     record.state = state
     if other in TRANSITIONS[state]:
-        run.machine.board.move(record, other)
+        run.machine.state.move(record, other)
         assert record.state is other
         return
     with pytest.raises(ImpossibleTransition) as raised:
-        run.machine.board.move(record, other)
+        run.machine.state.move(record, other)
     story = str(raised.value).splitlines()
     assert story[0] == "worker:0:"
     assert story[1:3] == ["1000.000 waiting -> starting (attempt 1)", "1000.000 starting -> running (attempt 1)"]

@@ -158,7 +158,7 @@ class Walk:
             rare: list[ev.Happened] = [
                 ev.Interrupted(SIGINT),
                 ev.Interrupted(SIGTERM),
-                ev.GuardianLost(),
+                ev.LifelineLost(),
                 ev.StorageFailed("full"),
             ]
             return self.random.choice(rare)

@@ -22,7 +22,7 @@ from clusterkit.chaos.model import Outcome, Shrunk
 from clusterkit.check.findings import Finding
 from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
-from clusterkit.cli.errors import told
+from clusterkit.cli.errors import exit_on_error
 from clusterkit.client.rundir import RunDirectory
 from clusterkit.doctor import text as doctor
 from clusterkit.doctor.diagnosis import Diagnosis
@@ -161,7 +161,7 @@ def test_errors(error: ClusterkitError) -> None:
 
     @click.command
     def fail() -> None:
-        with told():
+        with exit_on_error():
             raise error
 
     outcome = CliRunner().invoke(fail)

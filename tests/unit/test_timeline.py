@@ -61,7 +61,7 @@ def test_every_event_is_a_sentence(event: ev.Event) -> None:
         (ev.Ready(PS, 1), "ps:0 is ready."),
         (ev.Interrupted(15), "clusterkit got SIGTERM."),
         (ev.FaultTook(2, ""), "Fault 2 was injected."),
-        (ev.GuardianLost(), "clusterkit's guardian process is gone."),
+        (ev.LifelineLost(), "clusterkit's guardian process is gone."),
         (ev.TensorBoardLost("its port is taken"), "TensorBoard is gone: its port is taken."),
         (ev.StorageFailed("full"), "The run directory can't be written: full."),
         (ev.Finished(RESULT), "The run failed after 1 min 39 s (exit code 1): why."),

@@ -11,7 +11,7 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.warm.choice import launch_for, launch_to_share
 from clusterkit.warm.run_server import Launch
-from clusterkit.warm.shared import WarmPlace
+from clusterkit.warm.shared import SharedServer
 from clusterkit.words.model import JobSpec, Program, ProgramKind, Setup, StartMode
 from tests.unit.histories import job
 
@@ -70,9 +70,9 @@ def test_the_fork_server_imports_the_keras_of_the_tasks(
     launch = launch_of(replace(job_of(tmp_path, text + FROM_KERAS), keras=keras, setup=Setup(env=env)))
     assert (launch.whole_env.get(LEGACY) in YES) is legacy
     monkeypatch.setenv(LEGACY, str(int(legacy)))
-    assert WarmPlace(tmp_path, launch).key == WarmPlace(tmp_path, launch_to_share(())).key
+    assert SharedServer(tmp_path, launch).key == SharedServer(tmp_path, launch_to_share(())).key
     monkeypatch.setenv(LEGACY, str(int(not legacy)))
-    assert WarmPlace(tmp_path, launch).key != WarmPlace(tmp_path, launch_to_share(())).key
+    assert SharedServer(tmp_path, launch).key != SharedServer(tmp_path, launch_to_share(())).key
 
 
 def test_a_program_that_hides_what_it_sets_starts_cold(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ EVENTS: list[ev.Event] = [
     ev.FaultTook(1, "no packet passes"),
     ev.FaultTook(3, "there is no checkpoint", done=False),
     ev.FaultHealed(1, "partition worker:1 for=2s", FaultAction.PARTITION, (WORKER,), "its time is over"),
-    ev.GuardianLost(),
+    ev.LifelineLost(),
     ev.Impaired("No client can connect."),
     ev.StorageFailed("full"),
     ev.Crashed("the thread 'logs'", "ValueError: x", "Traceback\nValueError: x"),

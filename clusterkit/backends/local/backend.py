@@ -11,23 +11,20 @@ from pathlib import Path
 
 from clusterkit.backends.base import Post
 from clusterkit.backends.local.family import Ended, Family
+from clusterkit.backends.local.hang_inspector import HangInspector, Subject
 from clusterkit.backends.local.logs import LogPump, Viewer
-from clusterkit.backends.local.looks import Looks, Subject
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
+from clusterkit.backends.local.resources import RunResources
 from clusterkit.backends.local.scout import Scout
 from clusterkit.backends.local.stacks import ask, dump_for
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import Watcher
-from clusterkit.client.rundir import RunDirectory
 from clusterkit.faults.injector import Injector
 from clusterkit.job.plan import TaskPlan, attempt_environment, plan_tasks
-from clusterkit.job.tfconfig import Endpoints
-from clusterkit.network.virtual import VirtualNetwork
 from clusterkit.system import procfs
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child
 from clusterkit.system.sweep import WillNotDie
-from clusterkit.warm.starts import Starts
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import (
     Impaired,
@@ -41,7 +38,7 @@ from clusterkit.words.events import (
     Vitals,
 )
 from clusterkit.words.faults import Fault
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.model import Task
 
 END_WITHIN = 3.0  # seconds for what is left when no attempt lives
 
@@ -49,24 +46,22 @@ END_WITHIN = 3.0  # seconds for what is left when no attempt lives
 class LocalBackend:
     """Spawns from the thread that calls it, which has to live as long as the run."""
 
-    def __init__(
-        self, job: JobSpec, directory: RunDirectory, endpoints: Endpoints, starts: Starts, post: Post, viewer: Viewer,
-        seed: int = 0, network: VirtualNetwork | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, resources: RunResources, post: Post, viewer: Viewer) -> None:
+        job, directory = resources.job, resources.directory
         self._directory = directory
-        self._endpoints = endpoints
-        self._network = network
+        self._endpoints = resources.endpoints
+        self._network = resources.network
         self._post = post
         self._family = Family(directory.run_id)
         self._sweeper = Sweeper(self._family, post)
         self._environ = dict(os.environ)
-        self._starts = starts
+        self._starts = resources.starts
         self._children: dict[Task, tuple[int, Child]] = {}
         self._waiting: dict[Task, tuple[int, str]] = {}  # attempts that start when there is a fork server
-        self._plans = plan_tasks(job, endpoints, directory.paths, sys.executable)
+        self._plans = plan_tasks(job, resources.endpoints, directory.paths, sys.executable)
         self._resumes = bool(job.resume)
-        self._injector = Injector(self._present, network, directory.paths.checkpoints, seed, post)
-        self._looks = Looks(directory.path, post)
+        self._injector = Injector(self._present, self._network, directory.paths.checkpoints, resources.seed, post)
+        self._inspector = HangInspector(directory.path, post)
         self._scout = Scout(directory.paths.checkpoints, post)
         self._logs = LogPump(post, viewer, directory.paths.arrivals)
         self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks})
@@ -114,7 +109,7 @@ class LocalBackend:
             self._post(Inspected(vitals))
             return
         ends, children = self._endpoints, self._children
-        self._looks.begin(look, why, [Subject(t, *children[t], vitals[t], ends.get(t)) for t in sorted(vitals)])
+        self._inspector.begin(look, why, [Subject(t, *children[t], vitals[t], ends.get(t)) for t in sorted(vitals)])
 
     def dump_stacks(self, why: str, tasks: Sequence[Task]) -> None:
         for task, (attempt, child) in self._children.items():
@@ -145,7 +140,7 @@ class LocalBackend:
             stack.callback(self._remove_empty_dumps)
             stack.callback(self._logs.stop)
             stack.callback(self._scout.stop)
-            stack.callback(self._looks.stop)
+            stack.callback(self._inspector.stop)
             stack.callback(self._watcher.stop)
             stack.callback(self._sweeper.stop)
             stack.callback(self._end_all)

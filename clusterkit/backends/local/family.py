@@ -13,7 +13,7 @@ from clusterkit.backends.local.spawn import spawn
 from clusterkit.job.plan import TaskPlan
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, reap
-from clusterkit.system.sweep import end_again_and_again, end_descendants, reap_zombies
+from clusterkit.system.sweep import end_descendants, kill_until_gone, reap_zombies
 from clusterkit.warm.run_server import ForkServer, NoForkServer
 from clusterkit.words.model import Task
 
@@ -74,7 +74,7 @@ class Family:
         What left the group has come to us by now, and is known by its environment, its session, or the output
         pipe that it inherited. Returns how many had to be killed; raises WillNotDie.
         """
-        killed = end_again_and_again(lambda: self._left_behind(ended))
+        killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
         return killed

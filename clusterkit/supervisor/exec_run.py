@@ -48,7 +48,7 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 def supervise(server: int, channel: int, lifeline: int, job: int, *ropes: int) -> int:
     """Run the job that was handed over, with the fork server that is there already."""
     from clusterkit.supervisor.launch import GUARDIAN, OWNER, Run
-    from clusterkit.warm.starts import Inherited
+    from clusterkit.warm.starter import Inherited
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:

@@ -1,4 +1,4 @@
-"""The board: every task's record, the timers and the actions that the current event has led to."""
+"""The state of the cluster: every task's record, the timers and the actions that the current event has led to."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TaskRecord:
         return Failure(self.task, self.attempt, self.exit, self.exited, self.tail, self.exception)
 
 
-class Board:
+class ClusterState:
     """The mutable state, and the few moves that change it. Decides nothing."""
 
     def __init__(self, job: JobSpec, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""The ground: where a run's tasks reach each other: at ports of this machine, or in a network of the run's own."""
+"""What a run has of this machine: ports or a network of its own, where its tasks come from, and its directory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from clusterkit.faults.aim import needs_disk
 from clusterkit.faults.grammar import parse_fault
 from clusterkit.network.virtual import VirtualNetwork, addresses_of, endpoints_of
 from clusterkit.system.ports import Ports
-from clusterkit.tensorboard.process import Post, TensorBoard
 from clusterkit.warm.choice import marks
-from clusterkit.warm.starts import Starts
+from clusterkit.warm.starter import WarmStarter
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import JobSpec, Network, Task
 
@@ -22,26 +21,15 @@ SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a run stands on when its tasks start."""
+class RunResources:
+    """Made before the first task starts. `seed` decides what is drawn at random."""
 
     job: JobSpec
     seed: int
     directory: RunDirectory
     endpoints: Mapping[Task, str]
-    starts: Starts
-    network: VirtualNetwork | None
-    board: TensorBoard | None = None
-
-    def end_board(self) -> None:
-        """End TensorBoard in peace, so that it writes the last scalars."""
-        if self.board is not None:
-            self.board.stop()
-
-
-def cluster_tasks(job: JobSpec) -> list[Task]:
-    """The tasks that have an endpoint: all but the evaluator."""
-    return [task for task in job.tasks if task in job.cluster]
+    starts: WarmStarter
+    network: VirtualNetwork | None = None
 
 
 def addresses(job: JobSpec) -> dict[Task, str]:
@@ -53,7 +41,7 @@ def claim_endpoints(job: JobSpec, stack: ExitStack) -> dict[Task, str]:
     """Where each task of the cluster listens; ports of this machine are held until the stack ends. Raises NoPorts."""
     if _is_virtual(job):
         return endpoints_of(job.tasks)
-    ports = Ports(cluster_tasks(job))
+    ports = Ports([task for task in job.tasks if task in job.cluster])
     stack.callback(ports.release)
     return ports.endpoints
 
@@ -78,13 +66,6 @@ def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetw
     except ClusterkitError:
         directory.discard()
         raise
-
-
-def board_for(job: JobSpec, directory: RunDirectory, post: Post) -> TensorBoard | None:
-    """TensorBoard, where the job asks for it. Whatever becomes of it, the run goes on."""
-    if not job.tensorboard:
-        return None
-    return TensorBoard(directory.path, post, env={**marks(directory.paths), "CLUSTERKIT_TASK": "tensorboard"})
 
 
 def _is_virtual(job: JobSpec) -> bool:

@@ -23,7 +23,7 @@ class Inherited(NamedTuple):
     lifeline: int
 
 
-class Starts:
+class WarmStarter:
     """A run's fork servers, one after the other, the first perhaps inherited; none where `launch` is None."""
 
     def __init__(self, launch: Launch | None, post: Post, inherited: Inherited | None = None) -> None:

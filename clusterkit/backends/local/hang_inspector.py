@@ -47,7 +47,7 @@ class Subject:
     doing: Doing | None = None
 
 
-class Looks:
+class HangInspector:
     """Looks that take a while, each in a thread of its own that ends with it; `stop` ends them early."""
 
     def __init__(self, run: Path, post: Post) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from clusterkit.machine.board import Board
+from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Spawn, Withdraw
 from clusterkit.words.model import Task
@@ -20,10 +20,10 @@ class Held:
 
 
 @dataclass(slots=True)
-class Latecomers:
+class DelayedStarts:
     """Takes the Spawn of an expected task out of the actions, and puts it back when the last fault's time has come."""
 
-    board: Board
+    state: ClusterState
     expected: dict[Task, dict[int, float]] = field(default_factory=dict)  # by which faults, for how many seconds
     held: dict[Task, Held] = field(default_factory=dict)
     released: set[Task] = field(default_factory=set)  # by this event: their start is not held back once more
@@ -52,14 +52,14 @@ class Latecomers:
     def let_go(self, task: Task) -> None:
         """Its time has come."""
         if task in self.held:
-            self.board.late.discard(task)
-            self.board.timers.clear(Timer.LATE_START, task)
+            self.state.late.discard(task)
+            self.state.timers.clear(Timer.LATE_START, task)
             self.released.add(task)
-            self.board.out.insert(0, self.held.pop(task).spawn)  # before what else is asked of it
+            self.state.out.insert(0, self.held.pop(task).spawn)  # before what else is asked of it
 
     def settle(self) -> None:
         """Hold back what has just been asked for; a task that is to end must exist for that."""
-        for action in list(self.board.out):
+        for action in list(self.state.out):
             if isinstance(action, Spawn) and action.task not in self.released:
                 self._hold(action)
             elif isinstance(action, Withdraw):
@@ -68,13 +68,13 @@ class Latecomers:
 
     def _hold(self, spawn: Spawn) -> None:
         if seconds := self.expected.pop(spawn.task, None):
-            self.board.out.remove(spawn)
-            self.held[spawn.task] = Held(spawn, {number: self.board.now + s for number, s in seconds.items()})
-            self.board.late.add(spawn.task)
+            self.state.out.remove(spawn)
+            self.held[spawn.task] = Held(spawn, {number: self.state.now + s for number, s in seconds.items()})
+            self.state.late.add(spawn.task)
             self._wait(spawn.task)
 
     def _wait(self, task: Task) -> None:
         if until := self.held[task].until:
-            self.board.timers.set(Timer.LATE_START, max(until.values()), task)
+            self.state.timers.set(Timer.LATE_START, max(until.values()), task)
         else:
             self.let_go(task)
