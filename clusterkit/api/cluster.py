@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import threading
@@ -23,10 +22,10 @@ from clusterkit.api.tasks import Tasks, known
 from clusterkit.client.control import Client, NotLive
 from clusterkit.client.history import History
 from clusterkit.client.rundir import RUN_ID, new_run_id, state_dir
+from clusterkit.client.store import job_of
 from clusterkit.words import events as ev
-from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL, RunState
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
@@ -217,8 +216,8 @@ class Cluster:
         started = set[Task]()
         for event in self._follow(STARTUP, "the start of every task"):
             if not self.tasks:
-                job: JobSpec = wire.decode(JobSpec, json.loads((self.directory / "job.json").read_bytes())["job"])
-                self.tasks = Tasks(self, job.tasks)
+                info = job_of(self.directory)
+                self.tasks = Tasks(self, info.job.tasks if info is not None else ())
             if isinstance(event, ev.Spawned | ev.SpawnFailed):
                 started.add(event.task)
             if len(started) == len(self.tasks):

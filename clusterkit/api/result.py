@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from clusterkit.client.store import RESULT, read_json, result_from
 from clusterkit.recovery.reading import report_of
-from clusterkit.words import wire
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
 
@@ -50,13 +48,7 @@ class Result(RunResult):
 def read_result(directory: Path, exit_code: int) -> RunResult:
     """result.json; what can be said without it where supervisor and guardian were killed before it was written."""
     unknown = f"the run ended with code {exit_code} and left no result"
-    known: dict[str, Any] = {
-        "state": RunState.FAILED.value, "exit_code": exit_code, "reason": unknown, "cause": None, "collateral": [],
-        "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0, "same": [], "repeated": False,
-        "not_injected": [], "finding": None,
-    }  # fmt: skip
-    with suppress(OSError, ValueError, AttributeError):
-        told = json.loads((directory / "result.json").read_bytes())
-        known |= {name: value for name, value in told.items() if name in known}
-    result: RunResult = wire.decode(RunResult, known)
+    otherwise = {"state": RunState.FAILED.value, "exit_code": exit_code, "reason": unknown}
+    result = result_from(read_json(directory / RESULT)) or result_from(otherwise)
+    assert result is not None
     return result

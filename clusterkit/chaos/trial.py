@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import tempfile
@@ -24,7 +23,7 @@ from clusterkit.client.history import History
 from clusterkit.client.remains import remains_of
 from clusterkit.client.removal import remove
 from clusterkit.client.rundir import state_dir
-from clusterkit.client.runs import result_of
+from clusterkit.client.store import RESULT, read_json, result_of
 from clusterkit.faults.grammar import parse_fault
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
@@ -191,8 +190,6 @@ def _plain(value: Any) -> Any:
 
 def _record(run: Path) -> dict[str, Any]:
     """What result.json says, for the campaign's own JSON; its log tails are left to the run."""
-    try:
-        record: dict[str, Any] = json.loads((run / "result.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return {key: value for key, value in record.items() if key not in ("cause", "collateral", "attempts")}
+    return {
+        key: value for key, value in read_json(run / RESULT).items() if key not in ("cause", "collateral", "attempts")
+    }

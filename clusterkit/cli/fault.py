@@ -77,7 +77,8 @@ def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[st
 
 def _ask(run: str | None, faults: list[str], heal: bool) -> tuple[Path, list[dict[str, Any]]]:
     from clusterkit.client.control import Client
-    from clusterkit.client.runs import choose, job_of
+    from clusterkit.client.runs import choose
+    from clusterkit.client.store import job_of
     from clusterkit.faults.aim import live_problems_of
     from clusterkit.faults.grammar import parse_fault
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterkit.client.history import History
 from clusterkit.client.rundir import is_live
-from clusterkit.client.runs import RunInfo, job_of, result_of
+from clusterkit.client.store import RunInfo, job_of, result_of
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
 from clusterkit.views.status import RunStatus
 from clusterkit.words.model import Task

@@ -50,7 +50,8 @@ class TaskName(click.ParamType[str]):
             self.fail(f"{value!r} is not a task. Write worker:1, worker for all of a type, or all.", param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from clusterkit.client.runs import NoSuchRun, choose, job_of
+        from clusterkit.client.runs import NoSuchRun, choose
+        from clusterkit.client.store import job_of
 
         try:
             file = job_of(choose(ctx.params.get("run"), finished=True))
@@ -83,7 +84,7 @@ def selects(names: Iterable[str]) -> Callable[[Task], bool]:
 
 def tasks_shown(run: Path, names: Iterable[str]) -> list[Task]:
     """The tasks of a run that are named, to look at. Raises ClusterkitError for a name that means none of them."""
-    from clusterkit.client.runs import job_of
+    from clusterkit.client.store import job_of
     from clusterkit.words.errors import ClusterkitError
 
     file = job_of(run)
@@ -96,7 +97,7 @@ def tasks_shown(run: Path, names: Iterable[str]) -> list[Task]:
 
 def tasks_of(run: Path, names: Iterable[str]) -> list[str]:
     """The tasks of a run that are named, for a request. Raises ClusterkitError for a type of which it has none."""
-    from clusterkit.client.runs import job_of
+    from clusterkit.client.store import job_of
     from clusterkit.words.errors import ClusterkitError
 
     wanted = list(dict.fromkeys(names))

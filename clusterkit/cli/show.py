@@ -23,7 +23,8 @@ def command(run: str | None, as_json: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, how it goes so far."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.history import History
-    from clusterkit.client.runs import choose, result_of
+    from clusterkit.client.runs import choose
+    from clusterkit.client.store import result_of
     from clusterkit.recovery.reading import report_of
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire

@@ -17,7 +17,8 @@ from clusterkit.cli.terminal import echo
 @json_option
 def wait(run: str | None, as_json: bool) -> None:
     """Wait until a run is over; exit with its exit code. Without RUN: the newest live run, or else the newest."""
-    from clusterkit.client.runs import Life, choose, result_of
+    from clusterkit.client.runs import Life, choose
+    from clusterkit.client.store import result_of
     from clusterkit.words import wire
     from clusterkit.words.printable import printable
 
@@ -47,7 +48,8 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     """End a live run: every task gets SIGTERM, and SIGKILL at the end of its grace period."""
     from clusterkit.client.control import Client, NotLive
     from clusterkit.client.rundir import is_live
-    from clusterkit.client.runs import Life, choose, result_of
+    from clusterkit.client.runs import Life, choose
+    from clusterkit.client.store import result_of
 
     with exit_on_error():
         path = choose(run, finished=False)

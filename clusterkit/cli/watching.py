@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clusterkit.client.arrivals import Arrivals, Piece
 from clusterkit.client.history import History, Stamped
-from clusterkit.client.runs import job_of, result_of
+from clusterkit.client.store import job_of, result_of
 from clusterkit.recovery.reading import report_of
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from clusterkit.client.rundir import is_live
+from clusterkit.client.store import JOB, read_json
 from clusterkit.system import procfs
 from clusterkit.system.ports import ports_here
 from clusterkit.system.sweep import kill_until_gone
@@ -45,8 +44,8 @@ def end_leaks(home: Path) -> None:
     """Kill what was left: live runs by their supervisors, whose guardians end the rest. Raises WillNotDie."""
     for run in (home / "runs").glob("*"):
         if is_live(run):
-            with suppress(OSError):
-                os.kill(_job(run)["pid"], signal.SIGKILL)
+            with suppress(OSError, KeyError):
+                os.kill(read_json(run / JOB)["pid"], signal.SIGKILL)
     kill_until_gone(lambda: processes_below(home))
 
 
@@ -78,14 +77,7 @@ def _ports(home: Path) -> Iterator[str]:
 
 
 def _endpoints(run: Path) -> dict[int, str]:
-    return ports_here(_job(run).get("endpoints", {}))
-
-
-def _job(run: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        job: dict[str, Any] = json.loads((run / "job.json").read_bytes())
-        return job
-    return {}
+    return ports_here(read_json(run / JOB).get("endpoints", {}))
 
 
 def _owner(pid: int) -> str:

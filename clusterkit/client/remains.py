@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from clusterkit.client.rundir import is_live
+from clusterkit.client.store import JOB, read_json
 from clusterkit.system import procfs
 from clusterkit.system.ports import ports_here
 
@@ -40,7 +40,4 @@ def _remains(run: Path) -> Iterator[str]:
 
 def _ports(run: Path) -> dict[int, str]:
     """The ports of this machine that the run's tasks had."""
-    try:
-        return ports_here(json.loads((run / "job.json").read_bytes())["endpoints"])
-    except (OSError, ValueError, KeyError):
-        return {}
+    return ports_here(read_json(run / JOB).get("endpoints", {}))

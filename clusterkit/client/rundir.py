@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import secrets
@@ -11,7 +10,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import platformdirs
 
@@ -92,12 +90,6 @@ class RunDirectory:
         except OSError as error:
             raise RunDirectoryError(_cannot(self.path / "lock", error)) from None
         return descriptor
-
-    def write_json(self, name: str, value: Any) -> None:
-        """Write a file whole or not at all. Raises OSError."""
-        part = self.path / f".{name}.part"
-        part.write_text(json.dumps(value, indent=2) + "\n")
-        part.replace(self.path / name)
 
     def discard(self) -> None:
         """Forget a run in which nothing was started."""

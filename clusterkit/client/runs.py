@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from clusterkit.client.rundir import all_runs, find_run, is_live, runs_dir
-from clusterkit.words import wire
+from clusterkit.client.store import JOB, RESULT, read_json
 from clusterkit.words.errors import BadJob, ClusterkitError
-from clusterkit.words.model import JobSpec, Task
-from clusterkit.words.outcome import RunResult
 
 STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is about to begin
-# What a result lacks that the guardian wrote in the place of a supervisor that was killed.
-_BARE: dict[str, Any] = {
-    "cause": None, "collateral": [], "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0
-}  # fmt: skip
 
 
 class NoSuchRun(ClusterkitError):
     """There is no run that could be meant."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """What job.json holds for a client. `created` is wall time."""
-
-    job: JobSpec
-    created: float
-    endpoints: dict[Task, str]
 
 
 def choose(prefix: str | None, finished: bool) -> Path:
@@ -65,41 +47,19 @@ def newest_first(runs: Iterable[Path]) -> list[Path]:
 def created(run: Path) -> float:
     """When the run was made, in wall time; of a run that did not get so far, when its directory last changed."""
     try:
-        return float(json.loads((run / "job.json").read_text())["created"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return float(read_json(run / JOB)["created"])
+    except (ValueError, KeyError, TypeError):
         return changed(run)
 
 
 def changed(run: Path) -> float:
     """When something last happened in the run, in wall time."""
-    for name in ("result.json", "journal.jsonl", "."):
+    for name in (RESULT, "journal.jsonl", "."):
         try:
             return (run / name).stat().st_mtime
         except OSError:
             continue
     return 0.0
-
-
-def job_of(run: Path) -> RunInfo | None:
-    """What was asked for; None where the run ended before it was written."""
-    try:
-        message = json.loads((run / "job.json").read_text())
-        endpoints = {Task.parse(name): str(endpoint) for name, endpoint in message["endpoints"].items()}
-        return RunInfo(wire.decode(JobSpec, message["job"]), float(message["created"]), endpoints)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def result_of(run: Path) -> RunResult | None:
-    """How the run ended; None where it goes on, or nobody was left to write it."""
-    try:
-        message = json.loads((run / "result.json").read_text())
-        known = {field.name for field in fields(RunResult)}  # it says more than the result, and a newer one may too
-        told = {name: value for name, value in {**_BARE, **message}.items() if name in known}
-        result: RunResult = wire.decode(RunResult, told)
-        return result
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def is_starting(run: Path) -> bool:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from clusterkit.client.runs import result_of
+from clusterkit.client.store import result_of
 from clusterkit.doctor.rules import DeepRun
 from clusterkit.system.process import code_of
 from clusterkit.views.narrate import failed

@@ -11,7 +11,7 @@ from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import PROVED_NOTHING, Asked, NotInjected, RunResult, RunState
+from clusterkit.words.outcome import CRASHED, PROVED_NOTHING, Asked, NotInjected, RunResult, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Ending:
 
     def crashed(self, event: Crashed, restarts: int) -> None:
         """clusterkit itself failed: the run is over at once, since nothing that was to answer can be relied on."""
-        self.verdict = Verdict(RunState.FAILED, 70, f"clusterkit itself failed in {event.where} ({event.error})")
+        self.verdict = Verdict(RunState.FAILED, CRASHED, event.sentence)
         self.state.began = self.state.began or self.state.now
         records = [self.state.records[task] for task in self.state.unsettled]
         self.state.attempts += [replace(self.state.attempt_so_far(record), exit=record.exit) for record in records]

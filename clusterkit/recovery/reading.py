@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from clusterkit.client.history import History, messages
-from clusterkit.client.runs import job_of
+from clusterkit.client.store import RESULT, job_of, read_json
 from clusterkit.recovery.report import recovery_report
 from clusterkit.words import wire
 from clusterkit.words.events import Event
@@ -17,7 +16,7 @@ from clusterkit.words.recovery import RecoveryReport
 def report_of(run: Path) -> RecoveryReport:
     """As the run wrote it at its end; of a run that goes on, or could not write it, from its journal so far."""
     try:
-        message = json.loads((run / "result.json").read_text())
+        message = read_json(run / RESULT)
         known = {name: message[name] for name in ("recoveries", "faults")}
         report: RecoveryReport = wire.decode(RecoveryReport, known)
         return report

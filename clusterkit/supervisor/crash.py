@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.system.barrier import EXIT_CODE
+from clusterkit.client.store import RESULT, read_json, write_json
 from clusterkit.words.events import Crashed
+from clusterkit.words.outcome import CRASHED
 
 FILE = "crash.txt"
 
@@ -21,8 +21,8 @@ def keep(run: Path, event: Crashed) -> str:
         path = directory / (FILE if directory == run else f"clusterkit-{os.getpid()}-{FILE}")
         with suppress(OSError), path.open("a") as file:
             file.write(f"In {event.where}:\n{event.traceback}\n")
-            return f"{_what(event)}; the run is ended at once. Please report it, with the traceback in {path}"
-    return f"{_what(event)}; the run is ended at once. Please report it:\n{event.traceback}"
+            return f"{event.sentence}; the run is ended at once. Please report it, with the traceback in {path}"
+    return f"{event.sentence}; the run is ended at once. Please report it:\n{event.traceback}"
 
 
 def end(run: Path, event: Crashed) -> int:
@@ -30,19 +30,12 @@ def end(run: Path, event: Crashed) -> int:
     with suppress(OSError):  # whoever started the run may have closed its output
         print(f"clusterkit: {keep(run, event)}", file=sys.stderr)
     if run.is_dir():
-        write_bare_result(run, EXIT_CODE, _what(event))
-    return EXIT_CODE
+        write_bare_result(run, CRASHED, event.sentence)
+    return CRASHED
 
 
 def write_bare_result(run: Path, exit_code: int, reason: str) -> None:
     """Say in result.json that the run failed and why, beside what it may say already. For the last moment: no error."""
-    path = run / "result.json"
     with suppress(OSError, ValueError):
-        known = json.loads(path.read_text()) if path.exists() else {}
-        part = run / ".result.json.part"
-        part.write_text(json.dumps({**known, "state": "failed", "exit_code": exit_code, "reason": reason}) + "\n")
-        part.replace(path)
-
-
-def _what(event: Crashed) -> str:
-    return f"clusterkit itself failed in {event.where} ({event.error})"
+        known = read_json(run / RESULT)
+        write_json(run / RESULT, {**known, "state": "failed", "exit_code": exit_code, "reason": reason})

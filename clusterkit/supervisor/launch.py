@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sys
@@ -22,6 +21,7 @@ from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.paths import RunPaths
 from clusterkit.client.reap import reap_strays
 from clusterkit.client.rundir import RunDirectory, new_run_id, run_paths
+from clusterkit.client.store import JOB, RESULT, read_json, write_json
 from clusterkit.faults.grammar import waits_for_steps
 from clusterkit.job.tfconfig import Endpoints
 from clusterkit.machine import Machine
@@ -200,7 +200,7 @@ def _run(
 
 def _write_result(directory: RunDirectory, result: RunResult, recovered: RecoveryReport, console: Console) -> None:
     try:
-        directory.write_json("result.json", {**wire.encode(result), **wire.encode(recovered)})
+        write_json(directory.path / RESULT, {**wire.encode(result), **wire.encode(recovered)})
     except OSError as error:
         console.say(f"result.json could not be written: {error.strerror}.", bad=True)
 
@@ -213,7 +213,8 @@ def _fill(directory: RunDirectory, prepared: Prepared, endpoints: Endpoints, see
             directory.add_task(task)
         _write_job(directory, prepared.job, endpoints, seed)
         if prepared.resume is not None:
-            continue_from(_checkpoints_of(prepared.resume), Path(directory.paths.checkpoints))
+            before = read_json(prepared.resume / JOB).get("checkpoints", prepared.resume / "checkpoints")
+            continue_from(Path(before), Path(directory.paths.checkpoints))
     except ClusterkitError:
         directory.discard()
         raise
@@ -221,8 +222,8 @@ def _fill(directory: RunDirectory, prepared: Prepared, endpoints: Endpoints, see
 
 def _write_job(directory: RunDirectory, job: JobSpec, endpoints: Endpoints, seed: int) -> None:
     try:
-        directory.write_json(
-            "job.json",
+        write_json(
+            directory.path / JOB,
             {
                 "run_id": directory.run_id,
                 "created": time.time(),
@@ -237,13 +238,6 @@ def _write_job(directory: RunDirectory, job: JobSpec, endpoints: Endpoints, seed
         )
     except OSError as error:
         raise RunDirectoryError(f"job.json can't be written in {directory.path}: {error.strerror}.") from None
-
-
-def _checkpoints_of(run_directory: Path) -> Path:
-    try:
-        return Path(json.loads((run_directory / "job.json").read_text())["checkpoints"])
-    except (OSError, ValueError, KeyError):
-        return run_directory / "checkpoints"
 
 
 def _reap() -> list[str]:

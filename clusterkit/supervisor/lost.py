@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from clusterkit.client.rundir import runs_dir
+from clusterkit.client.store import RESULT
 from clusterkit.supervisor.crash import write_bare_result
 
 
@@ -15,7 +16,7 @@ def supervisor_lost(run_id: str, number: int, left: int) -> None:
     name = _name(number)
     with suppress(OSError, RuntimeError):  # no home directory
         run = runs_dir() / run_id
-        if run.is_dir() and not (run / "result.json").exists():
+        if run.is_dir() and not (run / RESULT).exists():
             write_bare_result(run, 1, f"the supervisor was killed by {name}")
     with suppress(OSError, ValueError):  # whoever read it may be gone too
         told = f"clusterkit: the supervisor was killed by {name}; {left} process(es) of the run were ended."

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed
+from clusterkit.words.outcome import CRASHED
 
-EXIT_CODE = 70  # of a command where clusterkit itself failed, as sysexits.h has it
 JOIN_WITHIN = 5.0  # seconds for a thread that was told to end
 
 
@@ -49,4 +49,4 @@ def join(thread: threading.Thread, within: float = JOIN_WITHIN) -> None:
 def end_command(event: Crashed) -> None:
     """What a command other than `up` does about a thread that failed: it ends, and says so."""
     sys.stderr.write(f"{event.traceback}clusterkit itself failed in {event.where}. Please report it.\n")
-    os._exit(EXIT_CODE)
+    os._exit(CRASHED)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.client.history import History, messages, stamped
-from clusterkit.client.runs import job_of
+from clusterkit.client.store import job_of
 from clusterkit.system.usage import Meter
 from clusterkit.tensorboard.library import event_of, writer_in
 from clusterkit.tensorboard.series import Scalar, Series

@@ -276,6 +276,11 @@ class Crashed:
     error: str
     traceback: str
 
+    @property
+    def sentence(self) -> str:
+        """For people, without a full stop."""
+        return f"clusterkit itself failed in {self.where} ({self.error})"
+
 
 @dataclass(frozen=True, slots=True)
 class StorageFailed:

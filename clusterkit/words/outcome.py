@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from clusterkit.words.model import Task
 
+CRASHED = 70  # clusterkit itself failed; as sysexits.h has it
 PROVED_NOTHING = 3  # of `up`: the job succeeded, but a fault that was asked for was never injected
 PREEMPTED = 42  # PreemptionCheckpointHandler of TensorFlow: "checkpointed, restart me"
 SIGKILL = 9
 
-# Named here, since the pure floors import no signal module; Linux's numbers.
+# Named here, since pure modules import no signal module; Linux's numbers.
 SIGNAL_NAMES = {
     1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
     9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",

@@ -24,6 +24,7 @@ from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.client.rundir import RunDirectory
+from clusterkit.client.store import write_json
 from clusterkit.doctor import text as doctor
 from clusterkit.doctor.diagnosis import Diagnosis
 from clusterkit.supervisor.journal import Journal
@@ -133,8 +134,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     os.close(directory.lock())
     directory.add_task(WORKER)
     job = {"created": 1.0, "endpoints": {"worker:0": HOSTILE}, "job": wire.encode(made(JobSpec))}
-    directory.write_json("job.json", job)
-    directory.write_json("result.json", wire.encode(made(RunResult)))
+    write_json(directory.path / "job.json", job)
+    write_json(directory.path / "result.json", wire.encode(made(RunResult)))
     journal = Journal(directory.path / "journal.jsonl", lambda: 1.0, print)
     for kind in KINDS:
         if kind is not ev.Warned:
