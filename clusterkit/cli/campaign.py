@@ -16,8 +16,7 @@ from clusterkit.chaos.runner import Campaign, Terms
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
 from clusterkit.chaos.trial import Asked, Ended
 from clusterkit.cli.terminal import CLEAR_LINE, act, echo, is_screen
-
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from clusterkit.system.process import ENDING
 
 
 class Stopped(BaseException):
@@ -81,11 +80,11 @@ def _signals() -> Iterator[None]:
     """The first signal ends the campaign in order; until that is done, others change nothing."""
 
     def stop(number: int, _: FrameType | None) -> None:
-        for one in STOPPING:
+        for one in ENDING:
             signal.signal(one, signal.SIG_IGN)
         raise Stopped(number)
 
-    before = {number: signal.signal(number, stop) for number in STOPPING}
+    before = {number: signal.signal(number, stop) for number in ENDING}
     try:
         yield
     finally:

@@ -14,7 +14,8 @@ import signal
 import sys
 from contextlib import suppress
 
-from clusterkit.supervisor.guardian import FORWARDED, attend, flush, forwarding, heed_no_tostop
+from clusterkit.supervisor.guardian import attend, flush, forwarding, heed_no_tostop
+from clusterkit.system.process import ENDING
 
 
 def main() -> None:
@@ -38,7 +39,7 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
     from clusterkit.supervisor.lost import supervisor_lost
 
     with forwarding(supervisor):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         code = attend(supervisor, held, lambda number, left: supervisor_lost(run_id, number, left))
     with suppress(BrokenPipeError):  # the command was killed; nobody is there to be told
         os.write(report, str(code).encode())

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from clusterkit.system.process import become_subreaper
+from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
 from clusterkit.words.errors import BadJob
 
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Supervise = Callable[[int], int]  # takes a descriptor that is at its end when the guardian is gone; exit code
 Lost = Callable[[int, int], None]  # takes the signal that killed the supervisor, and how many it left behind
 
@@ -29,7 +28,7 @@ def guard(supervise: Supervise, lost: Lost) -> int:
     rope, held = os.pipe2(os.O_CLOEXEC)  # the guardian writes nothing; that it is gone is all there is to read
     flush()
     # Blocked until each of the two has its handlers: a signal that comes now waits, and is not lost to the default.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     pid = os.fork()
     if pid == 0:
         os.close(held)
@@ -50,7 +49,7 @@ def forwarding(pid: int) -> Iterator[None]:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
-    before = {number: signal.signal(number, forward) for number in FORWARDED if not _ignored(number)}
+    before = {number: signal.signal(number, forward) for number in ENDING if not _ignored(number)}
     try:
         yield
     finally:

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from clusterkit.client.paths import RunPaths
-from clusterkit.supervisor.guardian import FORWARDED, flush, forwarding
-from clusterkit.system.process import code_of
+from clusterkit.supervisor.guardian import flush, forwarding
+from clusterkit.system.process import ENDING, code_of
 from clusterkit.warm.choice import marks
 from clusterkit.warm.shared import SharedServer
 
@@ -31,7 +31,7 @@ def hand_over(place: SharedServer, work: Any, paths: RunPaths, rope: int | None)
     flush()
     report, reported = os.pipe2(os.O_CLOEXEC)
     # Blocked until they are passed on: what comes while the server works waits.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _rope() as mine:
         try:
             answer = _ask(place, _message(place, paths), given.fileno(), pickle.dumps(work), mine, rope)
@@ -82,7 +82,7 @@ def _message(place: SharedServer, paths: RunPaths) -> dict[str, Any]:
         "umask": umask,
         "cores": sorted(os.sched_getaffinity(0)),
         "nice": os.getpriority(os.PRIO_PROCESS, 0),
-        "ignored": [n for n in (*FORWARDED, signal.SIGQUIT) if signal.getsignal(n) is signal.SIG_IGN],
+        "ignored": [n for n in (*ENDING, signal.SIGQUIT) if signal.getsignal(n) is signal.SIG_IGN],
         "log": str(place.log),
         "marks": marks(paths),
     }

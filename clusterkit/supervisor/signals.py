@@ -7,9 +7,8 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
+from clusterkit.system.process import ENDING
 from clusterkit.words.events import Interrupted
-
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def listen(post: Callable[[Interrupted], None]) -> None:

@@ -16,6 +16,7 @@ from clusterkit.system import procfs
 from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run, or a campaign
 KILLED_WITHIN = 2.0  # seconds that are waited for the end of a process of clusterkit's own that was killed
 
 

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 Going = Callable[[], Any]
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # as system/process has them, which it does not know
 PR_SET_CHILD_SUBREAPER = 36
 ASKS_WITHIN = 5.0  # seconds for a client that has connected
 SAYS_WITHIN = 1.0  # seconds for the rest of what one has begun to say, while others wait

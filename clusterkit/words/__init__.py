@@ -1,1 +1,1 @@
-"""The words: frozen values that every other floor speaks in. Standard library only."""
+"""The words: frozen values that every other room speaks in. Standard library only."""
