@@ -11,7 +11,6 @@ from clusterkit.faults.grammar import parse_all
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
 from clusterkit.job.step_regex import problem_of
-from clusterkit.words.errors import BadJob
 from clusterkit.words.model import (
     Devices,
     JobSpec,
@@ -60,14 +59,6 @@ _RULES = {
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # Options on which it depends what is right for the others. What is said of a job without them would be misleading.
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}
-
-
-def build_job(options: Options, kind: ProgramKind) -> JobSpec:
-    """Make the job that the options describe. Raises BadJob with every problem found."""
-    job, problems = describe(options, kind)
-    if problems or job is None:
-        raise BadJob(problems)
-    return job
 
 
 def describe(

@@ -22,10 +22,10 @@ def report_of(run: Path) -> RecoveryReport:
         return report
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         file = job_of(run)
-        return RecoveryReport() if file is None else recovery_report(file.job, _timed(run))
+        return RecoveryReport() if file is None else recovery_report(file.job, timed_events(run))
 
 
-def _timed(run: Path) -> Iterator[tuple[float, Event]]:
+def timed_events(run: Path) -> Iterator[tuple[float, Event]]:
     """The journal's events with their monotonic times. What is no event is left out: a newer run may know more."""
     for message in messages(History(run).lines()):
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from clusterkit.words import wire
@@ -40,10 +40,3 @@ class Journal:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
-
-
-def read_journal(path: Path) -> Iterator[tuple[float, Event]]:
-    """Every event with its monotonic time. A last line that was cut off by a crash is left out."""
-    for line in path.read_bytes().split(b"\n")[:-1]:
-        message = json.loads(line)
-        yield message["m"], wire.decode_event(message)

@@ -175,13 +175,3 @@ class RunStatus:
         for attempt in result.attempts:  # in order: the last one stays
             if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
                 status.last_exit = attempt.exit
-
-
-def fold(
-    events: Iterable[tuple[float, ev.Event]], tasks: Iterable[Task], endpoints: Mapping[Task, str] | None = None
-) -> RunStatus:
-    """The status after these events, each with its wall time."""
-    status = RunStatus(tasks, endpoints)
-    for at, event in events:
-        status.take(at, event)
-    return status

@@ -24,9 +24,10 @@ from clusterkit.backends.local.watcher import Watcher
 from clusterkit.client.control import Client
 from clusterkit.client.control_socket import connect
 from clusterkit.job.step_regex import problem_of
+from clusterkit.recovery.reading import timed_events
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor.control import ControlServer
-from clusterkit.supervisor.journal import Journal, read_journal
+from clusterkit.supervisor.journal import Journal
 from clusterkit.system.exchange import parsed
 from clusterkit.system.process import Child
 from clusterkit.views.console import Console, Show
@@ -95,13 +96,14 @@ def test_the_progress_pipe(tmp_path: Path, noise: Noise) -> None:
     posted.take_until(lambda event: event == Ready(WORKER, 77))
     watcher.stop()
     assert len(posted.events) > REPORTS / 20
-    take_in(posted.events, tmp_path / "journal.jsonl")
+    take_in(posted.events, tmp_path / "taken")
 
 
-def take_in(events: list[Happened], path: Path) -> None:
+def take_in(events: list[Happened], directory: Path) -> None:
     """What the supervisor's loop does with events."""
     run, fold = History(job(workers=1)), RecoveryFold(job(workers=1))
-    journal = Journal(path, time.time, lambda error: pytest.fail(error))
+    directory.mkdir()
+    journal = Journal(directory / "journal.jsonl", time.time, lambda error: pytest.fail(error))
 
     def observe(event: object, now: float) -> None:
         journal.write(event, now)  # type: ignore[arg-type]
@@ -118,7 +120,7 @@ def take_in(events: list[Happened], path: Path) -> None:
     journal.close()
     fold.report()
     assert run.over
-    read = [event for _, event in read_journal(path)]
+    read = [event for _, event in timed_events(directory)]
     assert [event for event in read if any(event == one for one in events[:50])][:50] == events[:50]
 
 
@@ -197,7 +199,7 @@ def test_the_control_socket(tmp_path: Path, noise: Noise) -> None:
         server.stop()
         posted.put(Ready(WORKER, 77))
         posted.take_until(lambda event: event == Ready(WORKER, 77))
-    take_in(posted.events, tmp_path / "taken.jsonl")
+    take_in(posted.events, tmp_path / "taken")
 
 
 def stacks(noise: Noise) -> bytes:

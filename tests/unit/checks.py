@@ -7,8 +7,8 @@ from typing import Any
 from clusterkit.check.findings import Finding
 from clusterkit.check.rules import Case, Hides, check
 from clusterkit.check.source import Source
-from clusterkit.job.spec import build_job
 from clusterkit.words.model import ProgramKind
+from tests.unit.histories import build_job
 
 HERE = "# here"  # stands behind the line that a finding is expected at
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from clusterkit.job.spec import describe
 from clusterkit.machine import Machine
 from clusterkit.words import events as ev
 from clusterkit.words.actions import (
@@ -28,6 +29,7 @@ from clusterkit.words.actions import (
     Sweep,
     Withdraw,
 )
+from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, Limits, Program, ProgramKind, RestartRules, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult
 from clusterkit.words.states import TaskState
@@ -52,6 +54,14 @@ def job(
     counts = {TaskType.CHIEF: chiefs, TaskType.WORKER: workers, TaskType.PS: ps, TaskType.EVALUATOR: evaluator}
     program = Program(ProgramKind.SCRIPT, "train.py")
     return JobSpec(program, counts, restart=restart or RestartRules(), limits=limits or Limits(), resume=resume)
+
+
+def build_job(options: Mapping[str, Any], kind: ProgramKind) -> JobSpec:
+    """The job that options describe. Raises BadJob with every problem."""
+    built, problems = describe(options, kind)
+    if problems or built is None:
+        raise BadJob(problems)
+    return built
 
 
 def task(name: str) -> Task:

@@ -13,11 +13,11 @@ import pytest
 
 from clusterkit.check import explaining, reading
 from clusterkit.check.explaining import explained
-from clusterkit.job.spec import build_job
 from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.model import JobSpec, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
+from tests.unit.histories import build_job
 
 TF = "import json, os\nimport tensorflow as tf\n"
 MADE = "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"

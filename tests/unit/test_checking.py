@@ -15,10 +15,10 @@ from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.check.reading import NotChecked, findings_of
 from clusterkit.cli.options import given
 from clusterkit.cli.up import command
-from clusterkit.job.spec import build_job
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import JobSpec, ProgramKind
 from tests.support import CHILDREN, WORKLOADS
+from tests.unit.histories import build_job
 
 TF = "import tensorflow as tf\n"
 LATE = f"{TF}x = tf.zeros(1)\ns = tf.distribute.MultiWorkerMirroredStrategy()\n"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from clusterkit.job.jobfile import JobFile, read_job_file
-from clusterkit.job.spec import build_job
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import ProgramKind, RestartPolicy, Setup, TaskType
+from tests.unit.histories import build_job
 
 WHOLE = """
 program = "train.py"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.job.spec import build_job
 from clusterkit.words import wire
 from clusterkit.words.model import ProgramKind
 from clusterkit.words.secrets import looks_secret, without_secrets
+from tests.unit.histories import build_job
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.job.spec import build_job, describe
+from clusterkit.job.spec import describe
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import (
     JobSpec,
@@ -19,6 +19,7 @@ from clusterkit.words.model import (
     Shape,
     TaskType,
 )
+from tests.unit.histories import build_job
 
 
 def build(**options: Any) -> JobSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.views.listing import Usage, run_state, task_row, tasks_table
-from clusterkit.views.status import Phase, RunStatus, TaskStatus, fold
+from clusterkit.views.status import Phase, RunStatus, TaskStatus
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
@@ -35,7 +35,10 @@ def ends(of: Task, attempt: int, how: Exit, stopping: bool = False) -> list[tupl
 
 def status_of(*events: tuple[float, ev.Event]) -> RunStatus:
     """The status of a run with a chief and a worker."""
-    return fold(events, [CHIEF, WORKER], {WORKER: "127.0.0.1:5"})
+    status = RunStatus([CHIEF, WORKER], {WORKER: "127.0.0.1:5"})
+    for at, event in events:
+        status.take(at, event)
+    return status
 
 
 def test_nothing_has_happened() -> None:

@@ -33,7 +33,7 @@ from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.narrate import failed, sentence
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
-from clusterkit.views.status import fold
+from clusterkit.views.status import RunStatus
 from clusterkit.views.timeline import event_text, timeline, timeline_text
 from clusterkit.words import events as ev
 from clusterkit.words import wire
@@ -89,12 +89,20 @@ def test_events(kind: type) -> None:
         assert is_harmless(text.replace(FORGED, ""))
 
 
+def hostile_status() -> RunStatus:
+    """The status after one event of each kind."""
+    status = RunStatus([WORKER])
+    for kind in KINDS:
+        status.take(0.0, made(kind))
+    return status
+
+
 VIEWS: dict[str, Callable[[], str]] = {
     "report": lambda: report(made(RunResult), Path(f"/{HOSTILE}"), False, recovered=made(RecoveryReport)),
     "recoveries": lambda: "\n".join(recovery_lines(made(RecoveryReport))),
     "a failure": lambda: failed(made(Failure)),
-    "ps": lambda: tasks_table(task_rows(fold([(0.0, made(kind)) for kind in KINDS], [WORKER]), 1.0, True, {})),
-    "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), fold([], []))]),
+    "ps": lambda: tasks_table(task_rows(hostile_status(), 1.0, True, {})),
+    "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), RunStatus([]))]),
     "check": lambda: check_text([made(Finding)]),
     "doctor": lambda: doctor.as_text([made(Diagnosis)], color=False),
     "chaos": lambda: campaign.failure(made(Outcome), made(Shrunk), lambda outcome: ""),
