@@ -57,7 +57,7 @@ def test_a_fit_of_workers_in_step(up: Start) -> None:
     """Killed and then told to end, both within an epoch: the weights are those of a fit that nobody disturbed."""
     run = up("--workers", "2", CHILDREN / "gang_fit.py")
     assert run.wait(PATIENCE) == 0, run.output[-6000:]
-    assert ended(run, "worker:1") == [None, 42, 0]
+    assert ended(run, "worker:1") == [None, 42, 0], run.output[-6000:]
     steps = [{event["step"] for event in run.events("Resumed", attempt=attempt)} for attempt in (1, 2, 3)]
     assert steps[:2] == [{0}, {16}]
     assert steps[2] <= set(range(22, 26))
