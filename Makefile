@@ -37,6 +37,12 @@ test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores)
 test-fast: $(READY) ## Run the tests that need no TensorFlow (about a minute).
 	$(PYTEST) -n 3 --dist loadfile -m "not soak and not tensorflow and not slow"
 
+ROOM ?= network
+
+.PHONY: test-room
+test-room: $(READY) ## Run the tests of one room: make test-room ROOM=network.
+	$(PYTEST) -n 3 --dist loadfile -m "not soak" tests/$(ROOM)
+
 .PHONY: soak
 soak: $(READY) ## Run the long random tests.
 	$(PYTEST) --session-timeout=0 -m soak

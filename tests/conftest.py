@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,28 +14,92 @@ import pytest
 
 from clusterkit.system import procfs
 from clusterkit.system.ports import port_here
+from clusterkit.system.process import PR_SET_CHILD_SUBREAPER, become_subreaper
+from tests.commands import Clusterkit
+from tests.faults.cast import Cast
+from tests.network.nets import Nets
+from tests.servers import short_home
+from tests.starts import check_starts, variables
 from tests.support import Command, Up, processes_of, wait_until
 
 C = TypeVar("C", bound=Command)
 NOTHING: Mapping[str, str] = MappingProxyType({})
+FIRST = ("tensorflow", "process")  # the markers of the tests that take the longest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes the longest, so that all workers end at about the same time."""
+    items.sort(key=lambda item: next((n for n, name in enumerate(FIRST) if item.get_closest_marker(name)), len(FIRST)))
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A state directory of the test's own."""
-    return tmp_path / "home"
+def home(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A state directory of the test's own. With TensorFlow, tests share a warm server unless they have their own."""
+    if not request.node.get_closest_marker("tensorflow"):
+        yield request.getfixturevalue("tmp_path") / "home"
+        return
+    with short_home() as path:  # sockets are in it
+        if not request.node.get_closest_marker("own_servers"):
+            path.mkdir(exist_ok=True)
+            (path / "warm").symlink_to(request.getfixturevalue("warm_servers"))
+        yield path
 
 
 @pytest.fixture
-def up(home: Path) -> Iterator[Callable[..., Up]]:
+def up(home: Path, start_mode: str) -> Iterator[Callable[..., Up]]:
     """Start `clusterkit up` with arguments; ended after the test, where the test did not."""
-    yield from starter(Up, home, ("up",))
+    yield from starter(Up, home, ("up",), variables(start_mode))
+    check_starts(home, start_mode)
+
+
+@pytest.fixture(scope="module")
+def shared_up(start_mode: str, warm_servers: Path) -> Iterator[Callable[..., Up]]:
+    """As `up`, for runs that several tests look at, with a `--run-id` each; each is over when the first one does."""
+    with short_home() as home:
+        home.mkdir()
+        (home / "warm").symlink_to(warm_servers)
+        yield from starter(Up, home, ("up",), variables(start_mode))
+        check_starts(home, start_mode)
 
 
 @pytest.fixture
 def clusterkit(home: Path) -> Iterator[Callable[..., Command]]:
     """Start any `clusterkit` command."""
     yield from starter(Command, home, ())
+
+
+@pytest.fixture
+def ck(home: Path) -> Iterator[Clusterkit]:
+    """Call `clusterkit` commands; what they leave running is ended after the test."""
+    home.mkdir(parents=True, exist_ok=True)
+    called = Clusterkit(home)
+    yield called
+    called.end()
+
+
+@pytest.fixture
+def cast(tmp_path: Path) -> Iterator[Cast]:
+    """An injector and its tasks, ended after the test."""
+    made = Cast(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def nets(tmp_path: Path) -> Iterator[Nets]:
+    """Virtual networks, and guests in them, ended after the test."""
+    made = Nets(tmp_path / "switch.log")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def subreaper() -> Iterator[None]:
+    """The test's process inherits the orphans among its descendants, as a supervisor does."""
+    become_subreaper()
+    yield
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def starter(

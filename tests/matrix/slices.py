@@ -15,11 +15,11 @@ from tests.support import ROOT
 
 # Of each file, the tests with the marker `matrix`.
 SLICES = {
-    "jobs": ("test_workloads.py",),
-    "recovery": ("test_recovery.py",),
-    "parity": ("test_parity.py",),
-    "fit": ("test_keras.py", "test_keras_equivalence.py"),
-    "facts": ("test_tensorflow_facts.py",),
+    "jobs": ("e2e/test_workloads.py",),
+    "recovery": ("e2e/test_recovery.py",),
+    "parity": ("warm/test_parity.py",),
+    "fit": ("task/test_keras_tensorflow.py", "task/test_keras_equivalence.py"),
+    "facts": ("e2e/test_tensorflow_facts.py",),
 }
 WITH_OLDEST_KERAS = ("jobs", "parity", "fit")
 FAREWELL = 60.0  # seconds for pytest to end what it has started
@@ -37,7 +37,7 @@ class Outcome:
 
 def run_slice(name: str, python: Path, deadline: float, before: Sequence[str]) -> Outcome:
     """Run a part of the slice in an environment. `before`: words that come before the command."""
-    files = [f"tests/e2e/{file}" for file in SLICES[name]]
+    files = [f"tests/{file}" for file in SLICES[name]]
     with tempfile.TemporaryDirectory(prefix="ck-matrix-") as scratch:
         report = Path(scratch, "report.xml")
         # Cold starts are the parity's subject.

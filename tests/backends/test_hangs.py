@@ -1,0 +1,105 @@
+"""Looks at live tasks: what the report tells of each, and a verdict without TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.backends.local.hang_inspector import PATIENCE, HangInspector, Subject, report_of
+from clusterkit.system.process import Child
+from clusterkit.system.sockets import endpoint, established
+from clusterkit.task.entry import STACKS_SIGNAL
+from clusterkit.words.events import Inspected, Look, Vitals
+from tests.commands import ROLES, Clusterkit, journal, wait_for
+from tests.histories import task
+
+pytestmark = pytest.mark.process
+
+WORKER = task("worker:0")
+FAST = ("--stall-warning", "0.5s", "--stall-timeout", "1.5s", "--restart-backoff", "0.1s")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("0100007F:1F90", "127.0.0.1:8080"),
+        ("0000000000000000FFFF00000100007F:01BB", "127.0.0.1:443"),
+        ("00000000000000000000000001000000:0016", "[::1]:22"),
+        ("0100010A:08AE", "10.1.0.1:2222"),
+    ],
+)
+def test_how_the_kernel_writes_an_address(text: str, read: str) -> None:
+    """An IPv4 address in an IPv6 socket is the same address."""
+    assert endpoint(text) == read
+
+
+def test_the_connections_of_a_process_are_its_own_established_ones() -> None:
+    """Both ends of one that this process has with itself; a socket that only listens is none."""
+    before = established(os.getpid())
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            ends = [":".join(map(str, one.getsockname())) for one in (accepted, client)]
+            new = [made for made in established(os.getpid()) if made not in before]
+    assert sorted(new) == sorted([(ends[0], ends[1]), (ends[1], ends[0])])
+
+
+def test_the_connections_of_a_process_that_is_gone_are_none() -> None:
+    """It ended while it was looked at."""
+    assert established(2**22 + 1) == []
+
+
+@pytest.mark.slow
+def test_a_stopped_task_is_named_killed_and_started_again(ck: Clusterkit) -> None:
+    """The others' stacks tell where they are; for the stopped one's nobody waits, and the job goes on to its end."""
+    run = ck.up(*FAST, "--workers", "2", "--ps", "1", ROLES, "--steps", "60", "--step-time", "0.05")
+    wait_for(run, "Progressed", task="chief:0")
+    pids = {event["task"]: event["pid"] for event in journal(run, "Spawned")}
+    os.kill(pids["chief:0"], signal.SIGSTOP)
+    warning = wait_for(run, "Warned", 20)["text"]
+    assert "chief:0 is stopped (T)." in warning
+    report = (run / "stacks" / "stall-1.txt").read_text()
+    assert f"chief:0 is stopped (T)\n  process      attempt 1, pid {pids['chief:0']}, stopped (T)" in report
+    assert "worker:0 sleeps (time.sleep) at roles.py:" in report
+    assert report.count("no stacks: stopped, or no Python program") == 1
+    looked = wait_for(run, "Inspected", look="stall")
+    assert looked["report"] == str(run / "stacks" / "stall-1.txt")
+    wait_for(run, "Spawned", 30, task="chief:0", attempt=2)
+    assert ck("wait", run.name).code == 0
+    assert len(journal(run, "Spawned")) == len(pids) + 1
+
+
+def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path) -> None:
+    """Here it would wait for a task that catches the signal and writes nothing; nobody may miss the answer."""
+    posted = queue.SimpleQueue[Any]()
+    (tmp_path / "stacks").mkdir()
+    code = f"import signal; signal.signal({STACKS_SIGNAL}, lambda *_: None); print(flush=True); input()"
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        looks, begun = HangInspector(tmp_path, posted.put), time.monotonic()
+        child = Child(process.pid, -1, "", 0)
+        looks.begin(Look.STALL, "no progress", [Subject(WORKER, 1, child, Vitals(False, "S"), "127.0.0.1:9")])
+        looks.stop()
+        assert time.monotonic() - begun < PATIENCE / 2
+    answer = posted.get_nowait()
+    state = answer.vitals[WORKER].state  # the signal wakes it for a moment
+    assert state in ("R", "S")
+    assert answer == Inspected({WORKER: Vitals(False, state)}, Look.STALL, str(tmp_path / "stacks" / "stall-1.txt"))
+    report = (tmp_path / "stacks" / "stall-1.txt").read_text()
+    assert "endpoint     127.0.0.1:9, not listening\n  connections  none\n  no stacks" in report
+
+
+def test_a_report_of_nothing_is_a_heading() -> None:
+    """Every task may have ended before it was looked at."""
+    assert report_of("no progress for 60 s", []).endswith(": no progress for 60 s\n")

@@ -1,0 +1,164 @@
+"""The scout: which checkpoint was there when an attempt began, whatever happens to the directory meanwhile."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from clusterkit.backends.local import scout
+from clusterkit.backends.local.scout import Scout
+from clusterkit.client import checkpoints
+from clusterkit.client.checkpoints import newest_checkpoint
+from clusterkit.words.events import CheckpointFound
+from tests.histories import task
+
+WORKERS = [task(f"worker:{index}") for index in range(8)]
+NOW = 1_000_000.0  # a wall time
+
+
+class Scouting:
+    """A scout whose scans are counted."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.posted = queue.SimpleQueue[Any]()
+        self.scans: list[float] = []
+
+        def counted(place: PurePosixPath, before: float, ended: object) -> str | None:
+            self.scans.append(before)
+            return newest_checkpoint(place, before)
+
+        monkeypatch.setattr(scout, "newest_checkpoint", counted)
+        self.scout = Scout(PurePosixPath(directory), self.posted.put)
+
+
+@pytest.fixture
+def scouting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scouting]:
+    """A scout that is ended after the test."""
+    made = Scouting(tmp_path, monkeypatch)
+    yield made
+    made.scout.stop()
+
+
+def write(path: Path, at: float) -> str:
+    """A file that was written at a wall time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+    os.utime(path, (at, at))
+    return str(path)
+
+
+def test_what_was_written_after_the_start_was_not_there(scouting: Scouting, tmp_path: Path) -> None:
+    """The attempt may write its own first checkpoint while the scan goes on."""
+    old = write(tmp_path / "ckpt-1.index", NOW - 5)
+    write(tmp_path / "ckpt-2.index", NOW + 0.1)
+    scouting.scout.look(WORKERS[0], 2, NOW)
+    assert scouting.posted.get(timeout=10) == CheckpointFound(WORKERS[0], 2, old)
+
+
+def test_a_gang_shares_one_scan(scouting: Scouting, tmp_path: Path) -> None:
+    """Its tasks begin one after the other; a start a second later has a scan of its own."""
+    first = write(tmp_path / "ckpt-1.index", NOW - 5)
+    for index, worker in enumerate(WORKERS):
+        scouting.scout.look(worker, 2, NOW + index / 10)
+    assert [scouting.posted.get(timeout=10) for _ in WORKERS] == [CheckpointFound(w, 2, first) for w in WORKERS]
+    second = write(tmp_path / "ckpt-2.index", NOW + 5)
+    scouting.scout.look(WORKERS[0], 3, NOW + 6)
+    assert scouting.posted.get(timeout=10) == CheckpointFound(WORKERS[0], 3, second)
+    assert scouting.scans == [NOW, NOW + 6]
+
+
+def test_without_a_checkpoint_nothing_is_posted(scouting: Scouting, tmp_path: Path) -> None:
+    """Nor where there is no directory."""
+    write(tmp_path / "notes.txt", NOW - 5)
+    scouting.scout.look(WORKERS[0], 2, NOW)
+    shutil.rmtree(tmp_path)
+    scouting.scout.look(WORKERS[0], 3, NOW + 9)
+    scouting.scout.stop()
+    assert scouting.posted.empty()
+    tmp_path.mkdir()
+
+
+def test_a_scan_of_a_large_directory_ends_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`stop` does not wait for it, and nothing is posted after that."""
+    for index in range(100):
+        write(tmp_path / f"ckpt-{index}.index", NOW)
+    begun, go_on = threading.Event(), threading.Event()
+    real = checkpoints._entries
+
+    def slow(directory: str) -> Iterator[os.DirEntry[str]]:
+        for entry in real(directory):
+            begun.set()
+            go_on.wait(10)
+            yield entry
+
+    monkeypatch.setattr(checkpoints, "_entries", slow)
+    posted: list[Any] = []
+    one = Scout(PurePosixPath(tmp_path), posted.append)
+    one.look(WORKERS[0], 2, NOW + 1)
+    assert begun.wait(10)
+    threading.Timer(0.2, go_on.set).start()
+    began = time.monotonic()
+    one.stop()
+    assert time.monotonic() - began < scout.PATIENCE
+    assert posted == []
+
+
+def test_the_newest_of_what_was_seen_where_there_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory of any size is looked at for a bounded time."""
+    for index in range(100):
+        write(tmp_path / "a" / f"ckpt-{index}.index", NOW + index)
+    monkeypatch.setattr(checkpoints, "MOST_ENTRIES", 10)
+    assert newest_checkpoint(PurePosixPath(tmp_path)) is not None
+    monkeypatch.setattr(checkpoints, "LONGEST_SCAN", -1.0)
+    assert newest_checkpoint(PurePosixPath(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "newest"),
+    [
+        (["a.keras", ".b.keras", ".hidden/c.keras"], "a.keras"),
+        (["a/b/c/ckpt-1.index", "a/ckpt-0.index"], "a/ckpt-0.index"),
+        (["a.ckpt/data", "b.txt"], "a.ckpt"),
+        (["checkpoint", "a.data-00000-of-00001"], None),
+    ],
+)
+def test_what_counts_as_a_checkpoint(tmp_path: Path, names: list[str], newest: str | None) -> None:
+    """Files and directories at any depth, by how their names end; nothing that is hidden."""
+    for age, name in enumerate(names):
+        write(tmp_path / name, NOW + age)
+    found = newest_checkpoint(PurePosixPath(tmp_path))
+    assert found == (None if newest is None else str(tmp_path / newest))
+
+
+def test_a_directory_that_changes_all_the_time_can_be_scanned(tmp_path: Path) -> None:
+    """Beside a loop that publishes and prunes, as every program does that writes checkpoints."""
+    old = write(tmp_path / "ckpt-0" / "state.index", NOW)
+    over = threading.Event()
+
+    def publish_and_prune() -> None:
+        step = 0
+        while not over.is_set():
+            step += 1
+            for part in ("a", "b", "c"):
+                write(tmp_path / ".staged" / part / "state.index", time.time())
+            (tmp_path / ".staged").rename(tmp_path / f"ckpt-{step}")
+            if step > 2:
+                shutil.rmtree(tmp_path / f"ckpt-{step - 2}")
+
+    thread = threading.Thread(target=publish_and_prune)
+    thread.start()
+    try:
+        for _ in range(1500):
+            assert newest_checkpoint(PurePosixPath(tmp_path)) is not None
+            assert newest_checkpoint(PurePosixPath(tmp_path), NOW) == old
+    finally:
+        over.set()
+        thread.join()

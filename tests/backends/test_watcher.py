@@ -1,0 +1,173 @@
+"""The watcher's channels: what tasks report is passed on in order, and what is overtaken costs next to nothing."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from clusterkit.backends.local import watcher
+from clusterkit.backends.local.reports import Report, parse_report
+from clusterkit.backends.local.watcher import Watcher
+from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
+from clusterkit.words.model import Task
+from tests.histories import task
+from tests.support import wait_until
+
+WORKER = task("worker:0")
+Posted = queue.SimpleQueue[Happened]
+
+
+class Pipe:
+    """A task's progress pipe with a watcher at its other end."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.posted = Posted()
+        self.watcher = Watcher(self.posted.put, {WORKER: PurePosixPath(path)})
+        self.fd = os.open(path, os.O_WRONLY)
+
+    def report(self, *lines: str) -> None:
+        """Write lines at once, as one process that reports fast, or many."""
+        os.write(self.fd, "".join(f"{line}\n" for line in lines).encode())
+
+    def next(self) -> Happened:
+        """What is passed on next."""
+        return self.posted.get(timeout=10)
+
+    def close(self) -> None:
+        """End the watcher."""
+        self.watcher.stop()
+        os.close(self.fd)
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[Pipe]:
+    """A pipe whose watcher is ended after the test."""
+    made = Pipe(tmp_path / "progress")
+    yield made
+    made.close()
+
+
+def step(number: int, attempt: int = 1) -> str:
+    """A report of a step, as `clusterkit.training` writes it."""
+    return f'{{"kind":"progress","attempt":{attempt},"step":{number}}}'
+
+
+def test_of_many_steps_the_first_and_the_newest_are_passed_on(pipe: Pipe) -> None:
+    """The first one tells from where an attempt goes on, so it must be the true first."""
+    pipe.report(*(step(n) for n in range(5, 1000)))
+    assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 5), Progressed(WORKER, 1, 999)]
+    pipe.report(*(step(n, attempt=2) for n in range(7, 1000)))
+    assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 2, 7), Progressed(WORKER, 2, 999)]
+
+
+def test_what_was_reported_before_comes_before(pipe: Pipe) -> None:
+    """A checkpoint is passed on at once, after the step that it is of."""
+    checkpoint, ready = '{"kind":"checkpoint","attempt":1,"step":%d,"path":"c"}', '{"kind":"ready","attempt":1}'
+    pipe.report(step(1), step(2), step(3), checkpoint % 3, step(4), step(5), checkpoint % 5, ready)
+    assert [pipe.next() for _ in range(6)] == [
+        Progressed(WORKER, 1, 1),
+        Progressed(WORKER, 1, 3),
+        Checkpointed(WORKER, 1, 3, "c"),
+        Progressed(WORKER, 1, 5),
+        Checkpointed(WORKER, 1, 5, "c"),
+        Ready(WORKER, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "event"),
+    [
+        ('{"kind":"phase","attempt":2,"phase":"evaluation","begun":true}', PhaseChanged(WORKER, 2, "evaluation", True)),
+        (
+            '{"kind":"phase","attempt":2,"phase":"checkpoint","begun":false}',
+            PhaseChanged(WORKER, 2, "checkpoint", False),
+        ),
+        ('{"kind":"phase","attempt":2,"phase":"checkpoint"}', None),
+        ('{"kind":"phase","attempt":2,"begun":true}', None),
+    ],
+)
+def test_what_makes_no_steps_is_reported_with_its_begin_and_its_end(line: str, event: PhaseChanged | None) -> None:
+    """A message that lacks something is no report."""
+    assert parse_report(WORKER, line.encode()) == event
+
+
+def test_steps_that_others_overtake_are_not_even_read(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight tasks that report a hundred times a second cost the supervisor a few lines a second."""
+    parsed: list[bytes] = []
+
+    def counting(task: Task, line: bytes) -> Report | None:
+        parsed.append(line)
+        return parse_report(task, line)
+
+    monkeypatch.setattr(watcher, "parse_report", counting)
+    pipe.report(step(0))
+    pipe.next()
+    for n in range(1, 1001, 100):
+        pipe.report(*(step(n + i) for i in range(100)))
+    assert pipe.next() == Progressed(WORKER, 1, 1000)
+    assert len(parsed) <= 1 + 10  # no more than one for each time that the pipe was looked at
+
+
+def test_lines_that_are_no_reports_hide_nothing(pipe: Pipe) -> None:
+    """A task may write anything."""
+    pipe.report(step(1), "nonsense", step(2), '{"kind":"progress"', "", "[]", step(3), '{"kind":"ready","attempt":1}')
+    assert [pipe.next() for _ in range(3)] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 3), Ready(WORKER, 1)]
+
+
+def test_the_watcher_sleeps_when_nothing_is_reported_any_more(pipe: Pipe) -> None:
+    """No pipe is looked at again once it was found empty and its newest step has been passed on."""
+    pipe.report(step(1), step(2))
+    assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
+    thread = next(t for t in threading.enumerate() if t.name == "watcher")
+    # It looks once more, finds the pipe empty, and waits for it.
+    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
+    before = wakeups(thread)
+    threading.Event().wait(1.0)
+    assert wakeups(thread) - before <= 1
+
+
+def test_in_a_hurry_each_look_passes_its_newest_step_on(pipe: Pipe) -> None:
+    """A fault waits for a step, and must not come a second after it."""
+    pipe.report(step(0))
+    assert pipe.next() == Progressed(WORKER, 1, 0)
+    pipe.watcher.hurry()
+    began = time.monotonic()
+    for n in range(1, 101):
+        pipe.report(step(n))
+        assert pipe.next() == Progressed(WORKER, 1, n)
+    assert time.monotonic() - began < 10  # in the usual pace they would come one a second
+
+
+def test_a_hurry_ends_the_rest_that_has_begun(pipe: Pipe) -> None:
+    """And what was kept back for the end of its second is passed on now."""
+    pipe.report(step(1), step(2), step(3))
+    assert pipe.next() == Progressed(WORKER, 1, 1)
+    began = time.monotonic()
+    pipe.watcher.hurry()
+    assert pipe.next() == Progressed(WORKER, 1, 3)
+    assert time.monotonic() - began < 0.8
+
+
+def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(pipe: Pipe) -> None:
+    """Two looks for a report, and then it waits."""
+    pipe.watcher.hurry()
+    pipe.report(step(1), step(2))
+    assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
+    thread = next(t for t in threading.enumerate() if t.name == "watcher")
+    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
+    before = wakeups(thread)
+    threading.Event().wait(0.5)
+    assert wakeups(thread) - before <= 1
+
+
+def wakeups(thread: threading.Thread) -> int:
+    """How often a thread went to sleep of itself so far."""
+    lines = Path(f"/proc/self/task/{thread.native_id}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))

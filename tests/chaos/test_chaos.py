@@ -1,0 +1,165 @@
+"""Campaigns over a program that behaves as a TensorFlow job does, without TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.faults.grammar import parse_fault
+from tests.commands import ROLES, Clusterkit
+from tests.support import CHILDREN, ROOT, Command, wait_until
+
+pytestmark = pytest.mark.process
+
+MIMIC = CHILDREN / "mimic.py"
+SHAPES: dict[str, tuple[str, ...]] = {"ps": ("--workers", "2", "--ps", "1"), "gang": ("--workers", "3"), "alone": ()}
+QUICK = ("--restart-backoff", "0.1", "--grace-period", "2s")
+SHORT = ("--steps", "40", "--every", "10")
+Start = Callable[..., Command]
+
+
+def campaign(ck: Clusterkit, tmp_path: Path, *args: str | Path, code: int = 0) -> dict[str, Any]:
+    """Run a campaign to its end; what it wrote as JSON."""
+    file = tmp_path / "campaign.json"
+    answer = ck("chaos", "--json", file, "--parallel", "4", *QUICK, *args, code=code, deadline=110)
+    told: dict[str, Any] = json.loads(file.read_text())
+    assert all(f"run {run['run']} failed" in answer.out for run in told["runs"] if run["violations"])
+    assert f"{told['passed']} of {len(told['runs'])} runs passed" in answer.out
+    return told
+
+
+def failing(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs that violate something."""
+    return [run for run in told["runs"] if run["violations"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shape", "runs"), [("ps", 6), ("gang", 4), ("alone", 4)])
+def test_a_campaign_passes(ck: Clusterkit, tmp_path: Path, shape: str, runs: int) -> None:
+    """Every run recovers, and nothing of it stays but what was asked for."""
+    told = campaign(ck, tmp_path, "--runs", str(runs), "--seed", "20", *SHAPES[shape], MIMIC, *SHORT)
+    assert failing(told) == []
+    assert (told["passed"], told["failed"], len(told["runs"])) == (runs, 0, runs)
+    assert told["baseline"]["last_step"] == 40
+    assert told["baseline"]["checkpoints"] == [10, 20, 30, 40]
+    assert told["baseline"]["metrics"]["accuracy"] == 1.0
+    assert sum(row["injected"] for row in told["actions"]) >= runs
+    assert all(row["recovered"] == row["injected"] for row in told["actions"])
+    assert list((ck.home / "runs").iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", ["--forget-restore", "--checkpoint-in-place"])
+def test_a_planted_bug_is_found_and_shrunk_to_one_fault(ck: Clusterkit, tmp_path: Path, bug: str) -> None:
+    """Within 20 runs; the command that is printed for it does it again."""
+    told = campaign(
+        ck, tmp_path, "--runs", "20", "--seed", "1", "--fail-fast", "--shrink", "1", "--actions", "kill,term",
+        *SHAPES["ps"], MIMIC, *SHORT, bug, "--save-time", "0.1", code=1,
+    )  # fmt: skip
+    shrunk = [run["shrunk"] for run in failing(told) if run["shrunk"]]
+    assert len(shrunk) == 1
+    assert len(shrunk[0]["faults"]) == 1
+    culprit = parse_fault(shrunk[0]["faults"][0])
+    assert {str(target) for target in culprit.targets} <= {"chief:0", "ps:0"}
+    assert shrunk[0]["violations"]
+    assert all(Path(run["directory"], "journal.jsonl").exists() for run in failing(told))
+    if bug == "--forget-restore":  # a death in the midst of a write needs some luck
+        replayed = again(ck, shrunk[0]["replay"])
+        assert "although the checkpoint" in replayed.stdout
+
+
+def again(ck: Clusterkit, command: str) -> subprocess.CompletedProcess[str]:
+    """Type a command that clusterkit has printed."""
+    words = shlex.split(command)
+    assert words[:2] == ["clusterkit", "up"]
+    return subprocess.run(
+        [sys.executable, "-m", *words], capture_output=True, text=True, timeout=60, cwd=ROOT, env=ck.environment()
+    )
+
+
+@pytest.mark.slow
+def test_the_same_seed_is_the_same_campaign(ck: Clusterkit, tmp_path: Path) -> None:
+    """What is drawn from the job, the baseline and the seed; times of the baseline differ, so none are drawn here."""
+
+    def schedules() -> list[Any]:
+        told = campaign(ck, tmp_path, "--runs", "3", "--seed", "5", *SHAPES["alone"], MIMIC, *SHORT)
+        return [(run["seed"], [fault.partition(" @ ")[0] for fault in run["faults"]]) for run in told["runs"]]
+
+    assert schedules() == schedules()
+
+
+@pytest.mark.slow
+def test_runs_share_no_checkpoints(ck: Clusterkit, tmp_path: Path) -> None:
+    """Where the user has a place for them, each run has one in it; those of runs that passed go with them."""
+    places = ("--checkpoint-dir", tmp_path / "saved", "--run-id", "mine", "--keep")
+    told = campaign(ck, tmp_path, "--runs", "2", "--actions", "kill", *places, *SHAPES["alone"], MIMIC, *SHORT)
+    assert {path.name for path in (tmp_path / "saved").iterdir()} == {"mine-baseline", "mine-1", "mine-2"}
+    assert {path.name for path in (ck.home / "runs").iterdir()} == {"mine-baseline", "mine-1", "mine-2"}
+    assert failing(told) == []
+    kept = ("--checkpoint-dir", tmp_path / "others")
+    campaign(ck, tmp_path, "--runs", "1", "--actions", "kill", *kept, *SHAPES["alone"], MIMIC, *SHORT)
+    assert list((tmp_path / "others").iterdir()) == []
+
+
+def test_a_job_that_fails_by_itself_has_no_campaign(ck: Clusterkit) -> None:
+    """There is nothing to compare with; its directory stays."""
+    told = ck("chaos", "--runs", "2", "--restart", "never", ROLES, "--fail", "worker:0:1:3:5", code=1)
+    assert "The job does not succeed without any fault: worker:0 exited with code 5" in told.out
+    assert [path.name.endswith("-baseline") for path in (ck.home / "runs").iterdir()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("--actions", "kill,explode"), "there is no action 'explode'"),
+        (("--actions", "partition"), "--actions partition can't be had here: it needs --network virtual"),
+        (("--rate", "0.5"), "0.5 is not in the range"),
+        (("--workers", "-1"), "--workers is -1"),
+        (("--fault", "kill ps:0"), "the job has no task ps:0"),
+        (("--run-id", "x" * 41), "--run-id has 41 letters"),
+    ],
+)
+def test_what_cannot_be_is_refused(ck: Clusterkit, args: tuple[str, ...], sentence: str) -> None:
+    """Before anything is started."""
+    assert sentence in ck("chaos", *args, MIMIC, code=2).err
+    assert not (ck.home / "runs").exists()
+
+
+@pytest.mark.slow
+def test_the_document_can_be_all_that_is_on_standard_output(ck: Clusterkit) -> None:
+    """What people read is on standard error then."""
+    answer = ck("chaos", "--runs", "1", "--json", "-", "--actions", "kill", *QUICK, MIMIC, *SHORT)
+    assert json.loads(answer.out)["passed"] == 1
+    assert "1 of 1 runs passed" in answer.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_every_run_and_prints_what_there_is(clusterkit: Start, home: Path, number: int) -> None:
+    """Once; the summary says that it was cut short."""
+    command = clusterkit("chaos", "--runs", "50", "--parallel", "2", *QUICK, MIMIC, "--steps", "30")
+    wait_until(lambda: "✔ run" in command.output, 60, lambda: f"the first run: {command.output}")
+    os.kill(command.process.pid, number)
+    assert command.wait(30) == 128 + number
+    assert "runs passed (50 were asked for)" in command.output
+    assert "Traceback" not in command.output
+    assert [run for run in (home / "runs").iterdir() if not (run / "result.json").exists()] == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("shape", ["ps", "gang"])
+def test_a_thousand_runs_pass(ck: Clusterkit, shape: str) -> None:
+    """The long one, of each shape."""
+    job: tuple[str | Path, ...] = (*QUICK, *SHAPES[shape], MIMIC, *SHORT)
+    done = ck("chaos", "--runs", "1000", "--seed", "7", "--parallel", "4", *job, deadline=3500)
+    assert "1000 of 1000 runs passed" in done.out

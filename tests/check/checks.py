@@ -1,0 +1,38 @@
+"""Programs as texts for the tests of the check, and what it finds in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterkit.check.findings import Finding
+from clusterkit.check.rules import Case, Hides, check
+from clusterkit.check.source import Source
+from clusterkit.words.model import ProgramKind
+from tests.histories import build_job
+
+HERE = "# here"  # stands behind the line that a finding is expected at
+
+
+def findings(
+    text: str,
+    files: dict[str, str] | None = None,
+    strict: bool = True,
+    hides: tuple[Hides, ...] = (),
+    **options: Any,
+) -> list[Finding]:
+    """What the check says of a program and its modules in the job of these options."""
+    job = build_job({"program": "main.py", **options}, ProgramKind.SCRIPT)
+    texts = {"main.py": text, **(files or {})}
+    names = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in texts}
+    sources = [Source(name, names[name], source.encode()) for name, source in texts.items()]
+    return check(Case(sources, job, options.get("keras", 3), hides, strict))
+
+
+def told(text: str, **more: Any) -> list[str]:
+    """The ids of what is found."""
+    return [each.id for each in findings(text, **more)]
+
+
+def line_of(text: str) -> int:
+    """The number of the line that is marked."""
+    return 1 + next(number for number, line in enumerate(text.splitlines()) if line.endswith(HERE))

@@ -1,0 +1,147 @@
+"""`clusterkit check`, and `up`, which starts nothing that is certain to fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clusterkit import Cluster
+from clusterkit.words.errors import BadJob
+from tests.commands import Clusterkit
+from tests.support import CHILDREN, Command
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
+
+Start = Callable[..., Command]
+LATE = "import tensorflow as tf\nseed = tf.constant(1)\nstrategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
+BROKEN = "def f(:\n    pass\n"
+RAISES = "raise RuntimeError('Collective ops must be configured at program startup')\n"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[str], Path]:
+    """A file with that text."""
+
+    def write(text: str) -> Path:
+        (tmp_path / "train.py").write_text(text)
+        return tmp_path / "train.py"
+
+    return write
+
+
+def test_a_program_without_findings(ck: Clusterkit) -> None:
+    """Exit code 0, and a word that it was looked at."""
+    assert ck("check", "--workers", "2", "--ps", "1", "workloads/ps_train.py").out == "No findings.\n"
+    assert not (ck.home / "runs").exists()
+
+
+def test_warnings_leave_the_exit_code_at_0(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """Where, what and what to do, one a line."""
+    said = ck("check", "--workers", "2", "--ps", "1", program(LATE)).out
+    assert said.startswith(
+        f"{program(LATE)}:3: warning: MultiWorkerMirroredStrategy can't be made in a parameter server"
+    )
+    assert said.endswith(" [wrong-strategy]\n1 warning.\n")
+
+
+def test_what_is_no_python_makes_it_1(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """The one thing that is certain to fail."""
+    said = ck("check", program(BROKEN), code=1).out
+    assert said.startswith(f"{program(BROKEN)}:1: error: This is not valid Python: invalid syntax.")
+    assert said.endswith(" [syntax-error]\n1 error.\n")
+
+
+def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """For editors and for CI."""
+    found = json.loads(ck("check", "--json", "--workers", "2", program(LATE)).out)
+    assert (found["errors"], found["warnings"], found["program"]) == (0, 1, str(program(LATE)))
+    (one,) = found["findings"]
+    assert {key: one[key] for key in ("id", "severity", "file", "line")} == {
+        "id": "strategy-too-late",
+        "severity": "warning",
+        "file": str(program(LATE)),
+        "line": 3,
+    }
+    assert "after line 2 has initialized TensorFlow" in one["what"]
+    assert one["advice"].startswith("Make it before tensors")
+
+
+def test_its_own_modules_are_read_too(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
+    """The program itself may be two lines; with -m it is found as Python finds it."""
+    (tmp_path / "model.py").write_text(LATE)
+    said = ck("check", "--workers", "2", program("import model\n")).out
+    assert f"{tmp_path}/model.py:3: warning: " in said
+    said = ck("check", "--workers", "2", "--cwd", str(tmp_path), "-m", "train").out
+    assert f"{tmp_path}/model.py:3: warning: " in said
+
+
+def test_a_job_file_is_taken(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
+    """Whatever it says; on the command line are only the options that matter to the check."""
+    job = tmp_path / "job.toml"
+    job.write_text(f"workers = 2\nprogram = {json.dumps(str(program(LATE)))}\nrestart = 'never'\n")
+    assert "1 warning." in ck("check", "-f", job).out
+    assert ck("check", "-f", job, "--workers", "1").out == "No findings.\n"
+    assert "No such option" in ck("check", "-f", job, "--restart", "never", code=2).err
+
+
+@pytest.mark.parametrize("kind", ["a command", "a script of a shell", "an archive"])
+def test_only_python_can_be_checked(ck: Clusterkit, tmp_path: Path, kind: str) -> None:
+    """Anything else is said to be something else, with exit code 2."""
+    path = tmp_path / "run"
+    path.write_bytes(b"PK\x03\x04\0" if kind == "an archive" else b"#!/bin/sh\n")
+    path.chmod(0o644 if kind == "an archive" else 0o755)
+    said = ck("check", "true" if kind == "a command" else path, code=2).err
+    assert "Only Python programs can be checked." in said
+
+
+def test_bad_input_is_2_as_everywhere(ck: Clusterkit) -> None:
+    """A program that is not there, and a job that can't be."""
+    assert "There is no program gone.py." in ck("check", "gone.py", code=2).err
+    assert "Add --workers 2." in ck("check", "--ps", "1", CHILDREN / "roles.py", code=2).err
+
+
+def test_up_starts_nothing_that_is_no_python(clusterkit: Start, home: Path, program: Callable[[str], Path]) -> None:
+    """Exit code 2, and one sentence with the line."""
+    command = clusterkit("up", "--workers", "2", program(BROKEN))
+    assert command.wait(20) == 2
+    assert command.output == (
+        f"clusterkit: {program(BROKEN)}:1 is not valid Python: invalid syntax.\nNothing was started.\n"
+    )
+    assert not (home / "runs").exists()
+
+
+def test_the_api_raises_as_for_any_bad_job(home: Path, program: Callable[[str], Path]) -> None:
+    """With the line in its text."""
+    with pytest.raises(BadJob, match=r"train.py:1 is not valid Python"):
+        Cluster(program(BROKEN), workers=2, home=home)
+
+
+def test_up_says_what_it_knows_only_when_a_task_has_failed(clusterkit: Start, program: Callable[[str], Path]) -> None:
+    """Nothing before the start, and nothing where all is well in spite of it."""
+    never = "".join(f"    {line}\n" for line in LATE.splitlines())
+    up = ("up", "--workers", "2", "--start", "cold", "--restart", "never")
+    command = clusterkit(*up, program(f"def never():\n{never}"))
+    assert command.wait(40) == 0
+    assert "Hint" not in command.output
+    command = clusterkit(*up, written := program(f"{RAISES}def never():\n{never}"))
+    assert command.wait(40) == 1
+    before, _, after = command.output.partition("  Cause: worker:")
+    assert "the strategy" not in before.lower()
+    assert f"    Hint: {written}:5: The strategy is made after line 4 has initialized TensorFlow" in after
+    run = Path(command.output.rpartition("Everything of this run is in ")[2].strip())
+    assert json.loads((run / "result.json").read_text())["finding"].startswith(f"{written}:5: The strategy")
+
+
+def test_a_file_that_hides_a_module_explains_the_traceback(
+    clusterkit: Start, program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """It is in the way of Python's own `random`, as it would be in the way of what TensorFlow imports."""
+    (tmp_path / "random.py").write_text("x = 1\n")
+    written = program("import tempfile\nimport tensorflow\n")
+    command = clusterkit("up", "--start", "cold", "--restart", "never", written)
+    assert command.wait(40) == 1
+    assert "ImportError: cannot import name 'Random' from 'random'" in command.output
+    assert f"    Hint: {tmp_path}/random.py:1: This file hides Python's own module random from" in command.output

@@ -1,0 +1,176 @@
+"""After a failure: the finding that explains its traceback is in the result, and nothing that a file holds harms it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.check import explaining, reading
+from clusterkit.check.explaining import explained
+from clusterkit.views.report import report
+from clusterkit.words import wire
+from clusterkit.words.model import JobSpec, ProgramKind, Task, TaskType
+from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
+from tests.histories import build_job
+
+TF = "import json, os\nimport tensorflow as tf\n"
+MADE = "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
+FIXED = "os.environ['TF_CONFIG'] = json.dumps({'cluster': {'worker': ['a:1']}})\n"
+BEGIN = "Traceback (most recent call last):"
+STARTUP = "RuntimeError: Collective ops must be configured at program startup"
+RANDOM = "ImportError: cannot import name 'Random' from 'random' (/somewhere/random.py)"
+
+
+def job_of(place: Path, text: str | bytes, **options: Any) -> JobSpec:
+    """A job of two workers with that program."""
+    (place / "main.py").write_bytes(text.encode() if isinstance(text, str) else text)
+    return build_job({"workers": 2, "program": str(place / "main.py"), **options}, ProgramKind.SCRIPT)
+
+
+def failed(*tail: str, exit_: Exit | None = None) -> RunResult:
+    """A run whose worker 1 ended so, with that log."""
+    cause = Failure(Task(TaskType.WORKER, 1), 1, exit_ or Exit(code=1), 0.0, tail, tail[-1] if tail else None)
+    return RunResult(RunState.FAILED, 1, "worker:1 exited with code 1", cause, (), (), 0, None, 1.0)
+
+
+def finding(result: RunResult, job: JobSpec) -> str | None:
+    """What is said of the failure."""
+    return explained(result, job).finding
+
+
+CAUSES = {  # a program, files beside it, the job, the exception, and what is said
+    "a strategy that is too late": (f"{TF}tf.zeros(1)\n"
+    f"{MADE}", {}, {}, STARTUP, "main.py:4: The strategy is made after"),
+    "one in a method": (f"{TF}class T:\n    {MADE}", {}, {}, STARTUP, "main.py:4: The strategy is made when"),
+    "TF_CONFIG": (f"{TF}{FIXED}{MADE}", {}, {}, "UnknownError: Could not start gRPC server", "main.py:3: TF_CONFIG"),
+    "no ps": (
+        f"{TF}s = tf.distribute.ParameterServerStrategy(r)\n", {}, {},
+        "ValueError: There must be at least one ps.", "Add --ps 1.",
+    ),
+    "a ps too many": (f"{TF}{MADE}", {}, {"ps": 1}, "ValueError: There is no id for task_type 'ps'", "Leave out --ps"),
+    "a file of all": (
+        f"{TF}{MADE}model.save('m.h5')\n", {}, {},
+        "BlockingIOError: [Errno 11] unable to lock file, errno = 11", "main.py:4: Every task (2 workers) writes"
+    ),
+    "a hidden module": (TF, {"random.py": ""}, {}, RANDOM, "random.py:1: This file hides Python's own module random"),
+    "a hidden package": (
+        TF, {"keras.py": ""}, {}, "AttributeError: module 'keras' has no attribute '__version__'", "the package keras",
+    ),
+    "one that is half imported": (
+        TF, {"numpy.py": ""}, {},
+        "AttributeError: partially initialized module 'numpy' has no attribute 'array' (most likely due to a circular "
+        "import)", "the package numpy",
+    ),
+    "a package that is a file": (
+        TF, {"six.py": ""}, {}, "ModuleNotFoundError: No module named 'six.moves'; 'six' is not a package", "six",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "beside", "options", "exception", "said"), CAUSES.values(), ids=CAUSES)
+def test_the_cause_is_explained(
+    tmp_path: Path, text: str, beside: dict[str, str], options: dict[str, Any], exception: str, said: str
+) -> None:
+    """By the finding of the program that raises such an exception; any other exception has no such reason."""
+    for name, content in beside.items():
+        (tmp_path / name).write_text(content)
+    job = job_of(tmp_path, text, **options)
+    assert said in str(finding(failed(BEGIN, exception), job))
+    assert finding(failed(BEGIN, "KeyError: 'x'"), job) is None
+    assert finding(failed(f"it said {exception}", BEGIN, "KeyError: 'x'"), job) is None
+    assert finding(failed(BEGIN, exception), job_of(tmp_path, "print(1)\n")) is None
+
+
+def test_of_two_findings_the_one_whose_line_is_in_the_traceback_is_told(tmp_path: Path) -> None:
+    """The other may be right as well, and did not fail."""
+    job = job_of(tmp_path, f"{TF}def a():\n    {MADE}def b():\n    {MADE}b()\n")
+    second = f'  File "{tmp_path}/main.py", line 6, in b'
+    assert str(finding(failed(BEGIN, STARTUP), job)).startswith(f"{tmp_path}/main.py:4: ")
+    assert str(finding(failed(BEGIN, second, STARTUP), job)).startswith(f"{tmp_path}/main.py:6: ")
+
+
+def test_a_start_that_hangs_is_explained_without_a_cause(tmp_path: Path) -> None:
+    """All tasks take themselves for one, and each waits for the others; a run that was stopped needs no reason."""
+    reason = "worker:0, worker:1 opened no port and reported no progress within 40 s of the start"
+    hung = RunResult(RunState.FAILED, 1, reason, None, (), (), 0, None, 1.0)
+    job = job_of(tmp_path, f"{TF}{FIXED}{MADE}")
+    assert f"Hint: {tmp_path}/main.py:3: TF_CONFIG is" in report(explained(hung, job), tmp_path, color=False)
+    assert finding(replace(hung, state=RunState.STOPPED), job) is None
+
+
+@pytest.mark.parametrize("exit_", [Exit(signal=9), Exit(error="no such file"), Exit(code=42), Exit(code=0)])
+def test_an_end_that_no_program_text_explains(tmp_path: Path, exit_: Exit) -> None:
+    """A signal, a start that failed, a preemption."""
+    assert finding(failed(BEGIN, STARTUP, exit_=exit_), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}")) is None
+
+
+HOSTILE = {
+    "null bytes": b"import tensorflow\n\0\0",
+    "no text": b"import tensorflow\n\xff\xfe\xfa" * 100,
+    "parentheses": b"import tensorflow as tf\nx = " + b"(" * 100_000,
+    "signs": b"import tensorflow as tf\nx = " + b"-" * 100_000 + b"1",
+    "attributes": b"import tensorflow as tf\nx" + b".a" * 100_000,
+    "calls": b"import tensorflow as tf\nx" + b"()" * 100_000,
+    "sums": b"import tensorflow as tf\nx = 1" + b" + 1" * 50_000,
+    "branches": b"import tensorflow as tf\n" + b"".join(b" " * n + b"if 1:\n" for n in range(99)) + b" " * 99 + b"1",
+    "more than is read": b"import tensorflow as tf\n" + b"x = 1\n" * 1_000_000,
+    "names of each other": b"import tensorflow as tf\na = b\nb = c\nc = a\na.b.c()\n",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_is_no_harm(tmp_path: Path, text: bytes) -> None:
+    """No error, no long wait; the result is as it was."""
+    result, before = failed(BEGIN, STARTUP), time.monotonic()
+    assert explained(result, job_of(tmp_path, text)) == result
+    assert time.monotonic() - before < explaining.WITHIN + 3
+
+
+def test_files_that_are_none_are_no_harm(tmp_path: Path) -> None:
+    """A program that is gone, or has become a pipe that nobody writes to."""
+    job = job_of(tmp_path, TF)
+    (tmp_path / "main.py").unlink()
+    assert finding(failed(BEGIN, STARTUP), job) is None
+    os.mkfifo(tmp_path / "main.py")
+    assert finding(failed(BEGIN, STARTUP), job) is None
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError, OSError, AssertionError])
+def test_an_error_in_reading_is_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The quote is missing, and that is all."""
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(reading, "findings_of", fails)
+    assert finding(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}")) is None
+
+
+def test_reading_that_takes_too_long_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that does not answer keeps no run from its end."""
+    released = threading.Event()
+    monkeypatch.setattr(reading, "findings_of", lambda *_, **__: released.wait(30) or [])
+    monkeypatch.setattr(explaining, "WITHIN", 0.05)
+    before = time.monotonic()
+    assert finding(failed(BEGIN, STARTUP), job_of(tmp_path, TF)) is None
+    assert time.monotonic() - before < 10
+    released.set()
+
+
+def test_the_quote_is_in_the_report_and_in_the_result(tmp_path: Path) -> None:
+    """Below the last lines of the log, and as a field of the cause."""
+    result = explained(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}"))
+    lines = report(result, tmp_path, color=False, width=80).splitlines()
+    number = next(number for number, line in enumerate(lines) if "Hint: " in line)
+    assert lines[number].startswith(f"    Hint: {tmp_path}/main.py:4: The strategy is made after line 3")
+    assert lines[number - 1].endswith(STARTUP)
+    assert wire.decode(RunResult, wire.encode(result)) == result
+    assert "Hint:" not in report(failed(BEGIN, STARTUP), tmp_path, color=False)

@@ -1,0 +1,230 @@
+"""Each finding of the check: a program that has it, at the line that has it, and ones like it that have not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from clusterkit.check.findings import Severity
+from clusterkit.check.rules import RULES, Hides
+from tests.check.checks import findings, line_of, told
+
+TF = "import json, os\nimport tensorflow as tf\nfrom clusterkit import training\n"
+RESOLVER = "tf.distribute.cluster_resolver.TFConfigClusterResolver()"
+MADE = "tf.distribute.MultiWorkerMirroredStrategy()"
+GANG = f"{TF}strategy = {MADE}\n"
+CLUSTER = "{'cluster': {'worker': ['localhost:12345', 'localhost:23456']}, 'task': {'type': 'worker', 'index': 0}}"
+TWO: dict[str, Any] = {"workers": 2}
+SERVED: dict[str, Any] = {"workers": 2, "ps": 1}
+ONE: dict[str, Any] = {"workers": 1}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A finding, the program that has it, changes by which it has not, and the job."""
+
+    finding: str
+    text: str
+    without: tuple[tuple[str, str], ...] = ()
+    job: dict[str, Any] = field(default_factory=lambda: TWO)
+    other_jobs: tuple[dict[str, Any], ...] = ()
+
+
+ROWS = [
+    Row(
+        "tf-config-overwritten",
+        f"{TF}config = {CLUSTER}\nos.environ['TF_CONFIG'] = json.dumps(config)  # here\nstrategy = {MADE}\n",
+        (
+            ("os.environ['TF_CONFIG'] = json.dumps(config)", "os.environ.setdefault('TF_CONFIG', json.dumps(config))"),
+            ("os.environ['TF_CONFIG'] =", "if 'TF_CONFIG' not in os.environ: os.environ['TF_CONFIG'] ="),
+            ("os.environ['TF_CONFIG'] =", "config['task']['index'] = 1\nos.environ['TF_CONFIG'] ="),
+            ("os.environ['TF_CONFIG'] =", "os.environ['TF_CONFIG_OF_OTHERS'] ="),
+            ("json.dumps(config)", "json.dumps(make())"),
+        ),
+        TWO,
+        (ONE,),
+    ),
+    Row(
+        "tf-config-overwritten",
+        f"from os import environ\n{TF}def main():\n    environ['TF_CONFIG'] = json.dumps({CLUSTER})  # here\n"
+        "if __name__ == '__main__':\n    main()\n",
+        (("    main()\n", "    print(main)\n"), ("def main():", "def main():\n    yield"), ("def m", "async def m")),
+    ),
+    Row(
+        "strategy-too-late",
+        f"{TF}seed = tf.constant(1)\nstrategy = {MADE}  # here\n",
+        (
+            ("tf.constant(1)", "1"),
+            ("tf.constant(1)", "tf.random.set_seed(1)"),
+            ("seed =", "seed = lambda:"),
+            ("seed =", "tf = numpy\nseed ="),
+            ("strategy =", "if os.environ.get('X'): strategy ="),
+        ),
+        TWO,
+        (ONE, SERVED),
+    ),
+    Row(
+        "strategy-too-late",
+        f"{TF}def main(argv):\n    optimizer = tf.keras.optimizers.Adam()\n    strategy = training.strategy()  # here\n"
+        "import absl.app\nabsl.app.run(main)\n",
+        (("tf.keras.optimizers.Adam()", "tf.keras.optimizers.schedules.X()"), ("y()  #", "y('mirrored')  #")),
+        TWO,
+        ({**TWO, "keras": 2},),
+    ),
+    Row(
+        "wrong-strategy",
+        f"{TF}strategy = tf.distribute.experimental.ParameterServerStrategy({RESOLVER})  # here\n",
+        (
+            ("strategy =", "if training.has_ps(): strategy ="),
+            ("strategy =", f"other = {MADE}\nstrategy ="),
+            ("strategy =", "training.serve()\nstrategy ="),
+        ),
+        TWO,
+        (SERVED,),
+    ),
+    Row(
+        "wrong-strategy",
+        f"{TF}strategy = {MADE}  # here\n",
+        (("strategy =", "if not training.has_ps(): strategy ="), ("strategy =", "def make(): strategy =")),
+        SERVED,
+        (TWO,),
+    ),
+    Row(
+        "wrong-strategy",
+        "import tensorflow as tf\nwith tf.distribute.MirroredStrategy().scope():  # here\n    model = build()\n",
+        (("Mirrored", "MultiWorkerMirrored"), ("import ", "import horovod, "), ("build()", "build(task_index)")),
+        TWO,
+        (ONE,),
+    ),
+    Row(
+        "shared-file",
+        f"{GANG}kept = tf.keras.callbacks.BackupAndRestore('/tmp/backup')  # here\nmodel.fit(data)\n",
+        (("'/tmp/backup'", "f'/tmp/backup-{training.task_index()}'"), ("tf.keras.callbacks", "theirs")),
+        TWO,
+        (ONE, {**TWO, "keras": 2}),
+    ),
+    Row(
+        "shared-file",
+        f"{GANG}path = '/tmp/best.keras'\nbest = tf.keras.callbacks.ModelCheckpoint(filepath=path)  # here\n",
+        (("'/tmp/best.keras'", "'/tmp/%d.keras' % task_id"),),
+    ),
+    Row(
+        "shared-file",
+        f"{GANG}model.save('/tmp/model.keras')  # here\n",
+        (("model.save(", "if training.is_chief(): model.save("), (".keras'", ".keras' + s"), (".keras'", ".png'")),
+        TWO,
+        (ONE, SERVED),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)
+def test_a_program_that_has_it(row: Row) -> None:
+    """The finding is there, as a warning, at the right line; nothing else is said of the program."""
+    (found,) = findings(row.text, **row.job)
+    assert (found.id, found.severity) == (row.finding, Severity.WARNING)
+    assert (found.place.file, found.place.line) == ("main.py", line_of(row.text))
+    assert found.what.endswith(".")
+    assert found.advice.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("row", "change"), [(row, change) for row in ROWS for change in row.without], ids=lambda value: str(value)[:60]
+)
+def test_the_same_program_without_it(row: Row, change: tuple[str, str]) -> None:
+    """A small change of the text, and it is not said."""
+    assert change[0] in row.text
+    assert row.finding not in told(row.text.replace(*change), **row.job)
+
+
+@pytest.mark.parametrize(
+    ("row", "job"), [(row, job) for row in ROWS for job in row.other_jobs], ids=lambda value: str(value)[:60]
+)
+def test_the_same_program_in_another_job(row: Row, job: dict[str, Any]) -> None:
+    """It is a matter of the job, too."""
+    assert row.finding not in told(row.text, **job)
+
+
+def test_a_file_that_hides_a_package_is_a_finding_of_its_own() -> None:
+    """Whatever the program says; where none does, there is none."""
+    hides = (Hides("lib/random.py", "random", "Python's own module"),)
+    (found,) = findings(TF, hides=hides)
+    assert (found.id, str(found.place)) == ("hides-module", "lib/random.py:1")
+    assert "This file hides Python's own module random from everything" in found.what
+    assert findings(TF) == []
+
+
+def test_each_rule_has_a_row() -> None:
+    """A new one has to be put into the table above."""
+    assert {rule.id for rule in RULES} == {row.finding for row in ROWS} | {"hides-module"}
+
+
+ALIASES = {
+    "as people write it": "import tensorflow as tf\ntf.zeros(1)\ns = tf.distribute.MultiWorkerMirroredStrategy()",
+    "its whole name": "import tensorflow\ntensorflow.zeros(1)\ntensorflow.distribute.MultiWorkerMirroredStrategy()",
+    "from": "from tensorflow import distribute as d, zeros\nzeros(1)\nd.MultiWorkerMirroredStrategy()",
+    "the name alone": (
+        "import tensorflow as tf\nfrom tensorflow.distribute import MultiWorkerMirroredStrategy as M\ntf.zeros(1)\nM()"
+    ),
+    "experimental": "import tensorflow as tf\ntf.zeros(1)\ntf.distribute.experimental.MultiWorkerMirroredStrategy()",
+    "compat": "import tensorflow.compat.v2 as tf\ntf.zeros(1)\ntf.distribute.MultiWorkerMirroredStrategy()",
+    "a variable": "import tensorflow as tf\nd = tf.distribute\nm = d.MultiWorkerMirroredStrategy\ntf.zeros(1)\nm()",
+    "Keras of its own": f"import tensorflow as tf\nfrom tensorflow import keras\nkeras.optimizers.Adam()\n{MADE}",
+    "Keras alone": f"import keras\nimport tensorflow as tf\nkeras.metrics.Mean()\n{MADE}",
+    "clusterkit's": "import tensorflow as tf\nfrom clusterkit import training\ntf.zeros(1)\ntraining.strategy()",
+    "imported twice": f"import tensorflow as tf\ndef f():\n    import tensorflow as tf\ntf.zeros(1)\n{MADE}",
+}
+
+
+@pytest.mark.parametrize("text", ALIASES.values(), ids=ALIASES)
+def test_a_thing_is_known_by_all_its_names(text: str) -> None:
+    """Whichever way it was imported."""
+    assert told(text, **TWO) == ["strategy-too-late"]
+
+
+MODULES = {
+    "an import": ("import model\n", ["strategy-too-late"]),
+    "from": ("from model import x\n", ["strategy-too-late"]),
+    "in a branch": ("import sys\nif len(sys.argv) > 1:\n    import model\n", []),
+    "in a try": ("try:\n    import model\nexcept ImportError: pass\n", []),
+    "behind an exit": ("import sys\nif len(sys.argv) > 1: sys.exit()\nimport model\n", []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), MODULES.values(), ids=MODULES)
+def test_the_programs_own_modules_are_read(text: str, expected: list[str]) -> None:
+    """As far as the program is sure to import them."""
+    late = f"import tensorflow as tf\ntf.zeros(1)\n{MADE}\n"
+    assert told(text, files={"model.py": late}, **TWO) == expected
+
+
+def test_what_a_run_may_not_reach_is_found_where_it_is_known_to_have_failed() -> None:
+    """A branch, a method, and a tensor that nobody sees."""
+    branch = f"import tensorflow as tf, sys, data\nif sys.argv:\n    x = tf.zeros(1)\n    s = {MADE}\n"
+    method = (
+        f"import tensorflow as tf, data\nclass T:\n    def run(self):\n        return {MADE}\ndata.load()\nT().run()\n"
+    )
+    for text in (branch, method):
+        assert told(text, **TWO) == []
+        assert told(text, strict=False, **TWO) == ["strategy-too-late"]
+
+
+@pytest.mark.parametrize("text", ["x = " + "(" * 90 + "1" + ")" * 90, "f" + ".a" * 900, "f(" * 90 + ")" * 90])
+def test_a_text_that_nests_deeply_is_read(text: str) -> None:
+    """And has no finding."""
+    assert told(f"import tensorflow as tf\n{text}\n", **TWO) == []
+
+
+def test_names_that_stand_for_each_other_end_the_search() -> None:
+    """And a function that is called in very many ways is looked at once."""
+    calls = "".join(f"def f{n}():\n    f{n + 1}()\n    f{n + 1}()\n" for n in range(60))
+    assert told(f"import tensorflow as tf\na = b\nb = a\na.zeros(1)\n{calls}def f60():\n    {MADE}\n", **TWO) == []
+
+
+def test_functions_that_call_each_other_end_the_search() -> None:
+    """Whether one of them is ever called is another question."""
+    text = f"import tensorflow as tf\ndef a():\n    tf.zeros(1)\n    {MADE}\n    b()\ndef b():\n    a()\n"
+    assert told(text, **TWO) == []
+    assert told(text + "b()\n", **TWO) == ["strategy-too-late"]

@@ -1,0 +1,149 @@
+"""`clusterkit config` shows what `up` would start, and starts nothing."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.network.virtual import why_not
+from tests.support import CHILDREN, Command
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+
+Start = Callable[..., Command]
+ROLES = str(CHILDREN / "roles.py")
+
+
+def resolved(clusterkit: Start, *args: str | Path, **kwargs: Any) -> dict[str, Any]:
+    """What `config --json` prints."""
+    command = clusterkit("config", "--json", *args, **kwargs)
+    assert command.wait(20) == 0, command.output
+    loaded: dict[str, Any] = json.loads(command.output)
+    return loaded
+
+
+def test_every_task_is_shown_and_nothing_is_started(clusterkit: Start, home: Path) -> None:
+    """TF_CONFIG, command and environment of each; no run directory is made."""
+    command = clusterkit("config", "--workers", "2", "--ps", "1", "--evaluator", "--env", "A=1", ROLES, "--steps", "3")
+    assert command.wait(20) == 0
+    assert "# parameter server; the leader is chief:0" in command.output
+    for task in ("chief:0", "worker:0", "worker:1", "ps:0", "evaluator:0"):
+        assert f"\n[{task}]\n" in command.output
+        assert f"CLUSTERKIT_TASK={task}\n" in command.output
+    assert command.output.count(f"command = {shlex.join([sys.executable, str(ROLES), '--steps', '3'])}\n") == 5
+    assert command.output.count("\nTF_CONFIG={") == 5
+    assert command.output.count("\nA=1\n") == 5
+    assert not (home / "runs").exists()
+
+
+def test_json_has_what_up_would_give_the_tasks(clusterkit: Start, home: Path) -> None:
+    """Every task sees the same cluster and its own place in it; the evaluator is in nobody's cluster."""
+    found = resolved(clusterkit, "--workers", "2", "--ps", "1", "--evaluator", ROLES)
+    tasks = found["tasks"]
+    assert list(tasks) == ["chief:0", "worker:0", "worker:1", "ps:0", "evaluator:0"]
+    cluster = tasks["chief:0"]["TF_CONFIG"]["cluster"]
+    assert {kind: len(endpoints) for kind, endpoints in cluster.items()} == {"chief": 1, "worker": 2, "ps": 1}
+    for name, task in tasks.items():
+        kind, _, index = name.partition(":")
+        assert task["TF_CONFIG"] == {"cluster": cluster, "task": {"type": kind, "index": int(index)}}
+        assert json.loads(task["env"]["TF_CONFIG"]) == task["TF_CONFIG"]
+        assert task["command"] == [sys.executable, ROLES]
+    assert tasks["worker:1"]["endpoint"] == cluster["worker"][1]
+    assert found["job"]["shape"] == "parameter server"
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.skipif(why_not(network=True, disk=False) is not None, reason="no virtual network here")
+def test_addresses_of_a_virtual_network_are_shown(clusterkit: Start) -> None:
+    """They are the ones that `up` has; the evaluator has one too, at which nobody looks for it."""
+    found = resolved(clusterkit, "--workers", "1", "--ps", "1", "--evaluator", "--network", "virtual", ROLES)
+    assert found["job"]["network"] == "virtual"
+    assert {task: (plan["address"], plan["endpoint"]) for task, plan in found["tasks"].items()} == {
+        "chief:0": ("10.77.0.1", "10.77.0.1:2222"),
+        "worker:0": ("10.77.0.2", "10.77.0.2:2222"),
+        "ps:0": ("10.77.0.3", "10.77.0.3:2222"),
+        "evaluator:0": ("10.77.0.4", None),
+    }
+    assert found["tasks"]["ps:0"]["TF_CONFIG"]["cluster"]["worker"] == ["10.77.0.2:2222"]
+
+
+def test_what_the_hosts_network_exposes_is_said(clusterkit: Start) -> None:
+    """Where it is chosen, by default, and there alone: `up` would say it each time."""
+    command = clusterkit("config", "--workers", "2", ROLES)
+    assert command.wait(20) == 0
+    assert "listen on every address of this machine (0.0.0.0)" in command.output
+
+
+def test_a_single_task_has_no_tf_config(clusterkit: Start) -> None:
+    """There is no cluster to tell of."""
+    task = resolved(clusterkit, ROLES)["tasks"]["worker:0"]
+    assert task["TF_CONFIG"] is None
+    assert "TF_CONFIG" not in task["env"]
+
+
+def test_a_tf_config_in_the_environment_is_warned_of(clusterkit: Start) -> None:
+    """It would mean that somebody expects it to be used."""
+    command = clusterkit("config", ROLES, env={"TF_CONFIG": '{"task": {"type": "ps", "index": 5}}'})
+    assert command.wait(20) == 0
+    assert "TF_CONFIG is set in the environment. It is ignored" in command.output
+    assert '"index": 5' not in command.output
+
+
+def test_a_job_file_is_resolved_from_its_own_directory(clusterkit: Start, tmp_path: Path) -> None:
+    """Program, directories and interpreter are found beside the file, wherever the command is run."""
+    place = tmp_path / "job"
+    (place / "work").mkdir(parents=True)
+    (place / "python").symlink_to(sys.executable)
+    (place / "train.py").touch()
+    (place / "job.toml").write_text(
+        "program = 'train.py'\nargs = ['--all']\nworkers = 2\nps = 1\ncheckpoint-dir = 'saved'\n"
+        "[env]\nA = '1'\nB = '1'\n"
+        "[task.ps]\ncwd = 'work'\nargs = ['--serve']\npython = './python'\n[task.ps.env]\nB = '2'\n"
+    )
+    tasks = resolved(clusterkit, "-f", place / "job.toml", "--env", "C=3", cwd=tmp_path)["tasks"]
+    worker, ps = tasks["worker:0"], tasks["ps:0"]
+    assert worker["command"] == [sys.executable, str(place / "train.py"), "--all"]
+    assert ps["command"] == [str(place / "python"), str(place / "train.py"), "--serve"]
+    assert (worker["cwd"], ps["cwd"]) == (None, str(place / "work"))
+    assert {name: worker["env"][name] for name in "ABC"} == {"A": "1", "B": "1", "C": "3"}
+    assert {name: ps["env"][name] for name in "ABC"} == {"A": "1", "B": "2", "C": "3"}
+    assert ps["env"]["CLUSTERKIT_CHECKPOINT_DIR"] == str(place / "saved")
+
+
+def test_relative_paths_hold_where_the_tasks_run_elsewhere(clusterkit: Start, tmp_path: Path) -> None:
+    """Program and interpreter are meant from where the command is run, not from the tasks' directory."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "python").symlink_to(sys.executable)
+    (tmp_path / "train.py").touch()
+    task = resolved(clusterkit, "--cwd", "work", "--python", "./python", "train.py", cwd=tmp_path)["tasks"]["worker:0"]
+    assert task["command"] == [str(tmp_path / "python"), str(tmp_path / "train.py")]
+
+
+def test_a_module_stays_a_module_where_a_directory_has_its_name(clusterkit: Start, tmp_path: Path) -> None:
+    """Also where the tasks run elsewhere."""
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "__init__.py").touch()
+    task = resolved(clusterkit, "--cwd", tmp_path, "-m", "train", cwd=tmp_path)["tasks"]["worker:0"]
+    assert task["command"] == [sys.executable, "-m", "train"]
+
+
+def test_a_command_is_the_file_that_was_named_or_one_in_path(clusterkit: Start, tmp_path: Path) -> None:
+    """A file in the current directory needs no `./`; anything else is looked up where commands are."""
+    (tmp_path / "program").write_text("#!/bin/sh\n")
+    (tmp_path / "program").chmod(0o755)
+    for name, command in (("program", str(tmp_path / "program")), ("true", "true")):
+        assert resolved(clusterkit, name, "1", cwd=tmp_path)["tasks"]["worker:0"]["command"] == [command, "1"]
+
+
+def test_what_up_refuses_config_refuses(clusterkit: Start, home: Path) -> None:
+    """With the same message and exit code."""
+    command = clusterkit("config", "--ps", "1", "gone.py")
+    assert command.wait(20) == 2
+    assert "There is no program gone.py" in command.output
+    assert "parameter servers but no workers" in command.output

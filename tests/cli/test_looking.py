@@ -1,0 +1,138 @@
+"""`ls`, `ps`, `top`, `show` and completion."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands import JOB, ROLES, Clusterkit, wait_for
+from tests.support import CHILDREN, ROOT, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+LONG = (*JOB, ROLES, "--steps", "100000")
+
+
+def test_ps_tells_what_a_task_does_and_uses(ck: Clusterkit) -> None:
+    """From the journal: state, step, speed; from the system: CPU and memory of the whole tree."""
+    run = ck.up(*LONG)
+    wait_until(lambda: (ck.task("chief:0")["step"] or 0) > 20, 20, "steps")
+    row = ck.task("chief:0")
+    assert row["pid"] == wait_for(run, "Spawned", task="chief:0")["pid"]
+    assert row["endpoint"].startswith("127.0.0.1:")
+    assert row["ready"]
+    assert 5 < row["steps_per_second"] < 60  # fifty at most, fewer on a busy machine
+    assert 4 << 20 < row["memory"] < 100 << 20
+    assert 0 <= row["cpu"] < 150
+    assert 0 < row["uptime"] < 60
+    assert row["last_exit"] is None
+
+
+def test_top_goes_on_until_the_run_is_over(ck: Clusterkit) -> None:
+    """A document for each look; the last one is of the end."""
+    run = ck.up(*JOB, ROLES, "--steps", "300")
+    looks = ck.lines("top", "-i", "0.2")
+    assert looks[0]["state"] == "running"
+    assert (looks[-1]["run_id"], looks[-1]["state"]) == (run.name, "succeeded")
+    assert looks[-1]["tasks"][0]["step"] == 300
+
+
+def test_top_as_often_as_asked(ck: Clusterkit) -> None:
+    """With a line about the run above the tasks."""
+    run = ck.up(*LONG)
+    shown = ck("top", "-n", "2", "-i", "0.1").out
+    assert shown.count(f"run {run.name}: running") == 2
+    assert shown.count("worker:1") == 2
+
+
+def test_ls_survives_what_a_crash_has_left(ck: Clusterkit) -> None:
+    """A directory with nothing in it, one with half a journal, and files that are no runs."""
+    runs = ck.home / "runs"
+    (runs / "empty").mkdir(parents=True)
+    (runs / "a-file").write_text("")
+    run = ck.up("--run-id", "whole", ROLES, "--steps", "2", "--step-time", "0.5")
+    ck("wait", "whole")
+    with (run / "journal.jsonl").open("ab") as journal:
+        journal.write(b'no json\n{"t": 1, "event": "FromTheFuture"}\n{"t": 17')
+    rows = {row["run_id"]: row for row in ck.json("ls")}
+    assert set(rows) == {"empty", "whole"}
+    assert (rows["empty"]["state"], rows["whole"]["state"], rows["whole"]["step"]) == ("lost", "succeeded", 2)
+    assert set(ck("ls", "-q").out.split()) == {"empty", "whole"}
+    assert ck("ls", "--live").out.count("\n") == 1
+    for command in ("ps", "show", "logs", "events"):
+        ck(command, "empty")
+
+
+def test_show_names_the_cause_of_a_failure(ck: Clusterkit) -> None:
+    """With the end of its log, and when it was."""
+    ck("up", "--restart", "never", "--workers", "2", CHILDREN / "peer_gone.py", code=1)
+    shown = ck("show").out
+    assert "Cause: worker:1 exited with code 1" in shown
+    assert "ValueError: a planted fault" in shown
+    result = ck.json("show")["result"]
+    assert (result["cause"]["task"], result["collateral"][0]["task"]) == ("worker:1", "worker:0")
+
+
+def test_ps_of_a_finished_run_tells_how_its_tasks_ended(ck: Clusterkit) -> None:
+    """By its id, since without one a live run is meant."""
+    ck("up", "--run-id", "over", ROLES, "--steps", "2")
+    assert ck("ps", code=1).err.startswith("clusterkit: No run is live.")
+    (row,) = ck.json("ps", "over")["tasks"]
+    assert (row["state"], row["pid"], row["last_exit"]["text"]) == ("down", None, "exited with code 0")
+
+
+def cost(*args: str, env: dict[str, str]) -> float:
+    """Seconds of CPU that a command takes: the least of five times, since others use the machine too."""
+    costs = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *args], check=True, capture_output=True, cwd=ROOT, env=env)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(costs)
+
+
+def test_ps_is_instant(ck: Clusterkit) -> None:
+    """At most four times what it takes to import click and rich."""
+    ck.up(*LONG)
+    env = ck.environment()
+    imports = cost("-c", "import click, rich", env=env)
+    assert cost("-m", "clusterkit", "ps", env=env) <= 4 * imports
+
+
+COMPLETIONS = {
+    "clusterkit p": ["ps", "pause", "profile", "prune"],
+    "clusterkit ps o": ["one"],
+    "clusterkit show ": ["one"],
+    "clusterkit logs --task ev": ["evaluator:0", "evaluator"],
+    "clusterkit kill wor": ["worker:0", "worker:1", "worker"],
+    "clusterkit kill worker:": ["0", "1"],  # bash has split the word at the colon
+    "clusterkit kill --run one worker:1 a": ["all"],
+}
+
+
+def test_bash_completes_commands_runs_and_tasks(ck: Clusterkit, tmp_path: Path) -> None:
+    """By the function that `clusterkit completion bash` prints."""
+    ck("up", "--run-id", "one", "--workers", "2", "--evaluator", ROLES, "--steps", "1")
+    door = tmp_path / "clusterkit"
+    python = "import sys; sys.argv[0] = 'clusterkit'; from clusterkit.cli import main; main()"
+    door.write_text(f'#!/bin/sh\nexec \'{sys.executable}\' -c "{python}" "$@"\n')
+    door.chmod(0o755)
+    script = ck("completion", "bash").out
+    for line in COMPLETIONS:
+        script += (
+            f"\nCOMP_LINE='{line}' COMP_POINT={len(line)}\n_clusterkit_complete {door}\necho \"${{COMPREPLY[*]}}\"\n"
+        )
+    bash = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=ck.environment(), timeout=60)
+    found = [line.split() for line in bash.stdout.splitlines()]
+    assert dict(zip(COMPLETIONS, found, strict=True)) == COMPLETIONS
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_their_completion_too(ck: Clusterkit, shell: str) -> None:
+    """The script that click makes for them."""
+    assert "_CLUSTERKIT_COMPLETE" in ck("completion", shell).out

@@ -1,0 +1,115 @@
+"""Every command with every kind of wrong arguments: a sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from click.testing import CliRunner, Result
+
+from clusterkit.cli import COMMANDS, cli
+from tests.commands import JOB, ROLES, Clusterkit
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
+
+FORMS = {
+    "no arguments": (),
+    "an empty word": ("",),
+    "a blank word": (" ",),
+    "too many words": ("a", "b", "c", "d"),
+    "a run that is over": ("over",),
+    "a run that is not there": ("nosuch",),
+    "a live run": ("live",),
+    "an empty --run": ("--run", ""),
+    "a --run that is not there": ("--run", "nosuch", "worker:0"),
+    "a --run that is over": ("--run", "over", "worker:0"),
+    "a task that is not there": ("--run", "live", "worker:99"),
+}
+GROUPS = [("warm", "start"), ("warm", "status"), ("warm", "stop")]
+CALLS = [(name,) for name in COMMANDS] + GROUPS
+NEWEST = ("no arguments", "a live run", "a run that is over")
+LASTING = {  # what shows, waits for or ends a run, until it is over or Ctrl-C: test_commands_… has each of them
+    "attach": NEWEST,
+    "wait": NEWEST[:2],
+    "top": NEWEST[:2],
+    "tensorboard": NEWEST,
+    "profile": NEWEST[:2],
+    "down": NEWEST,
+    "rm": NEWEST,
+    "warm start": NEWEST[:1],
+    "doctor": NEWEST[:1],
+}
+SAID: dict[tuple[str, ...], tuple[int, str]] = {  # the exit code and a part of what is said
+    ("fault",): (2, "There is no fault to inject. Write one, such as 'kill worker:1', or --heal."),
+    ("fault", ""): (2, "A run id or a fault is not empty."),
+    ("fault", "--run", "live"): (2, "There is no fault to inject."),
+    ("fault", "live"): (2, "There is no fault to inject."),
+    ("fault", "live", " "): (2, "it begins with an action, as in 'kill worker:1 @ step=100'"),
+    ("fault", "live", "@"): (2, "it begins with an action"),
+    ("fault", "live", "kill worker:9"): (2, "the job has no task worker:9"),
+    ("fault", "--heal"): (0, "Healed: nothing was broken."),
+    ("fault", "live", "--heal"): (0, "Healed: nothing was broken."),
+    ("fault", "--run", "live", "--heal"): (0, "Healed: nothing was broken."),
+    ("fault", "over", "--heal"): (1, "The run over is not live."),
+    ("fault", "nosuch", "--heal"): (1, "There is no run 'nosuch'"),
+    ("fault", "over", "kill worker:0"): (1, "The run over is not live."),
+    ("fault", "--run", "", "kill worker:0"): (2, "A run id is not empty."),
+    ("kill", "--run", "live", "worker:9"): (1, "This run has no task worker:9."),
+    ("kill", "--run", "live", "evaluator"): (1, "has no task of the type evaluator"),
+    ("kill", "--run", "over", "worker:0"): (1, "The run over is not live."),
+    ("kill", "-s", "", "worker:0"): (2, "'' is not a signal"),
+    ("kill", "-s", "0", "worker:0"): (2, "'0' is not a signal"),
+    ("restart", "--run", "nosuch", "worker:0"): (1, "There is no run 'nosuch'"),
+    ("unpause", "--run", "live", "worker:0"): (1, "worker:0 is not paused now."),
+    ("logs", "live", "--task", "worker:9"): (1, "has no task worker:9"),
+    ("logs", "live", "--grep", "("): (2, "is not a regular expression"),
+    ("logs", "live", "--since", ""): (2, "'' is neither a duration"),
+    ("events", "live", "--task", ""): (2, "'' is not a task"),
+    ("profile", "live", "--steps", "0"): (2, "0 is not in the range"),
+    ("stacks", "--run", "over"): (1, "The run over is not live."),
+    ("rm", "live"): (1, "live"),
+    ("down", "nosuch"): (1, "There is no run 'nosuch'"),
+    ("prune", "--keep", "-1"): (2, "-1 is not in the range"),
+    ("prune", "--older-than", ""): (2, "is not a duration"),
+    ("completion", "nosuch"): (2, "nosuch"),
+    ("nosuch",): (2, "No such command 'nosuch'"),
+    ("",): (2, "No such command ''"),
+}
+
+
+def call(*words: str) -> Result:
+    """Call a command in this process, which takes a tenth of the time of another one."""
+    return CliRunner().invoke(cli, words, auto_envvar_prefix="CLUSTERKIT")
+
+
+@pytest.fixture
+def runs(ck: Clusterkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home with one run that is over, and one that is live."""
+    ck("up", "--run-id", "over", ROLES, "--steps", "2")
+    ck.up("--run-id", "live", *JOB, ROLES, "--steps", "1000000")
+    for name in [name for name in os.environ if name.startswith("CLUSTERKIT")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(ck.home))
+
+
+@pytest.mark.usefixtures("runs")
+def test_no_arguments_are_answered_with_a_traceback() -> None:
+    """Too few words, too many, empty ones, and runs that are over, live, or not there, for each command."""
+    bad = []
+    for command in CALLS:
+        for form, words in FORMS.items():
+            if form in LASTING.get(" ".join(command), ()):
+                continue
+            result = call(*command, *words)
+            if not isinstance(result.exception, SystemExit | None) or (result.exit_code and not result.output.strip()):
+                bad.append(f"{' '.join((*command, *map(repr, words)))}: {result.exception!r}")
+    assert not bad
+
+
+@pytest.mark.usefixtures("runs")
+def test_what_is_said_to_wrong_arguments() -> None:
+    """What is wrong, and with exit code 2 where nobody could mean it."""
+    for words, (code, text) in SAID.items():
+        result = call(*words)
+        assert (words, result.exit_code, result.exception.__class__ in (SystemExit, type(None))) == (words, code, True)
+        assert text in result.output, f"{words}: {result.output}"

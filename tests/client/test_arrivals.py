@@ -1,0 +1,146 @@
+"""Log pieces and lines: read back in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clusterkit.client.arrivals import Arrivals, Piece
+from clusterkit.views.loglines import LineMaker, LogLine
+from tests.histories import task
+
+W0, W1 = task("worker:0"), task("worker:1")
+
+
+class Run:
+    """A run directory in which tasks write."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.clock = 0.0
+        (path / "tasks").mkdir(parents=True)
+
+    def writes(self, name: str, data: bytes, attempt: int = 1, noted: bool = True) -> None:
+        """A task writes a chunk, which the supervisor notes unless it is killed just then."""
+        self.clock += 1.0
+        log = self.path / "tasks" / name / f"attempt-{attempt}.log"
+        log.parent.mkdir(exist_ok=True)
+        with log.open("ab") as file:
+            file.write(data)
+        if noted:
+            with (self.path / "tasks/arrivals").open("ab") as file:
+                file.write(b"%.6f %b %d %d\n" % (self.clock, name.encode(), attempt, log.stat().st_size))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """An empty one."""
+    return Run(tmp_path / "run")
+
+
+@pytest.fixture
+def arrivals(run: Run) -> Iterator[Arrivals]:
+    """The reader of its logs."""
+    reader = Arrivals(run.path)
+    yield reader
+    reader.close()
+
+
+def test_pieces_come_in_the_order_of_arrival(run: Run, arrivals: Arrivals) -> None:
+    """Each once, with its time, its task and its bytes."""
+    assert arrivals.new() == []
+    run.writes("worker:0", b"a")
+    run.writes("worker:1", b"bb\n")
+    run.writes("worker:0", b"c\n")
+    pieces = arrivals.new()
+    assert [(p.at, p.task, p.start, p.end) for p in pieces] == [(1.0, W0, 0, 1), (2.0, W1, 0, 3), (3.0, W0, 1, 3)]
+    assert [arrivals.read(piece) for piece in pieces] == [b"a", b"bb\n", b"c\n"]
+    assert arrivals.new() == []
+    run.writes("worker:0", b"again", attempt=2)
+    assert [(p.attempt, arrivals.read(p)) for p in arrivals.new()] == [(2, b"again")]
+
+
+def test_what_was_not_noted_any_more_comes_at_the_end(run: Run, arrivals: Arrivals) -> None:
+    """The log is there even where the supervisor died before it noted the arrival."""
+    run.writes("worker:0", b"noted\n")
+    run.writes("worker:0", b"not noted\n", noted=False)
+    with (run.path / "tasks/arrivals").open("ab") as file:
+        file.write(b"17.0 worker:0 1")
+    assert [arrivals.read(piece) for piece in arrivals.new()] == [b"noted\n"]
+    assert [arrivals.read(piece) for piece in arrivals.rest()] == [b"not noted\n"]
+    assert arrivals.rest() == []
+
+
+def test_the_last_lines_begin_where_a_line_begins(run: Run, arrivals: Arrivals) -> None:
+    """Also where its beginning came long before its end."""
+    run.writes("worker:0", b"one\ntwo\nthr")
+    run.writes("worker:1", b"x" * 10_000)
+    run.writes("worker:1", b"x\ny\n")
+    run.writes("worker:0", b"ee\nfour\n")
+    pieces = arrivals.new()
+
+    def last(count: int) -> list[bytes]:
+        return [arrivals.read(piece) for piece in arrivals.last_lines(pieces, count)]
+
+    assert last(1) == [b"four\n"]
+    assert last(2) == [b"three\nfour\n"]
+    assert last(3) == [b"y\n", b"three\nfour\n"]
+    assert last(4) == [b"thr", b"x" * 10_000, b"x\ny\n", b"ee\nfour\n"]
+    assert last(100) == [b"one\ntwo\nthr", b"x" * 10_000, b"x\ny\n", b"ee\nfour\n"]
+
+
+def lines_of(*chunks: tuple[float, str, int, bytes]) -> list[tuple[float, str]]:
+    """What the chunks are as lines."""
+    maker = LineMaker()
+    made = [line for at, name, attempt, data in chunks for line in maker.feed(at, task(name), attempt, data)]
+    return [(line.at, line.text) for line in [*made, *maker.end_all()]]
+
+
+def test_a_line_is_where_its_end_is() -> None:
+    """Among the lines of the others; what has no end comes last."""
+    assert lines_of(
+        (1.0, "worker:0", 1, b"he"), (2.0, "worker:1", 1, b"there\nhalf"), (3.0, "worker:0", 1, b"re\n")
+    ) == [(2.0, "there"), (3.0, "here"), (2.0, "half")]  # fmt: skip
+
+
+def test_a_new_attempt_ends_the_line_of_the_old_one() -> None:
+    """The two do not run together, and characters cut in two stay apart."""
+    assert lines_of((1.0, "worker:0", 1, b"old\xe2\x82"), (2.0, "worker:0", 2, b"\xacnew\n")) == [
+        (1.0, "old�"), (2.0, "�new")
+    ]  # fmt: skip
+
+
+def test_of_a_progress_bar_the_last_state_is_shown() -> None:
+    """It is overwritten by what follows, and stays where nothing does."""
+    assert lines_of((1.0, "worker:0", 1, b"1/3\r2/3\r3/3\ndone\n")) == [(1.0, "3/3"), (1.0, "done")]
+    assert lines_of((1.0, "worker:0", 1, b"1/3\r2/3\r")) == [(1.0, "2/3")]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    chunks=st.lists(
+        st.tuples(st.sampled_from(["worker:0", "worker:1"]), st.text("ab\n", min_size=1, max_size=6)), max_size=12
+    ),
+    count=st.integers(1, 6),
+)
+def test_the_last_lines_are_the_last_of_all_lines(
+    tmp_path_factory: pytest.TempPathFactory, chunks: list[tuple[str, str]], count: int
+) -> None:
+    """Whatever the chunks: reading the end only makes the same lines as reading everything."""
+    run = Run(tmp_path_factory.mktemp("runs") / "run")
+    for name, text in chunks:
+        run.writes(name, text.encode())
+    arrivals = Arrivals(run.path)
+    pieces = arrivals.new()
+
+    def made(of: list[Piece]) -> list[LogLine]:
+        maker = LineMaker()
+        return [line for p in of for line in maker.feed(p.at, p.task, p.attempt, arrivals.read(p))][-count:]
+
+    everything, end = made(pieces), made(arrivals.last_lines(pieces, count))
+    arrivals.close()
+    assert end == everything

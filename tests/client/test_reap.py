@@ -1,0 +1,84 @@
+"""What is left when guardian and supervisor die at the same moment is found and ended later."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import CHILDREN, Command, Up, processes_of, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+
+Start = Callable[..., Up]
+Clusterkit = Callable[..., Command]
+
+
+def lose_both(run: Up) -> None:
+    """Kill guardian and supervisor so that neither can end what the other leaves."""
+    supervisor = run.supervisor
+    run.signal(signal.SIGSTOP)
+    os.kill(supervisor, signal.SIGKILL)
+    run.signal(signal.SIGKILL)
+    run.process.wait(10)
+
+
+def left_behind(up: Start, home: Path) -> Up:
+    """A run of which two tasks and their four children, and nothing else, are left."""
+    run = up("--run-id", "lost", "--workers", "2", CHILDREN / "forgets.py")
+    run.wait_for("Ready", deadline=20, count=2)
+    wait_until(lambda: len(processes_of(home)) == 8, 10, "all of them")
+    lose_both(run)
+    wait_until(lambda: len(processes_of(home)) == 6, 10, "nothing but the tasks")
+    return run
+
+
+def test_reap_ends_what_a_lost_run_left(up: Start, clusterkit: Clusterkit, home: Path) -> None:
+    """All of it, whatever it ignores, and it says how much that was."""
+    left_behind(up, home)
+    reap = clusterkit("reap")
+    assert reap.wait(20) == 0
+    assert reap.output == "Ended 6 process(es) of the run lost.\n"
+    assert processes_of(home) == {}
+    again = clusterkit("reap")
+    assert again.wait(20) == 0
+    assert again.output == "Nothing was left behind.\n"
+
+
+def test_reap_leaves_other_state_directories_alone_unless_told(up: Start, clusterkit: Clusterkit, home: Path) -> None:
+    """What another CLUSTERKIT_HOME lost is ended by `reap --all` only."""
+    left_behind(up, home)
+    elsewhere = {"CLUSTERKIT_HOME": str(home.parent / "elsewhere")}
+    reap = clusterkit("reap", env=elsewhere)
+    assert reap.wait(20) == 0
+    assert reap.output == "Nothing was left behind.\n"
+    assert len(processes_of(home)) == 6
+    reap = clusterkit("reap", "--all", env=elsewhere)
+    assert reap.wait(20) == 0
+    assert "Ended 6 process(es) of the run lost." in reap.output
+
+
+def test_the_next_up_ends_what_a_lost_run_left(up: Start, home: Path) -> None:
+    """Nobody has to know of `reap`."""
+    left_behind(up, home)
+    run = up("--run-id", "next", CHILDREN / "roles.py", "--steps", "3")
+    assert run.wait(20) == 0
+    assert "The run lost had lost its supervisor and left 6 process(es) behind; they were killed." in run.output
+    assert processes_of(home) == {}
+
+
+def test_a_live_run_is_left_alone(up: Start, clusterkit: Clusterkit, tmp_path: Path) -> None:
+    """Neither `reap` nor another `up` of the same home touches it."""
+    go = tmp_path / "go"
+    live = up("--run-id", "live", "--workers", "2", CHILDREN / "together.py", go)
+    live.wait_for("Ready", deadline=20, count=2)
+    reap = clusterkit("reap")
+    assert reap.wait(20) == 0
+    assert reap.output == "Nothing was left behind.\n"
+    assert up("--run-id", "other", CHILDREN / "roles.py", "--steps", "3").wait(20) == 0
+    assert not live.events("Exited")
+    go.touch()
+    assert live.wait(20) == 0

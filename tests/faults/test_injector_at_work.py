@@ -1,0 +1,107 @@
+"""The injector at work on tiny children: out of memory, and with what they had again once they are healed."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from clusterkit.system import procfs
+from clusterkit.words.events import FaultTook
+from tests.faults.cast import Cast
+from tests.support import CHILDREN, Up
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+DATA = resource.RLIMIT_DATA
+
+
+def asks(process: subprocess.Popen[bytes]) -> str:
+    """Let greedy.py take 30 MB more; return what it says."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    return process.stdout.readline().decode().strip()
+
+
+def test_no_memory_is_left_to_a_task_until_it_is_healed(cast: Cast) -> None:
+    """It has what it has."""
+    process = cast.starts(CHILDREN / "greedy.py")
+    assert asks(process) == "got"
+    took = cast.inject(1, "memory worker:0")
+    assert took.done
+    assert took.detail.startswith("worker:0 gets no more memory than the ")
+    assert asks(process) == "MemoryError"
+    cast.injector.heal(1)
+    assert asks(process) == "got"
+    assert resource.prlimit(process.pid, DATA) == resource.getrlimit(DATA)
+
+
+def test_a_limit_leaves_room_up_to_it(cast: Cast) -> None:
+    """Two times 30 MB fit into 90 MB beside the interpreter's own, and a fourth time does not."""
+    process = cast.starts(CHILDREN / "greedy.py")
+    took = cast.inject(1, "memory worker:0 limit=90MB")
+    assert took.detail.startswith("worker:0 gets no more memory than 90 MB; it has ")
+    assert [asks(process) for _ in range(4)] == ["got", "got", "MemoryError", "MemoryError"]
+
+
+def test_processes_that_a_task_has_forked_are_limited_and_healed_too(cast: Cast) -> None:
+    """Here it is the child that takes the memory, and its parent waits."""
+    process = cast.starts(CHILDREN / "greedy.py", "fork")
+    assert asks(process) == "got"
+    cast.inject(1, "memory worker:0")
+    assert asks(process) == "MemoryError"
+    cast.injector.heal(1)
+    assert asks(process) == "got"
+    (child,) = procfs.children(process.pid)
+    assert resource.prlimit(child, DATA) == resource.getrlimit(DATA)
+
+
+def test_the_smallest_limit_counts_until_it_is_healed(cast: Cast) -> None:
+    """In whatever order they are healed, the usual limit comes back with the last one."""
+    process = cast.starts(CHILDREN / "greedy.py")
+    cast.inject(1, "memory worker:0 limit=1GB")
+    cast.inject(2, "memory worker:0")
+    assert asks(process) == "MemoryError"
+    cast.injector.heal(1)
+    assert asks(process) == "MemoryError"
+    cast.injector.heal(2)
+    assert asks(process) == "got"
+    assert resource.prlimit(process.pid, DATA) == resource.getrlimit(DATA)
+
+
+def test_what_can_not_be_limited_is_said(cast: Cast) -> None:
+    """A task without a process; and an attempt that has ended needs no healing."""
+    assert cast.inject(1, "memory worker:0") == FaultTook(1, "worker:0 has no process", False)
+    cast.starts(CHILDREN / "greedy.py")
+    assert cast.inject(2, "memory worker:0").done
+    cast.ends()
+    process = cast.starts(CHILDREN / "greedy.py")
+    assert asks(process) == "got"
+    cast.injector.heal(2)
+    assert asks(process) == "got"
+
+
+def test_a_stop_heals_what_is_limited(cast: Cast) -> None:
+    """Every process has its usual limit again."""
+    process = cast.starts(CHILDREN / "greedy.py")
+    cast.inject(1, "memory worker:0")
+    cast.inject(2, "memory worker:0 limit=1MB")
+    cast.injector.stop()
+    assert asks(process) == "got"
+
+
+def test_faults_of_a_run_are_injected_at_their_steps_and_healed(up: Callable[..., Up]) -> None:
+    """A step is told within a fraction of a second, and the tasks go on as before when their faults are over."""
+    faults = ("slow worker:1 share=30% for=500ms @ step=10", "memory worker:0 for=300ms @ step=15")
+    words = [word for fault in faults for word in ("--fault", fault)]
+    run = up("--workers", "2", *words, CHILDREN / "roles.py", "--steps", "100", "--step-time", "0.02")
+    assert run.wait(40) == 0
+    late = [event["step"] - asked for event, asked in zip(run.events("FaultInjected"), (10, 15), strict=True)]
+    assert all(0 <= steps <= 10 for steps in late)  # of 20 ms; one step a second would make it 50
+    took = run.events("FaultTook")
+    assert [event["done"] for event in took] == [True, True]
+    assert took[0]["detail"] == "worker:1 may run for 30 % of the time"
+    assert {event["number"] for event in run.events("FaultHealed")} == {1, 2}

@@ -1,0 +1,75 @@
+"""Which Keras the tasks get, and which of them are mended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clusterkit.job.keras import keras_env, keras_problems
+from clusterkit.words.model import Program, ProgramKind, Servers
+from tests.histories import job, task
+
+
+@pytest.mark.parametrize(
+    ("counts", "name", "mends"),
+    [
+        ({"workers": 1}, "worker:0", None),
+        ({"workers": 2}, "worker:1", "keras-fit"),
+        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit"),
+        ({"workers": 2, "evaluator": 1}, "evaluator:0", None),
+        ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps"),
+        ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator"),
+        ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator"),
+    ],
+)
+def test_a_task_is_told_what_is_mended_in_it(counts: dict[str, Any], name: str, mends: str | None) -> None:
+    """Each shape and task type."""
+    assert keras_env(job(**counts), task(name)).get("CLUSTERKIT_MENDS") == mends
+
+
+def test_keras_is_left_alone_where_that_is_asked_for() -> None:
+    """With --no-keras-fix, and with Keras 2, which has no such faults."""
+    gang, servers = job(workers=2), job(workers=2, ps=1, chief=1)
+    for change in ({"keras_fix": False}, {"keras": 2}):
+        assert "CLUSTERKIT_MENDS" not in keras_env(replace(gang, **change), task("worker:0"))
+        assert "CLUSTERKIT_MENDS" not in keras_env(replace(servers, **change), task("chief:0"))
+        assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_MENDS"] == "coordinator"
+
+
+def test_what_runs_no_program_of_python_is_not_mended() -> None:
+    """Commands, and clusterkit's own servers."""
+    command = replace(job(workers=2), program=Program(ProgramKind.COMMAND, "./train.sh"))
+    assert keras_env(command, task("worker:0")) == {}
+    builtin = replace(job(workers=2, ps=1, chief=1), servers=Servers.BUILTIN)
+    assert keras_env(builtin, task("worker:0")) == {}
+    assert keras_env(builtin, task("chief:0")) == {"CLUSTERKIT_MENDS": "keras-ps,coordinator-end"}
+
+
+@pytest.mark.parametrize(("keras", "value"), [(None, None), (2, "1"), (3, "0")])
+def test_tensorflow_is_told_which_keras(keras: int | None, value: str | None) -> None:
+    """In every task, the evaluator too."""
+    spec = replace(job(workers=2, evaluator=1), keras=keras)
+    assert {keras_env(spec, each).get("TF_USE_LEGACY_KERAS") for each in spec.tasks} == {value}
+
+
+@pytest.mark.parametrize(
+    ("options", "problems"),
+    [
+        ({}, []),
+        ({"env": {"TF_USE_LEGACY_KERAS": "1"}}, []),
+        ({"keras": 3, "env": {"A": "b"}}, []),
+        ({"keras": 4}, ["--keras is 4. It has to be 2 or 3."]),
+        (
+            {"keras": 2, "env": {"TF_USE_LEGACY_KERAS": "1"}, "task": {"worker": {"env": {"TF_USE_LEGACY_KERAS": ""}}}},
+            [
+                "env: TF_USE_LEGACY_KERAS is what --keras 2 sets. Give one of them.",
+                "task.worker.env: TF_USE_LEGACY_KERAS is what --keras 2 sets. Give one of them.",
+            ],
+        ),
+    ],
+)
+def test_contradictions_are_named(options: dict[str, Any], problems: list[str]) -> None:
+    """Every one."""
+    assert keras_problems(options) == problems

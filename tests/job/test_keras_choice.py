@@ -1,0 +1,58 @@
+"""What is wrong with the choice of a Keras is said before anything starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.environment import clean_environment
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(60), pytest.mark.slow]
+
+
+def config(home: Path, *args: str | Path) -> subprocess.CompletedProcess[str]:
+    """Show what would be started."""
+    return subprocess.run(
+        [sys.executable, "-m", "clusterkit", "config", *map(str, args)],
+        capture_output=True,
+        text=True,
+        env=clean_environment(home),
+        cwd=home.parent,
+    )
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program of which nothing is wrong."""
+    file = tmp_path / "train.py"
+    file.write_text("print('trained')\n")
+    return file
+
+
+def test_keras_2_needs_tf_keras_in_the_tasks_interpreter(home: Path, program: Path, tmp_path: Path) -> None:
+    """An interpreter that finds no installed packages; what to install is said."""
+    bare = tmp_path / "bare-python"
+    bare.write_text(f"#!/bin/sh\nexec '{sys.executable}' -I -S \"$@\"\n")
+    bare.chmod(0o755)
+    ran = config(home, "--keras", "2", "--python", bare, program)
+    assert ran.returncode == 2
+    needs = f"--keras 2 needs tf_keras, which the interpreter {bare} lacks: pip install 'clusterkit[keras2]'."
+    assert needs in ran.stderr
+    assert config(home, "--keras", "3", "--python", bare, program).returncode == 0
+
+
+def test_keras_is_chosen_once(home: Path, program: Path) -> None:
+    """By the option or by TensorFlow's variable."""
+    ran = config(home, "--keras", "3", "--env", "TF_USE_LEGACY_KERAS=1", program)
+    assert ran.returncode == 2
+    assert "env: TF_USE_LEGACY_KERAS is what --keras 3 sets. Give one of them." in ran.stderr
+
+
+def test_what_is_mended_is_shown_with_the_rest(home: Path, program: Path) -> None:
+    """`config` shows each task's environment."""
+    assert "CLUSTERKIT_MENDS=keras-fit\n" in config(home, "--workers", "2", program).stdout
+    assert "CLUSTERKIT_MENDS" not in config(home, "--workers", "2", "--no-keras-fix", program).stdout
+    assert "TF_USE_LEGACY_KERAS=0\n" in config(home, "--keras", "3", program).stdout

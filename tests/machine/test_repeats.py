@@ -1,0 +1,155 @@
+"""A restart that fails as the attempt before it did: the run ends, unless something says that it may yet recover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from clusterkit.words import events as ev
+from clusterkit.words.model import JobSpec, RestartPolicy, RestartRules
+from clusterkit.words.outcome import RunState
+from tests.histories import SIGKILL, SIGTERM, History, job, task
+
+NO_MODULE = "ModuleNotFoundError: No module named 'tensorfow'"
+UNAVAILABLE = "tensorflow.python.framework.errors_impl.UnavailableError: failed to connect to all addresses"
+GANG, PS_JOB, ALONE = job(workers=2), job(workers=2, ps=1), job(workers=1)
+Fail = Callable[[History], None]
+
+
+def restarted(spec: JobSpec, *fails: Fail, between: Fail = lambda run: None) -> History:
+    """A run after these failures, each a minute after the restart, with something between that and the failure."""
+    run = History(spec).begin()
+    for fail in fails:
+        between(run)
+        run.after(60)
+        fail(run)
+        run.after(60)
+    return run
+
+
+def raises(name: str = "worker:0", exception: str = NO_MODULE) -> Fail:
+    """The task raises."""
+    return lambda run: run.exits(name, exception=exception)
+
+
+@pytest.mark.parametrize(
+    ("spec", "first", "second"),
+    [(ALONE, "worker:0", "worker:0"), (GANG, "worker:1", "worker:0"), (PS_JOB, "chief:0", "chief:0"),
+     (PS_JOB, "worker:1", "worker:1"), (PS_JOB, "ps:0", "ps:0")],
+)  # fmt: skip
+def test_the_same_failure_twice_without_a_step_ends_the_run(spec: JobSpec, first: str, second: str) -> None:
+    """One restart was worth a try; in a gang it is the same whoever of it fails first."""
+    run = restarted(spec, raises(first), raises(second))
+    assert (run.result.state, run.result.exit_code, run.result.restarts) == (RunState.FAILED, 1, 1)
+    assert run.result.repeated
+    what = "exited with code 1, as the attempt before it did, with the same error and without a new step"
+    assert run.result.reason == f"{second} {what}"
+    assert [stopping.reason for stopping in run.decided(ev.Stopping)] == [run.result.reason]
+    assert run.result.cause is not None
+    assert (str(run.result.cause.task), run.result.cause.attempt) == (second, 2)
+
+
+def test_a_step_in_between_is_progress() -> None:
+    """Only the budget bounds how often a program that trains may fail."""
+    run = restarted(ALONE, *[raises()] * 4, between=lambda run: run.progresses("worker:0", 5))
+    assert (run.attempts, run.result.repeated) == ({"worker:0": 4}, False)
+    assert "budget is used up" in run.result.reason
+
+
+def test_the_step_that_was_restored_is_no_progress() -> None:
+    """A program may report the step at which it goes on before it makes one."""
+
+    def resumes(run: History) -> None:
+        run.resumes("worker:0", 20, "ckpt-20")
+        run.progresses("worker:0", 20)
+
+    run = restarted(ALONE, raises(), raises(), between=resumes)
+    assert run.result.repeated
+
+
+def test_a_peers_step_is_the_gangs() -> None:
+    """Not every worker reports; what one of them has made all have."""
+    run = restarted(GANG, *[raises("worker:1")] * 2, between=lambda run: run.progresses("worker:0", 5))
+    assert not run.over
+
+
+def test_steps_of_the_attempt_before_do_not_count() -> None:
+    """They were made before the first of the two failures."""
+    run = History(ALONE).begin()
+    run.progresses("worker:0", 100)
+    for _ in range(2):
+        run.exits("worker:0", exception=NO_MODULE)
+        run.after(60)
+    assert run.result.repeated
+
+
+def test_a_worker_beside_which_training_goes_on_has_its_whole_budget() -> None:
+    """There are new steps, although not its own: a parameter-server worker makes none."""
+    run = restarted(PS_JOB, *[raises("worker:1")] * 3, between=lambda run: run.progresses("chief:0", int(run.now)))
+    assert (run.attempts["worker:1"], run.over) == (4, False)
+
+
+@pytest.mark.parametrize("signal", [SIGKILL, SIGTERM])
+@pytest.mark.parametrize("spec", [ALONE, GANG, PS_JOB])
+def test_deaths_by_signals_are_not_the_programs(spec: JobSpec, signal: int) -> None:
+    """Killed twice at the same place while it starts, it may still recover."""
+    leader = str(spec.leader)
+
+    def killed(run: History) -> None:
+        run.last_words[leader] = (("importing",), None)
+        run.exits(leader, signal=signal)
+
+    run = restarted(spec, killed, killed, killed)
+    assert (run.attempts[leader], run.over) == (4, False)
+
+
+def test_a_coordinator_that_dies_of_its_ps_again_may_recover() -> None:
+    """Unavailable says that a peer is gone; whoever is restarted meanwhile will be back."""
+    run = restarted(PS_JOB, *[raises("chief:0", UNAVAILABLE)] * 3)
+    assert (run.attempts["chief:0"], run.over) == (4, False)
+
+
+def test_what_was_asked_for_or_preempted_in_between_begins_anew() -> None:
+    """The attempts that failed alike are no longer in a row."""
+    preempted = restarted(ALONE, raises(), lambda run: run.exits("worker:0", code=42), raises())
+    assert not preempted.over
+    asked = restarted(
+        ALONE, raises(), lambda run: run.send(ev.Requested(1, ev.Verb.RESTART, (task("worker:0"),))), raises()
+    )
+    assert (asked.attempts["worker:0"], asked.over) == (4, False)
+
+
+def test_the_policy_always_goes_on() -> None:
+    """Until its budget is used up, which still says that it was the same each time."""
+    rules = RestartRules(policy=RestartPolicy.ALWAYS)
+    run = restarted(job(workers=1, restart=rules), *[raises()] * 4)
+    assert run.attempts == {"worker:0": 4}
+    assert run.result.reason == "worker:0 exited with code 1, and its restart budget is used up (3 of 3)"
+    assert run.result.repeated
+
+
+def test_an_attempt_that_lived_long_may_have_made_steps_that_nobody_saw() -> None:
+    """Where no task reports any, two minutes are the limit."""
+    run = History(ALONE).begin()
+    for _ in range(2):
+        run.after(121)
+        run.exits("worker:0", exception=NO_MODULE)
+        run.after(60)
+    assert not run.over
+    run.exits("worker:0", exception=NO_MODULE)
+    assert run.result.repeated
+
+
+def test_an_evaluator_is_given_up_for_it() -> None:
+    """It never fails the job; its own steps are what counts, whatever training does."""
+    run = History(job(workers=1, evaluator=1)).begin()
+    for step in range(2):
+        run.exits("evaluator:0", exception=NO_MODULE)
+        run.after(5)
+        run.progresses("worker:0", step)
+    assert run.warnings == [
+        "evaluator:0 exited with code 1, as the attempt before it did, and is not started again. "
+        "The job goes on without its evaluator."
+    ]
+    assert not run.over

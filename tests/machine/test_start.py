@@ -1,0 +1,132 @@
+"""The start of a run: every task at once, what they are told, and what can go wrong before the first step."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterkit.words import events as ev
+from clusterkit.words.actions import Inspect, Spawn
+from clusterkit.words.errors import ImpossibleTransition
+from clusterkit.words.model import JobSpec, Limits
+from clusterkit.words.outcome import Exit, RunState
+from clusterkit.words.states import TRANSITIONS, TaskState
+from tests.histories import BEGAN, SIGTERM, History, job, task
+
+
+def test_every_task_is_spawned_once_at_the_beginning() -> None:
+    """Chief first, all in attempt 1, without a reason for a restart."""
+    run = History(job(workers=2, ps=1, evaluator=1)).begin()
+    assert [(str(s.task), s.attempt, s.reason) for s in run.asked(Spawn)] == [
+        ("chief:0", 1, ""),
+        ("worker:0", 1, ""),
+        ("worker:1", 1, ""),
+        ("ps:0", 1, ""),
+        ("evaluator:0", 1, ""),
+    ]
+    assert {run.state(str(t)) for t in run.job.tasks} == {TaskState.RUNNING}
+
+
+def test_tasks_of_a_resumed_run_are_told_so() -> None:
+    """The restart reason of every first attempt is resume."""
+    run = History(job(workers=2, resume="r-1")).begin()
+    assert {spawn.reason for spawn in run.asked(Spawn)} == {"resume"}
+
+
+def test_a_run_whose_tasks_open_no_port_fails_after_the_startup_deadline() -> None:
+    """At 120 s the tasks are looked at; who is late is named, with what each of them does, and where more is told."""
+    run = History(job(workers=2, ps=1), listening=False).begin()
+    run.after(60)
+    run.send(ev.Ready(task("chief:0"), 1))
+    run.vitals["worker:0"] = ev.Vitals(listening=True, state="S")
+    run.vitals["worker:1"] = ev.Vitals(False, "S", "sleeps at x.py:1", own=True)
+    run.vitals["ps:0"] = ev.Vitals(False, "T")
+    run.after(59)
+    assert run.asked(Inspect) == []
+    run.after(2)
+    assert run.result.state is RunState.FAILED
+    assert run.result.exit_code == 1
+    assert run.result.reason.startswith("worker:1, ps:0 opened no port and reported no progress within 120 s")
+    assert Inspect(ev.Look.STARTUP, "not connected after 120 s: worker:1, ps:0") in run.asked(Inspect)
+    assert ": worker:1 sleeps at x.py:1; ps:0 is stopped (T)." in run.result.reason
+    assert "startup-1.txt" in run.result.reason
+    assert {number for _, _, number in run.signals()} == {SIGTERM}
+
+
+@pytest.mark.parametrize("sign", ["listening", "ready", "progressed", "checkpointed", "resumed"])
+def test_a_task_that_gave_any_sign_is_not_late(sign: str) -> None:
+    """A listening port, or any report, satisfies the startup deadline."""
+    run = History(job(workers=2), listening=sign == "listening").begin()
+    for worker in map(task, ("worker:0", "worker:1")):
+        signs: dict[str, ev.Happened] = {
+            "ready": ev.Ready(worker, 1),
+            "progressed": ev.Progressed(worker, 1, 0),
+            "checkpointed": ev.Checkpointed(worker, 1, 0, "ckpt-0"),
+            "resumed": ev.Resumed(worker, 1, 0, None),
+        }
+        if sign in signs:
+            run.send(signs[sign])
+    run.after(300)
+    assert not run.over
+    assert run.live == {"worker:0", "worker:1"}
+
+
+def test_a_restarted_task_has_the_startup_deadline_again() -> None:
+    """A worker that came up, failed and does not come up again is late, 120 s after its second start."""
+    run = History(job(workers=2, ps=1), listening=False).begin()
+    for name in ("chief:0", "worker:0", "worker:1", "ps:0"):
+        run.send(ev.Ready(task(name), 1))
+    run.after(500)
+    run.exits("worker:1", code=1)
+    run.after(119)
+    assert not run.over
+    run.after(3)
+    assert run.result.reason.startswith("worker:1 opened no port")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [job(workers=1), job(workers=1, evaluator=1), job(workers=2, limits=Limits(startup=0))],
+    ids=["single", "single with evaluator", "switched off"],
+)
+def test_there_is_no_startup_deadline_without_peers_or_where_it_is_switched_off(spec: JobSpec) -> None:
+    """One process has nobody to connect to; 0 gives any amount of time."""
+    run = History(spec, listening=False).begin()
+    run.after(10_000)
+    assert run.asked(Inspect) == []
+    assert not run.over
+
+
+def test_the_machine_sleeps_until_its_next_deadline_and_no_shorter() -> None:
+    """After the start the startup deadline is the next thing; a single process has none at all."""
+    assert History(job(workers=2)).begin().machine.deadline() == BEGAN + 120
+    assert History(job(workers=1)).begin().machine.deadline() is None
+    assert History(job(workers=1, limits=Limits(job=30))).begin().machine.deadline() == BEGAN + 30
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+@pytest.mark.parametrize("other", list(TaskState))
+def test_an_impossible_transition_raises_with_the_tasks_story(state: TaskState, other: TaskState) -> None:
+    """The cluster state allows what the state table has; anything else is a defect and tells what led to it."""
+    run = History(job(workers=1)).begin()
+    run.after(7)
+    record = run.machine.state.records[task("worker:0")]
+    record.state = state
+    if other in TRANSITIONS[state]:
+        run.machine.state.move(record, other)
+        assert record.state is other
+        return
+    with pytest.raises(ImpossibleTransition) as raised:
+        run.machine.state.move(record, other)
+    story = str(raised.value).splitlines()
+    assert story[0] == "worker:0:"
+    assert story[1:3] == ["1000.000 waiting -> starting (attempt 1)", "1000.000 starting -> running (attempt 1)"]
+    assert story[-1].endswith(f"{state} -> {other} (attempt 1)")
+    assert record.state is state
+
+
+def test_an_exit_before_the_spawn_is_impossible() -> None:
+    """A backend that reports an exit of what it has not started breaks its contract, and the story says so."""
+    run = History(job(workers=1))
+    run.machine.handle(ev.Began(), BEGAN)
+    with pytest.raises(ImpossibleTransition, match=r"(?s)^worker:0:\n.*starting -> draining"):
+        run.machine.handle(ev.Exited(task("worker:0"), 1, Exit(code=0)), BEGAN)

@@ -1,0 +1,219 @@
+"""Random histories: whatever happens in whatever order, the machine keeps its promises and comes to an end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from clusterkit.machine import Machine
+from clusterkit.words import events as ev
+from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Signal, Spawn, Sweep
+from clusterkit.words.model import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope, Task
+from clusterkit.words.outcome import Exit, RunState
+from tests.histories import SIGINT, SIGKILL, SIGTERM, job
+
+WALKS = 1600
+STEPS = 200
+EXITS = [Exit(code=0), Exit(code=1), Exit(signal=6), Exit(code=42), Exit(signal=9)]
+SIGKILL_WORKS = 5.0  # seconds; a process that SIGKILL does not end is a history of its own
+GIVE_UP = 2000  # events after the stop request by which a walk has to be over
+
+
+@dataclass
+class Process:
+    """One attempt as a backend sees it."""
+
+    attempt: int
+    exists: bool = False
+    exited: bool = False
+    drained: bool = False
+    sweeping: bool = False
+    killed: float | None = None  # when SIGKILL was sent
+
+
+@dataclass
+class Walk:
+    """A machine and a backend that answers late, in any order that causality allows."""
+
+    seed: int
+    machine: Machine = field(init=False)
+    now: float = 500.0
+    processes: dict[Task, Process] = field(default_factory=dict)
+    pending: list[Callable[[], ev.Happened]] = field(default_factory=list)
+    finishes: int = 0
+    events: list[ev.Happened] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.spec = some_job(self.random)
+        self.machine = Machine(self.spec, self.seed)
+        self.handle(ev.Began())
+
+    def handle(self, event: ev.Happened) -> None:
+        """Give an event, check and carry out what comes of it."""
+        self.events.append(event)
+        for action in self.machine.handle(event, self.now):
+            assert not self.finishes, f"{action} after the end"
+            self.carry_out(action)
+
+    def carry_out(self, action: Action) -> None:
+        """What a backend does; here are the promises."""
+        match action:
+            case Spawn(task, attempt):
+                self.spawn(task, attempt)
+            case Signal(task, attempt, number):
+                process = self.processes[task]
+                assert process.attempt == attempt, f"{action} is for an attempt that is over"
+                assert process.exists, f"{action} is for a task without a process"
+                assert process.exited is False or process.sweeping is False, f"{action} after its exit was told"
+                if number == SIGKILL and process.killed is None:
+                    process.killed = self.now
+            case Sweep(task, attempt):
+                process = self.processes[task]
+                assert (process.attempt, process.exited, process.sweeping) == (attempt, True, False)
+                process.sweeping = True
+                self.pending.append(lambda: ev.Swept(task, attempt, left=self.random.choice((0, 0, 0, 1))))
+            case CloseOutput(task, attempt):
+                process = self.processes[task]
+                assert process.attempt == attempt
+                if not process.drained:
+                    self.pending.append(lambda: self.drained(task))
+            case Inspect(look):
+                live = [task for task, process in self.processes.items() if self.lives(process)]
+                seen = {task: ev.Vitals(self.random.random() < 0.97, self.random.choice("SSSRTD")) for task in live}
+                self.pending.append(lambda: ev.Inspected(seen, look))
+            case Finish(result):
+                assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
+                proved = 3 if result.not_injected else 0
+                assert (result.exit_code == proved) == (result.state is RunState.SUCCEEDED)
+                self.finishes += 1
+
+    def spawn(self, task: Task, attempt: int) -> None:
+        """At most one live attempt, numbered without gaps."""
+        before = self.processes.get(task)
+        assert attempt == (before.attempt + 1 if before else 1)
+        assert before is None or not self.lives(before), f"two live attempts of {task}"
+        self.processes[task] = process = Process(attempt)
+
+        def answer() -> ev.Happened:
+            if self.random.random() < 0.003:
+                process.exited = True
+                return ev.SpawnFailed(task, attempt, "no such file")
+            process.exists = True
+            return ev.Spawned(task, attempt, 1)
+
+        self.pending.append(answer)
+
+    def lives(self, process: Process) -> bool:
+        """Whether there is a process that has not ended."""
+        return process.exists and not process.exited
+
+    def drained(self, task: Task) -> ev.Happened:
+        """Its output is at the end; with what it died of, now and then."""
+        process = self.processes[task]
+        process.drained = True
+        exception = self.random.choice((None, None, "UnavailableError: x", "ValueError: x"))
+        return ev.Drained(task, process.attempt, (), exception)
+
+    def step(self, calm: bool) -> None:
+        """One thing happens. When it is calm, only what tasks that were told to end do, and time."""
+        choice = self.random.random() * (1 if self.pending else 0.45) + (0 if self.pending else 0.55)
+        deadline = self.machine.deadline()
+        live = [task for task, process in self.processes.items() if self.lives(process)]
+        killed = [(at, task) for task in live if (at := self.processes[task].killed) is not None]
+        open_ = [t for t, p in self.processes.items() if p.exists and not p.drained and (p.exited or choice > 0.64)]
+        if killed and min(killed)[0] < self.now - SIGKILL_WORKS:
+            self.exit(min(killed)[1])
+        elif self.pending and choice < 0.55:
+            self.handle(self.pending.pop(self.random.randrange(len(self.pending)))())
+        elif open_ and choice < 0.65:
+            self.handle(self.drained(self.random.choice(open_)))
+        elif deadline is not None and (choice < 0.67 or (not live and not self.pending and not open_)):
+            if killed:
+                self.exit(min(killed)[1])
+                return
+            self.now = max(self.now, deadline)
+            self.handle(ev.Ticked())
+        elif live and (calm or choice < 0.73):
+            self.exit(self.random.choice(live))
+        elif not calm:
+            self.now += self.random.choice((0.0, 0.01, 0.5, 3.0))
+            self.handle(self.some_news(live))
+
+    def exit(self, task: Task) -> None:
+        """A task ends, of SIGKILL where it got one."""
+        process = self.processes[task]
+        process.exited = True
+        (own,) = self.random.choices(EXITS, (1, 8, 3, 2, 2))
+        self.handle(ev.Exited(task, process.attempt, Exit(signal=9) if process.killed is not None else own))
+
+    def some_news(self, live: list[Task]) -> ev.Happened:
+        """A report of a live task or of one long gone, or a rare disaster."""
+        if not live:
+            return ev.Ticked()
+        if self.random.random() < 0.01:
+            rare: list[ev.Happened] = [
+                ev.Interrupted(SIGINT),
+                ev.Interrupted(SIGTERM),
+                ev.LifelineLost(),
+                ev.StorageFailed("full"),
+            ]
+            return self.random.choice(rare)
+        task = self.random.choice(live)
+        attempt = self.processes[task].attempt - self.random.choice((0, 0, 0, 1))
+        number = self.random.randrange(100)
+        news: list[ev.Happened] = [
+            ev.Progressed(task, attempt, number),
+            ev.Checkpointed(task, attempt, number, "c"),
+            ev.Resumed(task, attempt, number, "c"),
+            ev.Ready(task, attempt),
+            ev.Exited(task, self.processes[task].attempt - 1, Exit(code=1)),
+            ev.Swept(task, self.processes[task].attempt - 1),
+        ]
+        return self.random.choice(news)
+
+
+def some_job(rng: random.Random) -> JobSpec:
+    """A job of any shape under any rules."""
+    rules = RestartRules(
+        policy=rng.choice([*RestartPolicy, *[RestartPolicy.ON_FAILURE] * 5]),
+        budget=rng.choice((0, 2, 20, 20)),
+        scope=rng.choice([RestartScope.AUTO, RestartScope.AUTO, *RestartScope]),
+    )
+    limits = Limits(job=rng.choice((0, 0, 0, 0, 200)), stall=rng.choice((0, 20)), grace=rng.choice((0, 10)))
+    workers, ps, chief = rng.choice([(1, 0, 0), (3, 0, 0), (2, 0, 1), (2, 2, 1), (0, 0, 1)])
+    return job(workers, ps, chief, rng.choice((0, 1)), restart=rules, limits=limits)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_histories_keep_every_promise_and_end(block: int) -> None:
+    """Never two live attempts, never an impossible transition, no signal without a process, and one end."""
+    for seed in range(block * WALKS // 4, (block + 1) * WALKS // 4):
+        walk = Walk(seed)
+        for _ in range(STEPS):
+            if not walk.finishes:
+                walk.step(calm=False)
+        if not walk.finishes:
+            walk.handle(ev.Interrupted(SIGTERM))
+        for _ in range(GIVE_UP):
+            if not walk.finishes:
+                walk.step(calm=True)
+        assert walk.finishes == 1, f"seed {seed} does not end: {walk.events[-20:]}"
+
+
+def test_the_walks_go_everywhere() -> None:
+    """The random histories would prove little if none of them restarted, failed or succeeded."""
+    kinds: set[type] = set()
+    attempts = 0
+    for seed in range(200):
+        walk = Walk(seed)
+        for _ in range(STEPS):
+            if not walk.finishes:
+                walk.step(calm=False)
+        kinds |= {type(event) for event in walk.events}
+        attempts = max([attempts, *(process.attempt for process in walk.processes.values())])
+    assert attempts >= 8
+    assert kinds >= {ev.Exited, ev.Swept, ev.Drained, ev.SpawnFailed, ev.Inspected, ev.Ticked, ev.Interrupted}

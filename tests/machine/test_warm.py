@@ -1,0 +1,160 @@
+"""Warm starts: who waits for the fork server, and for whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterkit.machine.headstart import FOUND, LONGEST
+from clusterkit.words import events as ev
+from clusterkit.words.model import RestartRules, RestartScope
+from clusterkit.words.outcome import Asked
+from clusterkit.words.states import TaskState
+from tests.histories import BEGAN, SIGINT, SIGKILL, History, job, task
+
+
+def warming(workers: int = 2, ps: int = 0) -> History:
+    """A run that has begun, and whose fork server has not come up yet."""
+    return History(job(workers=workers, ps=ps), warming=True).begin()
+
+
+def serves(run: History, *names: str) -> None:
+    """Servers say that they are up."""
+    for name in names:
+        run.send(ev.Ready(task(name), run.attempts[name]))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_fork_server_that_does_not_come_up_holds_nothing_up(again: bool) -> None:
+    """What waited for it starts cold."""
+    run = warming()
+    assert run.live == set()
+    run.chills(again)
+    assert run.live == {"worker:0", "worker:1"}
+
+
+def test_tasks_start_when_the_fork_server_is_ready() -> None:
+    """Until then they are starting."""
+    run = warming()
+    assert {run.state(name) for name in ("worker:0", "worker:1")} == {TaskState.STARTING}
+    run.warms()
+    assert run.live == {"worker:0", "worker:1"}
+
+
+def test_an_end_while_the_fork_server_comes_up_starts_nothing() -> None:
+    """Ctrl-C is answered at once, and no task counts as failed."""
+    run = warming(ps=1)
+    run.send(ev.Interrupted(SIGINT))
+    assert run.result.exit_code == 130
+    assert run.attempts == {}
+    assert run.failures == []
+    assert {attempt.exit.asked for attempt in run.result.attempts if attempt.exit} == {Asked.TEARDOWN}
+
+
+def test_the_coordinator_starts_when_the_last_server_is_ready() -> None:
+    """It would find nobody, and try again a second later."""
+    run = warming(ps=1)
+    run.warms()
+    assert run.live == {"worker:0", "worker:1", "ps:0"}
+    serves(run, "worker:0", "ps:0")
+    assert "chief:0" not in run.live
+    serves(run, "worker:1")
+    assert "chief:0" in run.live
+
+
+def test_the_coordinator_waits_half_a_second_for_servers_that_do_not_say_ready() -> None:
+    """From the moment at which the last of them became a process."""
+    run = warming(ps=1)
+    run.after(3)
+    run.warms()
+    assert run.spawn_times("chief:0") == []
+    run.after(1)
+    assert run.spawn_times("chief:0") == [3.5]
+
+
+def test_an_end_while_the_coordinator_waits() -> None:
+    """It is started and ended, so that it is settled like every other task."""
+    run = warming(ps=1)
+    run.warms()
+    run.send(ev.Interrupted(SIGINT))
+    assert run.over
+    assert run.failures == []
+
+
+def test_a_server_that_dies_while_the_coordinator_waits() -> None:
+    """It no longer counts; the coordinator finds it when it is back, and TensorFlow waits for it."""
+    run = warming(ps=1)
+    run.warms()
+    serves(run, "worker:0", "ps:0")
+    run.exits("worker:1", signal=SIGKILL)
+    assert "chief:0" in run.live
+
+
+def test_a_coordinator_that_restarts_with_its_ps_waits_until_the_workers_have_found_it() -> None:
+    """Their channels try again a second after the last time; before that, what it asks of them fails at once."""
+    run = warming(ps=1)
+    run.warms()
+    serves(run, "worker:0", "worker:1", "ps:0")
+    run.progresses("chief:0", 10)
+    run.exits("ps:0", signal=SIGKILL)
+    while run.attempts["ps:0"] == 1:
+        run.after(0.1)
+    assert run.attempts["chief:0"] == 1
+    serves(run, "ps:0")
+    ready = run.now
+    run.after(1)
+    serves(run, "worker:1")  # once more
+    assert run.attempts["chief:0"] == 1
+    run.after(1)
+    assert run.spawn_times("chief:0")[1] == pytest.approx(ready + FOUND - BEGAN)
+
+
+def test_a_ps_that_does_not_say_ready_is_given_as_long() -> None:
+    """After the half second in which it would have said it."""
+    run = warming(ps=1)
+    run.warms()
+    serves(run, "worker:0", "worker:1", "ps:0")
+    run.exits("ps:0", signal=SIGKILL)
+    run.after(10)
+    ps, chief = run.spawn_times("ps:0")[1], run.spawn_times("chief:0")[1]
+    assert chief - ps == pytest.approx(LONGEST + FOUND)
+
+
+def test_a_coordinator_that_restarts_alone_or_with_every_server_waits_for_nothing_more() -> None:
+    """No worker has lost a ps then."""
+    run = warming(ps=1)
+    run.warms()
+    serves(run, "worker:0", "worker:1", "ps:0")
+    run.exits("chief:0", signal=SIGKILL)
+    while run.attempts["chief:0"] == 1:
+        run.after(0.1)
+    together = History(job(workers=2, ps=1, restart=RestartRules(scope=RestartScope.JOB)), warming=True).begin()
+    together.warms()
+    serves(together, "worker:0", "worker:1", "ps:0")
+    together.exits("ps:0", signal=SIGKILL)
+    while together.attempts["ps:0"] == 1:
+        together.after(0.1)
+    serves(together, "worker:0", "worker:1", "ps:0")
+    assert together.attempts["chief:0"] == 2
+
+
+def test_an_end_while_the_workers_look_for_the_ps() -> None:
+    """It is started and ended, as while it waits for servers."""
+    run = warming(ps=1)
+    run.warms()
+    serves(run, "worker:0", "worker:1", "ps:0")
+    run.exits("ps:0", signal=SIGKILL)
+    while run.attempts["ps:0"] == 1:
+        run.after(0.1)
+    serves(run, "ps:0")
+    run.send(ev.Interrupted(SIGINT))
+    assert run.result.exit_code == 130
+    assert [failure.task for failure in run.failures] == [task("ps:0")]
+
+
+def test_cold_starts_have_no_head_start() -> None:
+    """They are seconds apart in any case."""
+    run = History(job(workers=2, ps=1)).begin()
+    assert "chief:0" in run.live
+    run = warming(ps=1)
+    run.chills(again=False)
+    assert "chief:0" in run.live

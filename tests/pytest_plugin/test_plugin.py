@@ -1,0 +1,228 @@
+"""The pytest plugin, in test sessions of its own."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.support import CHILDREN, processes_of
+
+pytest_plugins = ["pytester"]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+ROLES = str(CHILDREN / "roles.py")
+PASSES = """
+    import pytest
+
+    @pytest.mark.cluster(workers=2, ps=1)
+    def test_training_survives_a_kill(cluster):
+        run = cluster(ROLES, args=["--steps", 60])
+        run.tasks["worker:1"].kill()
+        run.wait_for_event("Spawned", task="worker:1", attempt=2)
+        assert run.wait_for_step(10, task="chief:0") >= 10
+        assert run.wait().last_step == 60
+"""
+
+
+@pytest.fixture
+def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A directory for a test session that knows nothing of this project's settings."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    return pytester
+
+
+def run(session: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
+    """Run a file of tests with the plugin."""
+    session.makepyfile(source.replace("ROLES", repr(ROLES)))
+    return session.runpytest_subprocess("-p", "clusterkit.pytest_plugin", "--strict-markers", *args, timeout=60)
+
+
+def test_a_test_kills_a_worker_and_passes(session: pytest.Pytester) -> None:
+    """The marker says what is started, and nothing is left, not even the run's directory."""
+    run(session, PASSES).assert_outcomes(passed=1)
+    assert processes_of(session.path) == {}
+
+
+def test_a_test_without_its_fault_fails(session: pytest.Pytester) -> None:
+    """It asserts nothing wrong, and proves nothing; a test that ends its run early is left alone."""
+    source = """
+        def test_it(cluster):
+            run = cluster(ROLES, workers=1, args=["--steps", 5], fault=["kill worker:0 @ step=1000"])
+            assert run.wait().last_step == 5
+
+        def test_another(cluster):
+            cluster(ROLES, workers=1, args=["--steps", 100000], fault=["kill worker:0 @ 1h"]).wait_for_step(1)
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(passed=2, errors=1)
+    outcome.stdout.fnmatch_lines(
+        [
+            "*The test proves nothing: a fault was never injected.*",
+            "*kill worker:0 @ step=1000: step 1000 was never reached; the last step was 5. The run: */runs/*",
+        ]
+    )
+
+
+def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
+    """As sections of its report, under the test's own lines and without those of clusterkit."""
+    source = """
+        def test_it(cluster):
+            run = cluster(ROLES, workers=2, restart="never", args=["--steps", 10000, "--fail", "worker:1:1:3:7"])
+            run.wait_for_step(500)
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines([
+        ">*run.wait_for_step(500)",
+        "*ClusterFailed: The run was over before step 500.",
+        "*- clusterkit: cause -*",
+        "*Cause: worker:1 exited with code 7 (attempt 1)*",
+        "*- clusterkit: worker:0 attempt 1 log -*",
+        "worker:0 goes from step 0 to 10000",
+        "*- clusterkit: worker:1 attempt 1 log -*",
+    ])  # fmt: skip
+    outcome.stdout.no_fnmatch_line("*def wait_for_step*")
+
+
+def test_a_test_that_fails_while_the_run_goes_on_shows_where_it_is(session: pytest.Pytester) -> None:
+    """There is no result yet; and an attempt that failed before has its log shown too."""
+    source = """
+        def test_it(cluster):
+            run = cluster(ROLES, workers=1, restart_backoff=0.1, args=["--steps", 10000, "--fail", "worker:0:1:3:7"])
+            run.wait_for_step(1, attempt=2)
+            assert run.tasks["worker:0"].pid is None
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines([
+        "The run was still going on.",
+        "  worker:0 is running (attempt 2), at step *",
+        "  worker:0 exited with code 7 (attempt 1)",
+        "*- clusterkit: worker:0 attempt 1 log -*",
+        "*- clusterkit: worker:0 attempt 2 log -*",
+    ])  # fmt: skip
+
+
+def test_what_a_test_leaves_behind_fails_it_by_name(session: pytest.Pytester) -> None:
+    """A run of its own, a process that says it is a task, and a port that such a one listens on; all are ended."""
+    source = """
+        import json, os, subprocess, sys, textwrap
+        from clusterkit import Cluster
+
+        LISTENER = '''
+        import socket
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            print(server.getsockname()[1], flush=True)
+            input()
+        '''
+
+        def test_run(cluster):
+            Cluster(ROLES, run_id="forgotten", args=["--steps", 10000])
+
+        def test_port(cluster):
+            directory = cluster.home / "runs" / "old"
+            directory.mkdir(parents=True)
+            env = {**os.environ, "CLUSTERKIT_TASK": "worker:1", "CLUSTERKIT_RUN_DIR": str(directory)}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            left = subprocess.Popen([sys.executable, "-c", textwrap.dedent(LISTENER)], env=env, **pipes)
+            job = {"endpoints": {"worker:1": "localhost:" + left.stdout.readline().decode().strip()}}
+            (directory / "job.json").write_text(json.dumps(job))
+            test_port.left = left  # or the pipes would be closed, and it would end
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(passed=2, errors=2)
+    outcome.stdout.fnmatch_lines([
+        "The run forgotten is still live.",
+        "The process * of worker:0 (run forgotten) still runs.",
+        "The process * of worker:1 (run old) still runs.",
+        "The process * still listens on port *, which was worker:1's in the run old.",
+    ])  # fmt: skip
+    assert processes_of(session.path) == {}
+
+
+def test_the_timeout_bounds_waits_and_runs(session: pytest.Pytester) -> None:
+    """The run ends first, and tells more; a test's own limit for its waits is one more keyword."""
+    source = """
+        import pytest
+        from clusterkit import WaitTimeout
+
+        def test_run(cluster):
+            cluster(ROLES, args=["--steps", 10000]).wait()
+
+        def test_wait(cluster):
+            with pytest.raises(WaitTimeout):
+                cluster(ROLES, args=["--steps", 10000], patience=0.5).wait_for_step(10000)
+    """
+    outcome = run(session, source, "--cluster-timeout", "1s")
+    outcome.assert_outcomes(passed=1, failed=1)
+    outcome.stdout.fnmatch_lines(["*ClusterFailed: The run * timed out*"])
+    wrong = run(session, source, "--cluster-timeout", "soon")
+    wrong.stderr.fnmatch_lines(["*--cluster-timeout: *soon*"])
+
+
+def test_under_xdist_tests_do_not_disturb_each_other(session: pytest.Pytester) -> None:
+    """Two processes of tests, each with its own homes; sections and kept directories come through."""
+    source = """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(cluster, number):
+            run = cluster(ROLES, workers=2, run_id="same", args=["--steps", 10], restart="never")
+            run.wait()
+            assert number != 3
+    """
+    outcome = run(session, source, "-n", "2")
+    outcome.assert_outcomes(passed=3, failed=1)
+    outcome.stdout.fnmatch_lines(["2 workers*", "*- clusterkit: cause -*", "*- clusterkit: worker:0 attempt 1 log -*"])
+
+
+def test_run_directories_are_kept_where_that_is_asked_for(
+    session: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the summary says where they are."""
+    source = """
+        def test_it(cluster):
+            cluster(ROLES, args=["--steps", 3]).wait()
+    """
+    with tempfile.TemporaryDirectory() as place:
+        monkeypatch.setenv("TMPDIR", place)
+        outcome = run(session, source, "--cluster-keep", "-n", "1")
+        outcome.stdout.fnmatch_lines(["*clusterkit: run directories that were kept*"])
+        (kept,) = re.findall(r"^/.*clusterkit-test_it-\S+$", outcome.stdout.str(), re.MULTILINE)
+        assert list(Path(kept).glob("runs/*/tasks/worker:0/attempt-1.log"))
+        assert Path(kept).is_relative_to(place)
+
+
+def test_an_installed_plugin_that_is_named_again_is_one(
+    session: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry point has the module's name, so pytest sees that it has it already."""
+    info = session.mkdir("installed") / "some-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[pytest11]\nclusterkit.pytest_plugin = clusterkit.pytest_plugin\n")
+    monkeypatch.syspath_prepend(str(info.parent))
+    monkeypatch.setenv("PYTHONPATH", str(info.parent), prepend=":")
+    outcome = run(session, "def test_it(cluster): pass")
+    outcome.assert_outcomes(passed=1)
+
+
+def test_the_marker_takes_keywords_only(session: pytest.Pytester) -> None:
+    """The closest marker wins; one that says nothing that can be used is an error."""
+    source = """
+        import pytest
+        pytestmark = pytest.mark.cluster(workers=3, ps=0)
+
+        @pytest.mark.cluster(workers=2)
+        def test_closest(cluster):
+            assert list(cluster(ROLES, args=["--steps", 2]).tasks) == ["worker:0", "worker:1"]
+
+        @pytest.mark.cluster(2)
+        def test_wrong(cluster):
+            pass
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(passed=1, errors=1)
+    outcome.stdout.fnmatch_lines(["*takes keywords, such as workers=2, and not (2,)*"])

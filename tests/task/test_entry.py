@@ -1,0 +1,191 @@
+"""The entry is invisible to the program it starts, writes stacks on request, and dies with its parent."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from clusterkit.backends.local.spawn import spawn
+from clusterkit.job.plan import TaskPlan, attempt_environment
+from clusterkit.system import procfs
+from clusterkit.system.process import Child, exit_of, reap
+from clusterkit.task.entry import ENTRY, STACKS_SIGNAL
+from clusterkit.words.model import ProgramKind, Task, TaskType
+from clusterkit.words.outcome import Exit
+from tests.children.plain import FILES, PROGRAMS
+from tests.support import CHILDREN, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(60), pytest.mark.slow]
+
+ENV = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+Finished = tuple[Exit, bytes]
+
+
+def start(how: ProgramKind, target: str, *args: str, cwd: Path) -> Child:
+    """Start a program as the supervisor does; its output goes to `entry.txt`, its stacks to `stacks.txt`."""
+    plan = TaskPlan(Task(TaskType.WORKER, 0), how, sys.executable, target, args, str(cwd), ENV)
+    with (cwd / "entry.txt").open("wb") as out, (cwd / "stacks.txt").open("ab") as stacks:
+        process = spawn(plan, attempt_environment(os.environ, plan, 1, ""), out.fileno(), stacks.fileno())
+    return Child(process.pid, os.pidfd_open(process.pid), "", procfs.oom_kills(), process)
+
+
+def finish(child: Child, cwd: Path) -> Finished:
+    """Wait for the end; how it came and what was written."""
+    select.select([child.pidfd], [], [])
+    ended = exit_of(child)
+    assert ended is not None
+    reap(child)
+    return ended, (cwd / "entry.txt").read_bytes()
+
+
+def through_the_entry(how: ProgramKind, target: str, *args: str, cwd: Path) -> Finished:
+    """Run a program as the supervisor does."""
+    return finish(start(how, target, *args, cwd=cwd), cwd)
+
+
+def plainly(how: ProgramKind, target: str, *args: str, cwd: Path) -> Finished:
+    """Run a program as a person does."""
+    words = ["-m", target] if how is ProgramKind.MODULE else [target]
+    with (cwd / "plain.txt").open("wb") as out:
+        code = subprocess.call(
+            [sys.executable, *words, *args], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=cwd,
+            env={**os.environ, **ENV}, start_new_session=True,
+        )  # fmt: skip
+    ended = Exit(code=code) if code >= 0 else Exit(signal=-code)
+    return ended, (cwd / "plain.txt").read_bytes()
+
+
+def same(how: ProgramKind, target: str, *args: str, cwd: Path) -> Finished:
+    """Run a program in both ways, which must not differ, and return what came of it."""
+    plain = plainly(how, target, *args, cwd=cwd)
+    assert through_the_entry(how, target, *args, cwd=cwd) == plain
+    return plain
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A directory with the modules that the programs import."""
+    for name, source in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(source)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_script_notices_no_difference(name: str, here: Path) -> None:
+    """Output, to the byte, and exit status are those of `python program.py`."""
+    encoding = "latin-1" if "latin-1" in PROGRAMS[name] else "utf-8"
+    (here / "program.py").write_bytes(PROGRAMS[name].encode(encoding))
+    same(ProgramKind.SCRIPT, "program.py", "--flag", "a word", "", "-m", cwd=here)
+
+
+MODULES = ["pkg.mod", "pkg", "pkg.fails", "pkg.broken", "pkg.pool", "pkg.leaves", "pkg.gone", "gone"]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_notices_no_difference(module: str, here: Path) -> None:
+    """Output and exit status are those of `python -m module`, relative imports included."""
+    same(ProgramKind.MODULE, module, "--flag", "a word", cwd=here)
+
+
+def test_a_script_elsewhere_notices_no_difference(here: Path) -> None:
+    """A path of several parts, an absolute one and a symbolic link lead to the same `sys.path` and `__file__`."""
+    deep = here / "some" / "where"
+    deep.mkdir(parents=True)
+    (deep / "program.py").write_text("import sys\nprint(sys.argv, sys.path, __file__)\n1 / 0\n")
+    (here / "link.py").symlink_to(deep / "program.py")
+    for target in ("some/where/program.py", "./some/../some/where//program.py", str(deep / "program.py"), "link.py"):
+        same(ProgramKind.SCRIPT, target, cwd=here)
+
+
+def test_a_script_that_is_gone_is_told_as_python_tells_it(here: Path) -> None:
+    """Exit code 2, and the interpreter's own sentence."""
+    assert same(ProgramKind.SCRIPT, "gone.py", cwd=here)[0] == Exit(code=2)
+
+
+def test_an_archive_runs_as_python_runs_it(here: Path) -> None:
+    """A zip file with a `__main__.py`, as zipapp and pex make them, is a program too."""
+    with zipfile.ZipFile(here / "app.pyz", "w") as archive:
+        archive.writestr(
+            "__main__.py", "import inside, sys\nprint(inside.x, __name__, __file__, sys.argv, sys.path)\n1 / 0\n"
+        )
+        archive.writestr("inside.py", "x = 5\n")
+    assert same(ProgramKind.SCRIPT, "app.pyz", "a", cwd=here)[1].startswith(b"5 ")
+
+
+def test_a_command_is_started_as_it_is(here: Path) -> None:
+    """Another program gets its arguments and no descriptor more; one that can't be executed is a clear failure."""
+    script = 'echo "$@"; for fd in 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; exit 3'
+    ended, output = through_the_entry(ProgramKind.COMMAND, "sh", "-c", script, "sh", "a b", "c", cwd=here)
+    assert (ended, output) == (Exit(code=3), b"a b c\n")
+    (here / "broken").write_text("#!/no/such/interpreter\n")
+    (here / "broken").chmod(0o755)
+    ended, output = through_the_entry(ProgramKind.COMMAND, "./broken", cwd=here)
+    assert not ended.ok
+    assert b"./broken can't be executed" in output
+    assert b"Traceback" not in output
+
+
+@pytest.mark.parametrize("how", ["read", "sleep", "spin"])
+def test_stacks_are_written_on_request_and_the_program_goes_on(how: str, tmp_path: Path) -> None:
+    """Also while the main thread is inside C code; what it was at is not disturbed."""
+    os.mkfifo(tmp_path / "pipe")
+    child = start(ProgramKind.SCRIPT, str(CHILDREN / "busy.py"), how, cwd=tmp_path)
+    wait_until(lambda: b"busy" in (tmp_path / "entry.txt").read_bytes(), 10, "the program runs")
+    wait_until(lambda: procfs.catches(child.pid, STACKS_SIGNAL), 10, "the entry catches the signal")
+    os.kill(child.pid, STACKS_SIGNAL)
+    stacks = wait_until(lambda: _whole(tmp_path / "stacks.txt"), 10, "both stacks")
+    assert "in busily_" + how in stacks
+    assert "in a_thread" in stacks
+    assert procfs.stat(child.pid) is not None
+    (tmp_path / "pipe.done").touch()
+    if how == "read":
+        (tmp_path / "pipe").write_bytes(b"enough")
+    assert finish(child, tmp_path) == (Exit(code=0), b"busy\ndone\n")
+
+
+def _whole(file: Path) -> str | None:
+    text = file.read_text()
+    return text if "most recent call first" in text and "in a_thread" in text and "in busily_" in text else None
+
+
+def test_a_task_dies_with_its_parent(tmp_path: Path) -> None:
+    """The kernel ends the task when whoever spawned it is killed."""
+    words = [sys.executable, str(CHILDREN / "parent.py"), ENTRY, str(CHILDREN / "busy.py")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=tmp_path) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert not procfs.is_zombie(pid)
+        parent.kill()
+    wait_until(lambda: procfs.is_zombie(pid), 10, "the task is gone")
+
+
+def test_a_task_dies_whose_parent_was_gone_before_it_could_ask(tmp_path: Path) -> None:
+    """A parent that is not the one that the task was told of is no parent."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    program = tmp_path / "program.py"
+    program.write_text("print('ran')\n")
+    with (tmp_path / "stacks.txt").open("wb") as stacks:
+        words = [sys.executable, ENTRY, str(gone.pid), str(stacks.fileno()), "script", str(program)]
+        ran = subprocess.run(words, pass_fds=(stacks.fileno(),), capture_output=True)
+    assert (ran.returncode, ran.stdout) == (-signal.SIGKILL, b"")
+
+
+@pytest.mark.parametrize("flag", ["-I", "-P"])
+def test_an_interpreter_with_a_safe_path_keeps_it(flag: str, here: Path) -> None:
+    """Where the interpreter puts no directory of the program first, neither does the entry."""
+    (here / "program.py").write_text("import sys\nprint(sys.path, sys.argv)\n")
+    with (here / "stacks.txt").open("wb") as stacks:
+        entry = [ENTRY, str(os.getpid()), str(stacks.fileno()), "script"]
+        python, fds = [sys.executable, flag], (stacks.fileno(),)
+        plain = subprocess.run([*python, "program.py"], cwd=here, capture_output=True)
+        through = subprocess.run([*python, *entry, "program.py"], cwd=here, pass_fds=fds, capture_output=True)
+    assert (through.returncode, through.stdout) == (plain.returncode, plain.stdout)

@@ -1,0 +1,123 @@
+"""Events as sentences, as a table."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.words import events as ev
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.outcome import Asked, Exit, Failure
+from clusterkit.words.states import TaskState
+from tests.histories import task
+
+WORKER, CHIEF, PS = task("worker:1"), task("chief:0"), task("ps:0")
+KILLED = Failure(PS, 1, Exit(signal=9), 5.0)
+PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("event", "level", "text"),
+    [
+        (ev.Changed(WORKER, 2, TaskState.DRAINING), Level.DEBUG, "worker:1 is draining (attempt 2)."),
+        (ev.Spawned(WORKER, 1, 7), Level.INFO, "worker:1 is started (pid 7)."),
+        (ev.Spawned(WORKER, 2, 7), Level.INFO, "worker:1 is started, attempt 2 (pid 7)."),
+        (ev.Resumed(CHIEF, 2, 50, "/c/50"), Level.INFO, "chief:0 resumed at step 50 from /c/50."),
+        (ev.Resumed(CHIEF, 2, 0, None), Level.INFO, "chief:0 resumed at step 0."),
+        (ev.Checkpointed(CHIEF, 1, 50, "/c/50"), Level.DEBUG, "chief:0 wrote the checkpoint of step 50: /c/50"),
+        (ev.PhaseChanged(CHIEF, 1, "checkpoint", True), Level.DEBUG, "chief:0 makes no steps now: checkpoint."),
+        (
+            ev.PhaseChanged(CHIEF, 1, "checkpoint", False),
+            Level.DEBUG,
+            "chief:0 goes on after what made no steps: checkpoint.",
+        ),
+        (ev.Requested(1, ev.Verb.PROFILE), Level.INFO, "Asked for a profile of every task, over 20 steps."),
+        (ev.Profiled(WORKER, 1, 1, "/x.pb", 20), Level.INFO, "worker:1 wrote a profile of 20 steps: /x.pb"),
+        (ev.Profiled(WORKER, 1, 1, "/x.pb", 1), Level.INFO, "worker:1 wrote a profile of 1 step: /x.pb"),
+        (ev.Profiled(PS, 1, 1, "/x.pb"), Level.INFO, "ps:0 wrote a profile: /x.pb"),
+        (ev.Profiled(PS, 1, 1, None, why="it is none"), Level.INFO, "ps:0 gave no profile: it is none."),
+        (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
+        (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),
+        (
+            ev.RestartPlanned((CHIEF, PS), KILLED, (), 1.04, 1, 3),
+            Level.WARNING,
+            "chief:0 and ps:0 start again in 1.0 s because ps:0 was killed by SIGKILL (restart 1 of 3).",
+        ),
+        (
+            ev.RestartPlanned((CHIEF, WORKER, PS), KILLED, (), 2.0, 2, 3),
+            Level.WARNING,
+            "chief:0, worker:1 and ps:0 start again in 2.0 s because ps:0 was killed by SIGKILL (restart 2 of 3).",
+        ),
+        (
+            ev.RestartPlanned((WORKER,), PREEMPTED, (), 0.96, 0, 3),
+            Level.WARNING,
+            "worker:1 starts again in 1.0 s (not charged to the restart budget).",
+        ),
+        (
+            ev.FaultInjected(1, "kill worker:1 @ step=100", FaultAction.KILL, (WORKER,), step=103),
+            Level.INFO,
+            "Fault 1: kill worker:1 @ step=100, at step 103.",
+        ),
+        (
+            ev.FaultInjected(2, "stop random(2) for=3s", FaultAction.STOP, (CHIEF, WORKER), seconds=3.0),
+            Level.INFO,
+            "Fault 2: stop random(2) for=3s, into chief:0 and worker:1.",
+        ),
+        (ev.FaultInjected(3, "disk-full", FaultAction.DISK_FULL, ()), Level.INFO, "Fault 3: disk-full."),
+        (ev.FaultTook(3, "/c takes nothing more"), Level.INFO, "Fault 3: /c takes nothing more."),
+        (ev.FaultTook(3, "no overlay", done=False), Level.WARNING, "Fault 3 could not be injected: no overlay."),
+        (
+            ev.FaultHealed(2, "stop random(2) for=3s", FaultAction.STOP, (CHIEF, WORKER), "its time is over"),
+            Level.INFO,
+            "Fault 2 is healed, since its time is over: stop random(2) for=3s.",
+        ),
+        (ev.PhaseChanged(WORKER, 1, "evaluation", True), Level.DEBUG, "worker:1 makes no steps now: evaluation."),
+        (ev.Succeeded(CHIEF), Level.INFO, "chief:0 exited with code 0: the job is done. Ending the other tasks."),
+        (ev.Stopping("clusterkit got SIGINT"), Level.WARNING, "Stopping every task: clusterkit got SIGINT."),
+        (ev.Warned("Look out.", WORKER), Level.WARNING, "Look out."),
+    ],
+)
+def test_what_the_user_is_told_of_an_event(event: ev.Event, level: Level, text: str) -> None:
+    """One sentence, at the level of its importance."""
+    assert sentence(event) == (level, text)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [ev.Resumed(CHIEF, 1, 0, None), ev.Progressed(WORKER, 1, 3), ev.Ticked(), ev.Ready(PS, 1), ev.FaultTook(1, "")],
+)
+def test_what_goes_without_saying(event: ev.Event) -> None:
+    """A first start at step 0 and every step after it."""
+    assert sentence(event) is None
+
+
+@pytest.mark.parametrize(
+    ("exit_", "text"),
+    [
+        (Exit(code=3), "exited with code 3"),
+        (Exit(code=42), "exited with code 42 (preempted)"),
+        (Exit(signal=11), "was killed by SIGSEGV"),
+        (Exit(signal=63), "was killed by signal 63"),
+        (Exit(signal=9, out_of_memory=True), "was killed by the kernel, out of memory (SIGKILL)"),
+        (Exit(error="No such file (x.py)"), "could not be started: No such file (x.py)"),
+        (Exit(signal=15, asked=Asked.TEARDOWN), "ended by the teardown (SIGTERM)"),
+        (Exit(code=0, asked=Asked.SUCCESS), "ended after the job's success (exit code 0)"),
+        (Exit(signal=9, asked=Asked.STALL), "ended for its stall (SIGKILL)"),
+    ],
+)
+def test_how_an_attempt_ended(exit_: Exit, text: str) -> None:
+    """Exit code, signal, out of memory, never started, or because the supervisor ended it."""
+    assert str(exit_) == text
+
+
+def test_what_went_wrong_is_marked() -> None:
+    """Failures, warnings and faults that could not be injected, and nothing else, are bad news."""
+    assert is_bad(ev.FaultTook(1, "no", done=False))
+    assert not is_bad(ev.FaultTook(1, "done"))
+    assert is_bad(ev.Failed(KILLED))
+    assert is_bad(ev.Warned("x"))
+    others = [kind for kind in (*get_args(ev.Happened), *get_args(ev.Decided)) if kind not in (ev.Failed, ev.Warned)]
+    assert not is_bad(ev.Stopping("x"))
+    assert not any(issubclass(kind, ev.Failed | ev.Warned) for kind in others)

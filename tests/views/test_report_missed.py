@@ -1,0 +1,29 @@
+"""The final report of a run in which a fault was never injected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clusterkit.views.recoveries import recovery_lines
+from clusterkit.words.outcome import NotInjected
+from clusterkit.words.recovery import RecoveryReport
+from tests.views.test_report import SUCCESS, injected, lines
+
+
+def test_a_fault_that_was_never_injected_has_a_line() -> None:
+    """Before the tasks; the first line is no check mark."""
+    missed = (NotInjected("kill any @ 1h", "the run ended before 3600 s were over"), NotInjected("kill ps", "x"))
+    text = lines(replace(SUCCESS, exit_code=3, reason="but", not_injected=missed))
+    assert text[0].startswith("! run r-1 succeeded after")
+    assert text[1:3] == [
+        "  Never injected: kill any @ 1h: the run ended before 3600 s were over.",
+        "  Never injected: kill ps: x.",
+    ]
+
+
+def test_a_fault_that_was_not_done_says_why() -> None:
+    """And nothing else, since nothing came of it."""
+    fault = replace(injected(1, "memory worker:1", 3.0), done=False, detail="no such limit here")
+    rows = recovery_lines(RecoveryReport((), (fault,)))
+    assert rows[1].split("  ")[-1] == "not done: no"
+    assert [row.strip() for row in rows[2:]] == ["such limit", "here"]

@@ -1,0 +1,182 @@
+"""Status: what events add up to."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterkit.views.listing import Usage, run_state, task_row, tasks_table
+from clusterkit.views.status import Phase, RunStatus, TaskStatus
+from clusterkit.words import events as ev
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
+from clusterkit.words.states import TaskState
+from tests.histories import task
+
+CHIEF, WORKER = task("chief:0"), task("worker:1")
+KILLED = Exit(signal=9)
+FAILURE = Failure(WORKER, 1, KILLED, 5.0)
+
+
+def starts(of: Task, attempt: int, pid: int, at: float = 0.0) -> list[tuple[float, ev.Event]]:
+    """The events of a start."""
+    return [
+        (at, ev.Changed(of, attempt, TaskState.STARTING)),
+        (at, ev.Spawned(of, attempt, pid)),
+        (at, ev.Changed(of, attempt, TaskState.RUNNING)),
+    ]
+
+
+def ends(of: Task, attempt: int, how: Exit, stopping: bool = False) -> list[tuple[float, ev.Event]]:
+    """The events of an end."""
+    told = [(9.0, ev.Changed(of, attempt, TaskState.STOPPING))] if stopping else []
+    return [*told, (9.0, ev.Exited(of, attempt, how)), (9.0, ev.Changed(of, attempt, TaskState.DRAINING))]
+
+
+def status_of(*events: tuple[float, ev.Event]) -> RunStatus:
+    """The status of a run with a chief and a worker."""
+    status = RunStatus([CHIEF, WORKER], {WORKER: "127.0.0.1:5"})
+    for at, event in events:
+        status.take(at, event)
+    return status
+
+
+def test_nothing_has_happened() -> None:
+    """Every task waits for its first attempt."""
+    status = status_of()
+    assert (status.phase, status.attempts, status.step) == (Phase.STARTING, 0, None)
+    assert [of.state for of in status.tasks.values()] == [TaskState.WAITING] * 2
+
+
+def test_a_task_runs() -> None:
+    """Its process, its endpoint, since when; ready once it has reported something."""
+    status = status_of((5.0, ev.Began()), *starts(WORKER, 1, 77, at=6.0)).tasks[WORKER]
+    assert (status.state, status.attempt, status.pid, status.started) == (TaskState.RUNNING, 1, 77, 6.0)
+    assert (status.endpoint, status.alive, status.ready) == ("127.0.0.1:5", True, False)
+    assert status_of(*starts(WORKER, 1, 77), (1.0, ev.Ready(WORKER, 1))).tasks[WORKER].ready
+
+
+def test_a_new_attempt_keeps_the_exit_and_the_step_of_the_one_before() -> None:
+    """And nothing else of it; an event of the old attempt that comes late changes nothing."""
+    events = [
+        *starts(WORKER, 1, 77),
+        (1.0, ev.Progressed(WORKER, 1, 10)),
+        (2.0, ev.Paused(WORKER, 1, True)),
+        *ends(WORKER, 1, KILLED),
+        *starts(WORKER, 2, 78, at=20.0),
+        (21.0, ev.Exited(WORKER, 1, Exit(code=3))),
+    ]
+    status = status_of(*events).tasks[WORKER]
+    assert (status.attempt, status.pid, status.step, status.last_exit) == (2, 78, 10, KILLED)
+    assert (status.ready, status.paused, list(status.reports)) == (False, False, [])
+
+
+@pytest.mark.parametrize(
+    ("why", "asked"),
+    [
+        (ev.RestartPlanned((WORKER,), None, (), 0.0, 0, 3), Asked.REQUEST),
+        (ev.RestartPlanned((WORKER, CHIEF), FAILURE, (), 1.0, 1, 3), Asked.GANG),
+        (ev.Succeeded(CHIEF), Asked.SUCCESS),
+        (ev.Stopping("because"), Asked.TEARDOWN),
+    ],
+    ids=["request", "gang", "success", "teardown"],
+)
+def test_an_exit_that_was_asked_for_says_so(why: ev.Event, asked: Asked) -> None:
+    """The journal has the bare exit; why it was asked for is told by what was decided before."""
+    status = status_of(*starts(WORKER, 1, 7), (8.0, why), *ends(WORKER, 1, Exit(signal=15), stopping=True))
+    assert status.tasks[WORKER].last_exit == Exit(signal=15, asked=asked)
+    assert status.tasks[WORKER].pid is None
+
+
+def test_an_exit_that_nobody_asked_for_is_the_tasks_own() -> None:
+    """Also while the run is being ended."""
+    status = status_of(*starts(WORKER, 1, 7), (8.0, ev.Succeeded(CHIEF)), *ends(WORKER, 1, Exit(code=1)))
+    assert status.tasks[WORKER].last_exit == Exit(code=1)
+
+
+def test_the_result_has_the_last_word() -> None:
+    """How each task ended, why, and that it is over."""
+    how = Exit(signal=15, asked=Asked.SUCCESS)
+    attempt = AttemptRecord(WORKER, 1, 0.0, 5.0, how, None, None, None, None)
+    result = RunResult(RunState.SUCCEEDED, 0, "chief:0 exited with code 0", None, (), (attempt,), 0, None, 5.0)
+    status = status_of(*starts(WORKER, 1, 7), *ends(WORKER, 1, Exit(signal=15)), (9.0, ev.Finished(result)))
+    assert (status.phase, status.result, status.tasks[WORKER].last_exit) == (Phase.OVER, result, how)
+
+
+@pytest.mark.parametrize(
+    ("reports", "now", "speed"),
+    [
+        ([], 10.0, None),
+        ([(1.0, 5)], 10.0, None),
+        ([(1.0, 5), (2.0, 15)], 2.5, 10.0),
+        ([(1.0, 5), (2.0, 15)], 11.0, 1.0),  # quiet for long: it goes down
+        ([(1.0, 5), (1.0, 15)], 1.0, None),
+        ([(0.0, 0), (100.0, 1000), (110.0, 1100)], 110.0, 10.0),  # what is long past does not count
+    ],
+)
+def test_speed_is_of_the_last_reports(reports: list[tuple[float, int]], now: float, speed: float | None) -> None:
+    """Steps a second, of wall time."""
+    status = TaskStatus(WORKER, state=TaskState.RUNNING)
+    for at, step in reports:
+        status.progressed(at, ev.Progressed(WORKER, 1, step))
+    assert status.speed(now) == speed
+
+
+@pytest.mark.parametrize(
+    ("live", "phase", "result", "state"),
+    [
+        (True, Phase.STARTING, None, "starting"),
+        (True, Phase.RUNNING, None, "running"),
+        (True, Phase.OVER, None, "stopping"),  # the supervisor writes its report
+        (False, Phase.RUNNING, None, "lost"),
+        (False, Phase.OVER, RunResult(RunState.TIMED_OUT, 124, "", None, (), (), 0, None, 1.0), "timed out"),
+    ],
+)
+def test_the_state_of_a_run_in_a_word(live: bool, phase: Phase, result: RunResult | None, state: str) -> None:
+    """The lock says whether it is live, the result how it ended; without either it is lost."""
+    assert run_state(live, phase, result) == state
+
+
+def test_what_a_dead_supervisor_left_running_in_the_journal_is_lost() -> None:
+    """No task of a run that is over has a process."""
+    status = status_of(*starts(WORKER, 1, 7)).tasks[WORKER]
+    row = task_row(status, 100.0, live=False, usage=None)
+    assert (row["state"], row["pid"], row["uptime"]) == ("lost", None, None)
+
+
+def test_the_table_has_a_line_for_each_task() -> None:
+    """With units, and a dash where nothing is known."""
+    status = status_of(*starts(WORKER, 2, 7, at=40.0), (41.0, ev.Paused(WORKER, 2, True))).tasks[WORKER]
+    row = task_row(status, 100.0, live=True, usage=Usage(12.34, 300 << 20))
+    titles, line = tasks_table([row]).splitlines()
+    assert line.split() == [
+        "worker:1",
+        "paused",
+        "2",
+        "7",
+        "127.0.0.1:5",
+        "1",
+        "min",
+        "0",
+        "s",
+        "12%",
+        "300",
+        "MiB",
+        *"---",
+    ]
+    assert titles.index("MEMORY") == line.index("300 MiB")
+
+
+def test_faults_that_are_open_are_shown_with_the_state() -> None:
+    """Until they are healed, or turn out not to have been done; a kill is over at once."""
+    injected = [
+        ev.FaultInjected(1, "slow worker:1", FaultAction.SLOW, (WORKER,)),
+        ev.FaultInjected(2, "memory worker:1", FaultAction.MEMORY, (WORKER,)),
+        ev.FaultInjected(3, "kill worker:1", FaultAction.KILL, (WORKER,)),
+    ]
+    status = status_of(*starts(WORKER, 1, 77), *((2.0, event) for event in injected))
+    assert task_row(status.tasks[WORKER], 3.0, True, None)["faults"] == ["slow", "memory"]
+    assert "running (slow) (memory)   1" in tasks_table([task_row(status.tasks[WORKER], 3.0, True, None)])
+    status.take(4.0, ev.FaultTook(2, "it has more", done=False))
+    status.take(5.0, ev.FaultHealed(1, "slow worker:1", FaultAction.SLOW, (WORKER,), "its time is over"))
+    assert task_row(status.tasks[WORKER], 6.0, True, None)["faults"] == []

@@ -1,0 +1,197 @@
+"""What a fork server may answer instead of a pid: each is its end, in time, and the attempt starts cold."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit.job.plan import TaskPlan
+from clusterkit.system import exchange
+from clusterkit.warm import run_server as warm
+from clusterkit.warm import shared
+from clusterkit.warm.run_server import ForkServer, NoForkServer
+from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
+from clusterkit.words.model import ProgramKind, Task, TaskType
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+
+READY = json.dumps({"problem": None, "seconds": 0.1, "modules": {"json": "/lib"}}).encode() + b"\n"
+PLAN = TaskPlan(Task(TaskType.WORKER, 0), ProgramKind.COMMAND, "python", "true", (), "/", {})
+WITHIN = 0.5  # seconds, in place of those that a fork may take
+
+
+class Stage:
+    """A process that plays the fork server, and the ends of its socket and its lifeline, which the test holds."""
+
+    def __init__(self) -> None:
+        channel, self.other = socket.socketpair()
+        lifeline, self.held = os.pipe2(os.O_CLOEXEC)
+        self.process = subprocess.Popen(["sleep", "60"])
+        self.posted = queue.SimpleQueue[ForkServerReady | ForkServerLost | Crashed]()
+        self.server = ForkServer(channel, lifeline, self.process.pid, self.posted.put)
+
+    def ready(self) -> None:
+        """It has imported."""
+        os.write(self.held, READY)
+        assert isinstance(self.posted.get(timeout=10), ForkServerReady)
+
+    def fork(self) -> int:
+        """Ask for a command."""
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            return self.server.fork(PLAN, {}, null, null)
+        finally:
+            os.close(null)
+
+    def end(self) -> None:
+        """Stop the server, which has ended by then or is killed."""
+        self.server.stop()
+        self.process.wait(10)
+        self.other.close()
+        os.close(self.held)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A fork server of which the test says what it answers."""
+    monkeypatch.setattr(warm, "PATIENCE", WITHIN)
+    made = Stage()
+    yield made
+    made.end()
+
+
+def lost(stage: Stage) -> str:
+    """Why the server is given up; its process is dead."""
+    event = stage.posted.get(timeout=10)
+    assert isinstance(event, ForkServerLost)
+    assert stage.process.wait(10) == -9
+    return event.why
+
+
+NONSENSE = [
+    b"no JSON\n",
+    b"\xff\xfe\n",
+    b"\n",
+    b"[]\n",
+    b"5\n",
+    b"{}\n",
+    b'{"pid": 1}\n',
+    b'{"pid": "7"}\n',
+    b'{"pid": true}\n',
+    b'{"pid": -1}\n',
+    b'{"pid": 1e999}\n',
+    b'{"pid": 1%s}\n' % (b"0" * 400),
+    b'{"pid": 1%s}\n' % (b"0" * 5000),
+    b'{"errno": "x"}\n',
+    b'{"errno": 1%s}\n' % (b"0" * 400),
+    b'{"errno": 123456}\n',
+    b"[" * 100_000 + b"\n",
+    b"x" * (exchange.LONGEST + 1),
+]
+
+
+@pytest.mark.parametrize("answer", NONSENSE, ids=lambda answer: repr(answer[:20]))
+def test_an_answer_without_sense(stage: Stage, answer: bytes) -> None:
+    """The server is killed, which is told, and no process is taken for a task."""
+    stage.ready()
+    writer = threading.Thread(target=stage.other.sendall, args=(answer,))
+    writer.start()
+    with pytest.raises(NoForkServer):
+        stage.fork()
+    assert lost(stage) == "its answer makes no sense"
+    stage.server._channel.close()
+    writer.join(10)
+
+
+@pytest.mark.parametrize("half", [b"", b'{"pid": '])
+def test_no_answer_or_half_of_one(stage: Stage, half: bytes) -> None:
+    """It has its time, and no more."""
+    stage.ready()
+    stage.other.sendall(half)
+    begun = time.monotonic()
+    with pytest.raises(NoForkServer):
+        stage.fork()
+    assert WITHIN <= time.monotonic() - begun < WITHIN + 2
+    assert lost(stage) == f"it did not answer within {WITHIN:g} s"
+
+
+def test_an_answer_that_never_ends(stage: Stage) -> None:
+    """A byte now and then does not prolong its time."""
+    stage.ready()
+    over = threading.Event()
+
+    def drip() -> None:
+        while not over.wait(0.05):
+            stage.other.sendall(b" ")
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    begun = time.monotonic()
+    with pytest.raises(NoForkServer):
+        stage.fork()
+    assert time.monotonic() - begun < WITHIN + 2
+    over.set()
+    dripping.join()
+
+
+def test_an_error_is_that_of_the_start(stage: Stage) -> None:
+    """As where a process can't be made: the server stays."""
+    stage.ready()
+    stage.other.sendall(b'{"errno": 11}\n')
+    with pytest.raises(BlockingIOError):
+        stage.fork()
+    assert stage.process.poll() is None
+
+
+@pytest.mark.parametrize("line", [b"no JSON\n", b"[]\n", b"{}\n", b'{"problem": null}\n', b"[" * 100_000 + b"\n"])
+def test_a_server_that_comes_up_with_nonsense(stage: Stage, line: bytes) -> None:
+    """It did not come up."""
+    writer = threading.Thread(target=os.write, args=(stage.held, line))
+    writer.start()
+    assert lost(stage) == "it did not come up"
+    writer.join(10)
+
+
+def test_one_that_can_not_be_killed_does_not_hold_up_the_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither while it imports nor later; it is left to the end of the run."""
+    monkeypatch.setattr(ForkServer, "_kill", lambda server: None)
+    begun = time.monotonic()
+    stage.server.stop()
+    assert time.monotonic() - begun < warm.KILLED_WITHIN + 2
+    monkeypatch.undo()
+    monkeypatch.setattr(stage.server, "stop", stage.process.kill)
+
+
+def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, and stays: whoever stops it learns that."""
+    monkeypatch.setattr(shared, "ANSWER_WITHIN", 0.2)
+    process = subprocess.Popen(["sleep", "60"])
+
+    def serve() -> None:
+        for _ in range(2):
+            client, _ = listener.accept()
+            with client:
+                size = int.from_bytes(client.recv(4, socket.MSG_WAITALL))
+                client.recv(size, socket.MSG_WAITALL)
+                client.sendall(b'{"pid": %d}\n' % process.pid)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        serving = threading.Thread(target=serve)
+        serving.start()
+        assert shared.stop(tmp_path / "s") is False
+        serving.join(10)
+    process.kill()
+    process.wait(10)

@@ -1,0 +1,101 @@
+"""Who asks a warm server, and what of the caller's world reaches the tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit.warm.shared import ask
+from tests.environment import clean_environment
+from tests.servers import WORLD, Commands, Start, Warm, short_home
+from tests.support import CHILDREN
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Sockets are in it."""
+    with short_home() as path:
+        yield path
+
+
+@pytest.fixture
+def warm(home: Path, up: Start, clusterkit: Commands) -> Iterator[Warm]:
+    """Start servers; all of them are ended after the test."""
+    made = Warm(home, up, clusterkit)
+    yield made
+    made("stop")
+
+
+def test_what_a_caller_has_reaches_the_tasks(warm: Warm, tmp_path: Path) -> None:
+    """Limits, umask, directory, priority, environment and signals are those of a run without the server."""
+    pid = warm.start()
+    told = {}
+    shell = f"umask 027; ulimit -n 512; ulimit -c 0; trap '' HUP; cd '{tmp_path}'; exec nice -n 5 \"$@\""
+    env = {**clean_environment(warm.home), **warm.env, "MINE": "äö\udcff"}
+    for name in ("cold", "warm"):
+        mode = ["--start", "cold"] if name == "cold" else []
+        up = [sys.executable, "-m", "clusterkit", "up", "--run-id", name, *mode, str(WORLD)]
+        subprocess.run(["sh", "-c", shell, "sh", *up], env=env, timeout=30, check=True, stdout=subprocess.DEVNULL)
+        told[name] = json.loads((warm.home / "runs" / name / "tasks" / "worker:0" / "attempt-1.log").read_text())
+    assert (told["cold"]["imported_by"] == told["cold"]["pid"], told["warm"]["imported_by"]) == (True, pid)
+    seen = told["warm"]["world"]
+    assert (seen["umask"], seen["nice"], seen["cwd"]) == (0o027, 5, str(tmp_path))
+    assert seen["ignored"] == [signal.SIGPIPE, signal.SIGXFSZ], "a task does not ignore what its caller ignores"
+    assert [512, 512] in seen["limits"]
+    assert seen == told["cold"]["world"]
+
+
+def test_another_user_is_not_served(warm: Warm, home: Path) -> None:
+    """Not even where the socket is open to all: the kernel says who has connected."""
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    pid = warm.start()
+    (path,) = home.glob("warm/*.sock")
+    assert path.stat().st_mode & 0o077 == 0
+    assert path.parent.stat().st_mode & 0o077 == 0
+    for place in (home.parent, home, path.parent):
+        place.chmod(0o755)
+    path.chmod(0o666)
+    done = subprocess.run([sys.executable, CHILDREN / "stranger.py", path], capture_output=True, timeout=20)
+    assert (done.returncode, done.stdout) == (0, b"connected\nno answer\n"), done.stderr
+    assert f"pid {pid}" in warm("status")
+
+
+def test_clients_that_say_nothing_keep_no_other_waiting(warm: Warm, home: Path) -> None:
+    """As one that was stopped before it asked; one that says half of it costs a second."""
+    warm.start()
+    (path,) = home.glob("warm/*.sock")
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+    for client in silent:
+        client.connect(str(path))
+    silent[0].sendall(b"\0\0\0\7{")
+    begun = time.monotonic()
+    told = ask(path, {"do": "status"})
+    assert time.monotonic() - begun < 4
+    assert told["runs"] == 0
+    for client in silent:
+        client.settimeout(20)
+        assert client.recv(1) == b"", "it has its time, and is sent away"
+        client.close()
+
+
+def test_a_client_that_says_nothing_or_nonsense_does_no_harm(warm: Warm, home: Path) -> None:
+    """The server goes on to the next one."""
+    pid = warm.start()
+    (path,) = home.glob("warm/*.sock")
+    for words in (b"", b"\0\0\0\2{]", b"\0\0\0\2[]", b"\0\0\0\2{}", b"\xff\xff\xff\xff"):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            client.sendall(words)
+    assert f"pid {pid}" in warm("status")
