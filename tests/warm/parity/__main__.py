@@ -132,7 +132,10 @@ def drain(read: int, until: float) -> tuple[bytes, bool]:
 
 
 def dump_stacks(pid: int, until: float) -> None:
-    """Ask for a stack dump as soon as the program waits in `signal.pause`."""
+    """Ask for a stack dump as soon as the program handles SIGTERM, then send that.
+
+    A program has to wait in short sleeps: a signal just before a long one is dealt with after it.
+    """
     while time.monotonic() < until:
         if procfs.catches(pid, signal.SIGTERM) and procfs.catches(pid, STACKS_SIGNAL):
             os.kill(pid, STACKS_SIGNAL)

@@ -175,7 +175,7 @@ import _signal, sys, time
 def leave(*_):
     sys.exit(9)
 def waiting_here():
-    _signal.signal(_signal.SIGTERM, leave); time.sleep(60)
+    while [_signal.signal(_signal.SIGTERM, leave)]: time.sleep(0.05)
 waiting_here()
 ### is still unbuffered in its children
 import os, subprocess, sys
