@@ -8,12 +8,13 @@ import enum
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterkit.words import events
 from clusterkit.words.model import Task
 
+Decoder = Callable[[Any], Any]
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in typing.get_args(events.Event)}
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -43,14 +44,10 @@ def encode_event(event: events.Event) -> dict[str, Any]:
 
 def decode_event(message: Mapping[str, Any]) -> events.Event:
     """The event that was encoded. Raises ValueError for what is none."""
-    fields = {key: value for key, value in message.items() if key != "event"}
     kind = _KINDS.get(message.get("event", ""))
     if kind is None:
         raise ValueError(f"{message.get('event')!r} is not an event.")
-    try:
-        event: events.Event = _decode(kind, {name: fields[name] for name in _hints(kind) if name in fields})
-    except (TypeError, AttributeError, KeyError) as error:
-        raise ValueError(f"{message.get('event')} has wrong or missing fields: {error}.") from None
+    event: events.Event = decode(kind, message)
     return event
 
 
@@ -64,8 +61,11 @@ def kind_named(name: str) -> type:
 
 
 def decode(kind: type[Any], value: Any) -> Any:
-    """A word of the given kind from what `encode` made of it."""
-    return _decode(kind, value)
+    """A word of the given kind from what `encode` made of it. Raises ValueError for anything else."""
+    try:
+        return _decoder(kind)(value)
+    except TypeError as error:
+        raise ValueError(f"{kind.__name__} has wrong or missing fields: {error}.") from None
 
 
 @functools.cache
@@ -74,25 +74,42 @@ def _fields(kind: type) -> tuple[str, ...] | None:
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _decode(hint: Any, value: Any) -> Any:
+def _decoder(hint: Any) -> Decoder:
+    """What reads a value of that type; made once for each type, since a journal has many values."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return None if value is None else _decode(next(arg for arg in args if arg is not type(None)), value)
+        return _or_none(next(arg for arg in args if arg is not type(None)))
     if origin is tuple:
-        return tuple(_decode(args[0], item) for item in value)
+        item = _decoder(args[0])
+        return lambda value: tuple(map(item, _checked(value, list)))
     if origin is not None and issubclass(origin, Mapping):
-        if args[0] is str:
-            return dict(value)
-        return {_decode(args[0], key): _decode(args[1], item) for key, item in value.items()}
+        key, item = _decoder(args[0]), _decoder(args[1])
+        return lambda value: {key(name): item(entry) for name, entry in _checked(value, dict).items()}
     if hint is Task:
-        return Task.parse(value)
+        return lambda value: Task.parse(_checked(value, str))
     if dataclasses.is_dataclass(hint):
-        names = _hints(typing.cast(type, hint))
-        return typing.cast(type, hint)(**{name: _decode(names[name], item) for name, item in value.items()})
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return hint(value)
-    return value
+        return _dataclass(typing.cast(type, hint))
+    if issubclass(hint, enum.Enum):
+        return typing.cast(Decoder, hint)
+    kinds = (int, float) if hint is float else hint
+    return lambda value: _checked(value, kinds)
+
+
+def _or_none(kind: Any) -> Decoder:
+    decoder = _decoder(kind)
+    return lambda value: None if value is None else decoder(value)
+
+
+def _dataclass(kind: type) -> Decoder:
+    decoders = {name: _decoder(hint) for name, hint in typing.get_type_hints(kind).items()}
+
+    def decode(value: Any) -> Any:  # a newer version may write more
+        return kind(**{name: decoders[name](item) for name, item in _checked(value, dict).items() if name in decoders})
+
+    return decode
+
+
+def _checked(value: Any, kinds: type | tuple[type, ...]) -> Any:
+    if isinstance(value, kinds) and (kinds is bool or not isinstance(value, bool)):
+        return value
+    raise TypeError(f"{value!r:.80} is not of type {getattr(kinds, '__name__', 'float')}")

@@ -111,10 +111,29 @@ def test_what_a_journal_adds_is_left_out() -> None:
     """Times and whatever later versions write do not disturb."""
     message = {"t": 1.0, "m": 2.0, "new": "field", **wire.encode_event(ev.Interrupted(15))}
     assert wire.decode_event(message) == ev.Interrupted(15)
+    message = {"event": "Exited", "task": "worker:1", "attempt": 1, "exit": {"code": 1, "new": 2}}
+    assert wire.decode_event(message) == ev.Exited(WORKER, 1, Exit(1))
 
 
 @pytest.mark.parametrize(
-    "message", [{}, {"event": "Nonsense"}, {"event": "Exit"}, {"event": "Ready", "task": "x:y", "attempt": 1}]
+    "message",
+    [
+        {},
+        {"event": "Nonsense"},
+        {"event": "Exit"},
+        {"event": "Ready", "task": "x:y", "attempt": 1},
+        {"event": "Ready", "task": 1, "attempt": 1},
+        {"event": "Ready", "task": "worker:1", "attempt": "1"},
+        {"event": "Ready", "task": "worker:1", "attempt": True},
+        {"event": "Ready", "task": "worker:1", "attempt": 1.0},
+        {"event": "PhaseChanged", "task": "worker:1", "attempt": 1, "phase": "evaluate", "begun": 1},
+        {"event": "Exited", "task": "worker:1", "attempt": 1, "exit": [1]},
+        {"event": "Exited", "task": "worker:1", "attempt": 1, "exit": {"code": "1"}},
+        {"event": "Drained", "task": "worker:1", "attempt": 1, "tail": "one line"},
+        {"event": "Progressed", "task": "worker:1", "attempt": 1, "step": 1, "metrics": [["loss", 1.0]]},
+        {"event": "Progressed", "task": "worker:1", "attempt": 1, "step": 1, "metrics": {"loss": "small"}},
+    ],
+    ids=str,
 )
 def test_what_is_no_event_is_a_value_error(message: dict[str, object]) -> None:
     """Also the name of a word that is none."""
