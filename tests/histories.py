@@ -30,7 +30,8 @@ from clusterkit.words.actions import (
     Withdraw,
 )
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import JobSpec, Limits, Program, ProgramKind, RestartRules, Task, TaskType
+from clusterkit.words.job import JobSpec, Limits, RestartRules
+from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult
 from clusterkit.words.states import TaskState
 

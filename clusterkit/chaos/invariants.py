@@ -19,7 +19,8 @@ from clusterkit.words.events import (
     Spawned,
 )
 from clusterkit.words.faults import FaultAction, plain
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 
 ACCURACY, LOSS = "accuracy", "loss"

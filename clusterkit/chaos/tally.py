@@ -10,7 +10,8 @@ from clusterkit.chaos.model import Injection, Outcome
 from clusterkit.recovery.explained import Timed
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import JobSpec, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import TaskType
 
 PERCENTILES = (50, 90, 100)
 

@@ -28,7 +28,7 @@ from clusterkit.faults.grammar import parse_fault
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.faults import plain
-from clusterkit.words.model import JobSpec, RestartRules
+from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult
 
 LONG = 1e9  # seconds: the run's own --timeout ends it

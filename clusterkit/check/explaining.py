@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from clusterkit.check.findings import Finding
 from clusterkit.system.barrier import start_thread
-from clusterkit.words.model import JobSpec
+from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import RunResult, RunState
 
 WITHIN = 2.0  # seconds

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.words.model import JobSpec, ProgramKind
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind
 
 # At the beginning of a line or of a statement; the names behind `from X import`, perhaps in parentheses, or `import`.
 _IMPORT = re.compile(

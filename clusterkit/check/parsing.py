@@ -8,7 +8,8 @@ from pathlib import Path
 
 from clusterkit.check.imports import program_of
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import JobSpec, ProgramKind
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind
 
 
 def refuse_unparsable(job: JobSpec) -> None:

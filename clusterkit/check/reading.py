@@ -18,7 +18,8 @@ from clusterkit.check.rules import Case, Hides, check
 from clusterkit.check.source import Source
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.model import JobSpec, ProgramKind
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind
 
 MOST = 300_000  # bytes of a program and its modules that are read
 _LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}

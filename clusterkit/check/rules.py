@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from clusterkit.check.findings import Finding, Location
 from clusterkit.check.source import Source
-from clusterkit.words.model import JobSpec, Shape, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape, TaskType
 
 MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
 PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"

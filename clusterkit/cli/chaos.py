@@ -16,7 +16,7 @@ from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:
     from clusterkit.chaos.trial import Asked
-    from clusterkit.words.model import JobSpec
+    from clusterkit.words.job import JobSpec
 
 LONGEST_NAME = 40  # letters
 DISPLAY = ("only", "all_output", "log_level", "quiet", "color")

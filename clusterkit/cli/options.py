@@ -14,7 +14,8 @@ from click.shell_completion import CompletionItem
 from clusterkit.cli.terminal import color_option
 from clusterkit.job.gathered import WRONG
 from clusterkit.words import durations
-from clusterkit.words.model import Network, RestartPolicy, RestartScope, Servers, StartMode, Task, TaskType
+from clusterkit.words.job import Network, RestartPolicy, RestartScope, Servers, StartMode
+from clusterkit.words.model import Task, TaskType
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from clusterkit.words import wire
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
 JOB, RESULT = "job.json", "result.json"

@@ -14,7 +14,7 @@ from clusterkit.doctor.rules import DeepRun
 from clusterkit.system.process import code_of
 from clusterkit.views.narrate import failed
 from clusterkit.words.durations import shown
-from clusterkit.words.model import Network
+from clusterkit.words.job import Network
 from clusterkit.words.outcome import RunResult
 
 # By path: the tasks' interpreter may not have clusterkit.

@@ -19,7 +19,8 @@ from clusterkit.job.gathered import Gathered
 from clusterkit.job.spec import describe
 from clusterkit.network.virtual import why_not
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import JobSpec, ProgramKind, Setup
+from clusterkit.words.job import JobSpec, Setup
+from clusterkit.words.model import ProgramKind
 
 ANY_PROGRAM = "PROGRAM"  # where the job file names none
 WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that say how tasks run, but ask about no job

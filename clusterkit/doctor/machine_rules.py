@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clusterkit.doctor.diagnosis import Grade, Judged
-from clusterkit.words.model import JobSpec, ProgramKind
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind
 
 GB, MB = 1 << 30, 1 << 20
 THREADS = 120  # of a task that trains with another one; each core more takes a few more. Measured on 2 cores

@@ -16,7 +16,7 @@ from clusterkit.doctor.machine_rules import (
     judge_state,
 )
 from clusterkit.doctor.python_rules import Interpreter, judge_python
-from clusterkit.words.model import JobSpec
+from clusterkit.words.job import JobSpec
 
 LEGACY_KERAS = ("true", "True", "1")  # of TF_USE_LEGACY_KERAS
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  # that gRPC uses

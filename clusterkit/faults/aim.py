@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction, Target
-from clusterkit.words.model import JobSpec, Network, Task
+from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.model import Task
 
 Draw = Callable[[int], float]  # the nth number in [0, 1) of this fault
 

@@ -22,7 +22,8 @@ from clusterkit.words.faults import (
     Trigger,
     Unit,
 )
-from clusterkit.words.model import JobSpec, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import TaskType
 
 EXAMPLE = "kill worker:1 @ step=100"
 LATE = 5.0  # seconds by which hang-start delays, where it is not told

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterkit.words.model import Devices, JobSpec, Shape, Task, TaskType
+from clusterkit.words.job import Devices, JobSpec
+from clusterkit.words.model import Shape, Task, TaskType
 
 CORES = "CLUSTERKIT_CORES"  # the entry pins its process to them before the program begins
 GPUS = "CUDA_VISIBLE_DEVICES"

@@ -12,7 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 from clusterkit.job.gathered import Gathered
 from clusterkit.words.durations import seconds
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import Network, RestartPolicy, RestartScope, Servers, StartMode, TaskType
+from clusterkit.words.job import Network, RestartPolicy, RestartScope, Servers, StartMode
+from clusterkit.words.model import TaskType
 
 
 def _scalar_text(value: object) -> object:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusterkit.words.model import JobSpec, ProgramKind, Servers, Shape, Task, TaskType
+from clusterkit.words.job import JobSpec, Servers
+from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 
 # Read when TensorFlow is imported, for `from tensorflow.keras import ...`, and when a program first says `tf.keras`.
 LEGACY = "TF_USE_LEGACY_KERAS"

@@ -18,7 +18,8 @@ from clusterkit.job.devices import too_few
 from clusterkit.job.gpus import Found, gpus_here
 from clusterkit.network.virtual import why_not
 from clusterkit.system.process import runs
-from clusterkit.words.model import JobSpec, Network, ProgramKind
+from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.model import ProgramKind
 
 Options = Mapping[str, Any]
 

@@ -9,7 +9,8 @@ import psutil
 
 from clusterkit.job.devices import all_share_gpus, crowding
 from clusterkit.job.gpus import gpus_here
-from clusterkit.words.model import JobSpec, ProgramKind, Shape, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind, Shape, TaskType
 
 # A process that has imported TensorFlow has 554 MB resident, of which four together share all but 330 MB each;
 # a small model and its data come on top. Measured on TensorFlow 2.21, Linux.

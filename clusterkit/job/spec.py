@@ -11,21 +11,19 @@ from clusterkit.faults.grammar import parse_all
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
 from clusterkit.job.step_regex import problem_of
-from clusterkit.words.model import (
+from clusterkit.words.job import (
     Devices,
     JobSpec,
     Limits,
     Network,
-    Program,
-    ProgramKind,
     RestartPolicy,
     RestartRules,
     RestartScope,
     Servers,
     Setup,
     StartMode,
-    TaskType,
 )
+from clusterkit.words.model import Program, ProgramKind, TaskType
 
 Options = Mapping[str, Any]  # keys are the flags' names with underscores; what was not given is absent
 

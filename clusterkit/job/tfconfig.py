@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from clusterkit.words.model import JobSpec, Shape, Task, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape, Task, TaskType
 
 Endpoints = Mapping[Task, str]  # task -> "host:port"
 

@@ -9,7 +9,8 @@ from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn, Withdraw
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.events import Changed, Decided, Paused, Warned
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure
 from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 

@@ -19,7 +19,7 @@ from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action, CloseOutput, SpawnWaiting, Sweep
-from clusterkit.words.model import JobSpec, RestartPolicy
+from clusterkit.words.job import JobSpec, RestartPolicy
 from clusterkit.words.outcome import PREEMPTED, Asked, Exit, RunState
 from clusterkit.words.states import TaskState
 

@@ -10,7 +10,8 @@ from clusterkit.machine.ending import Ending
 from clusterkit.machine.repeats import UNSEEN, repeats
 from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
 from clusterkit.words.events import Failed, RestartPlanned
-from clusterkit.words.model import RestartPolicy, Task, TaskType
+from clusterkit.words.job import RestartPolicy
+from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Asked, Failure
 from clusterkit.words.seeded import seeded_uniform
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clusterkit.words.model import JobSpec, RestartRules, RestartScope, Shape, Task, TaskType
+from clusterkit.words.job import JobSpec, RestartRules, RestartScope
+from clusterkit.words.model import Shape, Task, TaskType
 
 
 def restart_scope(job: JobSpec, task: Task) -> frozenset[Task]:

@@ -10,7 +10,7 @@ from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.timers import Timer
 from clusterkit.words.faults import Moment
-from clusterkit.words.model import JobSpec
+from clusterkit.words.job import JobSpec
 from clusterkit.words.states import TaskState
 
 # Seconds for which all tasks that train have run. Imports, connections and the first compilation mostly take less, so

@@ -11,7 +11,8 @@ from clusterkit.recovery.incident import Course, Incident, Injury
 from clusterkit.recovery.suspects import Suspect, suspected
 from clusterkit.words import events as ev
 from clusterkit.words.faults import AT_ONCE
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, Failure
 from clusterkit.words.recovery import Death, RecoveryReport, Return
 from clusterkit.words.states import TaskState

@@ -48,7 +48,8 @@ from clusterkit.warm.starter import Inherited, WarmStarter
 from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.events import Began, Crashed, Event, StorageFailed
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 from clusterkit.words.printable import printable_lines
 from clusterkit.words.recovery import RecoveryReport

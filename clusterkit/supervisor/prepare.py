@@ -14,7 +14,8 @@ from clusterkit.job import preflight, resources
 from clusterkit.job.gathered import Gathered, gathered, merged
 from clusterkit.job.spec import SHAPING, describe
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import JobSpec, ProgramKind, Setup
+from clusterkit.words.job import JobSpec, Setup
+from clusterkit.words.model import ProgramKind
 
 
 @dataclass(frozen=True, slots=True)

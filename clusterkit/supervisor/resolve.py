@@ -15,7 +15,7 @@ from clusterkit.client.rundir import new_run_id, runs_dir
 from clusterkit.job.plan import attempt_env, plan_tasks
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words import wire
-from clusterkit.words.model import Network
+from clusterkit.words.job import Network
 from clusterkit.words.secrets import without_secrets
 
 NETWORKS = {

@@ -9,7 +9,8 @@ from typing import Any
 from clusterkit.views.status import Phase, RunStatus, TaskStatus
 from clusterkit.views.tables import age, number, size, table
 from clusterkit.words import wire
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
 

@@ -19,7 +19,8 @@ from clusterkit.warm.run_server import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.session import Session
 from clusterkit.warm.shared import SharedServer, WarmServerError, warm_dir
-from clusterkit.words.model import JobSpec, ProgramKind, Servers, Setup, StartMode
+from clusterkit.words.job import JobSpec, Servers, Setup, StartMode
+from clusterkit.words.model import ProgramKind
 
 OTHERS_IDLE = 20.0  # seconds for which a session's servers stay without a run, but for the first
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"

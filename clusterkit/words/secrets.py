@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from clusterkit.words.model import JobSpec, Setup
+from clusterkit.words.job import JobSpec, Setup
 
 HIDDEN = "***"
 _SECRET = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|KEY|CREDENTIAL", re.IGNORECASE)

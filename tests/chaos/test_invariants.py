@@ -23,7 +23,8 @@ from clusterkit.words.events import (
     Spawned,
 )
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import JobSpec, Program, ProgramKind, Task, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 
 PROGRAM = Program(ProgramKind.SCRIPT, "train.py")

@@ -7,7 +7,8 @@ from clusterkit.chaos.tally import Row, by_action, by_type, injections_of
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
 from clusterkit.words.events import Began, Event, Failed, FaultInjected, FaultTook, Progressed, RestartPlanned, Spawned
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import JobSpec, Program, ProgramKind, Task, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure
 
 CHIEF, WORKER = Task(TaskType.CHIEF, 0), Task(TaskType.WORKER, 0)

@@ -15,7 +15,8 @@ from clusterkit.check import explaining, reading
 from clusterkit.check.explaining import explained
 from clusterkit.views.report import report
 from clusterkit.words import wire
-from clusterkit.words.model import JobSpec, ProgramKind, Task, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
 from tests.histories import build_job
 

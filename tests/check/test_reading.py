@@ -16,7 +16,8 @@ from clusterkit.check.reading import NotChecked, findings_of
 from clusterkit.cli.options import given
 from clusterkit.cli.up import command
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import JobSpec, ProgramKind
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 from tests.support import CHILDREN, WORKLOADS
 

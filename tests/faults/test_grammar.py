@@ -21,7 +21,8 @@ from clusterkit.words.faults import (
     Trigger,
     Unit,
 )
-from clusterkit.words.model import JobSpec, Network, Program, ProgramKind, TaskType
+from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.model import Program, ProgramKind, TaskType
 from tests.histories import job, task
 
 WORKER_1 = Target(TaskType.WORKER, 1)

@@ -10,7 +10,8 @@ import pytest
 
 from clusterkit.job.jobfile import JobFile, read_job_file
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import ProgramKind, RestartPolicy, Setup, TaskType
+from clusterkit.words.job import RestartPolicy, Setup
+from clusterkit.words.model import ProgramKind, TaskType
 from tests.histories import build_job
 
 WHOLE = """

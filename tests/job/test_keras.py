@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from clusterkit.job.keras import keras_env, keras_problems
-from clusterkit.words.model import Program, ProgramKind, Servers
+from clusterkit.words.job import Servers
+from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job, task
 
 

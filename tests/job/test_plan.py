@@ -9,7 +9,8 @@ import pytest
 
 from clusterkit.client.paths import RunPaths
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan, attempt_env, attempt_environment, plan_tasks
-from clusterkit.words.model import Devices, JobSpec, Network, Program, ProgramKind, Servers, Setup, TaskType
+from clusterkit.words.job import Devices, JobSpec, Network, Servers, Setup
+from clusterkit.words.model import Program, ProgramKind, TaskType
 from tests.histories import job, task
 
 PATHS = RunPaths(PurePosixPath("/state/runs/r-1"), "r-1", PurePosixPath("/data/ckpt"))

@@ -8,17 +8,8 @@ import pytest
 
 from clusterkit.job.spec import describe
 from clusterkit.words.errors import BadJob
-from clusterkit.words.model import (
-    JobSpec,
-    Limits,
-    ProgramKind,
-    RestartPolicy,
-    RestartRules,
-    RestartScope,
-    Setup,
-    Shape,
-    TaskType,
-)
+from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope, Setup
+from clusterkit.words.model import ProgramKind, Shape, TaskType
 from tests.histories import build_job
 
 

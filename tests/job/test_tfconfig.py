@@ -7,7 +7,8 @@ import json
 import pytest
 
 from clusterkit.job.tfconfig import cluster_json, cluster_spec, tf_config
-from clusterkit.words.model import JobSpec, Task, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task, TaskType
 from tests.histories import job, task
 
 PS = job(workers=2, ps=1, evaluator=1)

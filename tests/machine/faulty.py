@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from clusterkit.words.actions import Record
 from clusterkit.words.events import FaultHealed, FaultInjected
-from clusterkit.words.model import JobSpec, Limits, Network, RestartRules
+from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
 from tests.histories import BEGAN, History, job
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record
-from clusterkit.words.model import JobSpec, Limits
+from clusterkit.words.job import JobSpec, Limits
 from clusterkit.words.outcome import Asked, Exit, RunState
 from tests.histories import BEGAN, SIGINT, SIGKILL, SIGTERM, History, job, task
 

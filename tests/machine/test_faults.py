@@ -8,7 +8,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.actions import Answer, HurrySteps, Inspect
 from clusterkit.words.events import FaultInjected, Verb
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Limits
+from clusterkit.words.job import Limits
 from clusterkit.words.states import TaskState
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 from tests.machine.faulty import injected, with_faults

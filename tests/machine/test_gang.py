@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterkit.words import events as ev
-from clusterkit.words.model import RestartPolicy, RestartRules
+from clusterkit.words.job import RestartPolicy, RestartRules
 from clusterkit.words.outcome import Asked, Exit
 from clusterkit.words.states import TaskState
 from tests.histories import SIGABRT, SIGKILL, History, job

@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.events import Verb
-from clusterkit.words.model import Limits, RestartRules
+from clusterkit.words.job import Limits, RestartRules
 from clusterkit.words.outcome import RunState
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 from tests.machine.faulty import with_faults

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.model import RestartRules
+from clusterkit.words.job import RestartRules
 from tests.histories import SIGINT, History, job
 
 FEW, MANY = 16, 160

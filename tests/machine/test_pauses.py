@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect
-from clusterkit.words.model import Limits
+from clusterkit.words.job import Limits
 from tests.histories import SIGKILL, History, job, task
 
 STALL_30 = Limits(stall=30, startup=0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.model import JobSpec, RestartPolicy, RestartRules
+from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules
 from clusterkit.words.outcome import RunState
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 

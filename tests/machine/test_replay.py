@@ -13,7 +13,7 @@ from clusterkit.recovery.reading import timed_events
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record
-from clusterkit.words.model import JobSpec, Limits, RestartRules
+from clusterkit.words.job import JobSpec, Limits, RestartRules
 from tests.histories import SIGKILL, SIGTERM, History, job
 
 

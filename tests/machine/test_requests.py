@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Answer, BeginProfile, DumpStacks, EndProfile
 from clusterkit.words.events import Verb
-from clusterkit.words.model import RestartRules
+from clusterkit.words.job import RestartRules
 from clusterkit.words.states import ALIVE
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 

@@ -7,7 +7,7 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
-from clusterkit.words.model import JobSpec, RestartRules, RestartScope
+from clusterkit.words.job import JobSpec, RestartRules, RestartScope
 from clusterkit.words.seeded import seeded_uniform
 from tests.histories import job, task
 

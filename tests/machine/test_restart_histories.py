@@ -6,7 +6,8 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
-from clusterkit.words.model import JobSpec, RestartPolicy, RestartRules, RestartScope, Task
+from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartScope
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
 from tests.histories import SIGABRT, SIGKILL, History, job
 

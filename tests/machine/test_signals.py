@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Finish, Signal, Spawn, Withdraw
-from clusterkit.words.model import Limits, RestartRules
+from clusterkit.words.job import Limits, RestartRules
 from clusterkit.words.outcome import RunState
 from tests.histories import BEGAN, SIGINT, SIGKILL, SIGTERM, History, job, task
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.model import JobSpec, Limits
+from clusterkit.words.job import JobSpec, Limits
 from tests.histories import SIGKILL, History, job
 
 STALL = job(workers=2, limits=Limits(stall=20, startup=0))

@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect, Signal
-from clusterkit.words.model import Limits, RestartRules
+from clusterkit.words.job import Limits, RestartRules
 from clusterkit.words.outcome import Asked
 from tests.histories import SIGKILL, History, job, task
 

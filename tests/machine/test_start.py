@@ -7,7 +7,7 @@ import pytest
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect, Spawn
 from clusterkit.words.errors import ImpossibleTransition
-from clusterkit.words.model import JobSpec, Limits
+from clusterkit.words.job import JobSpec, Limits
 from clusterkit.words.outcome import Exit, RunState
 from clusterkit.words.states import TRANSITIONS, TaskState
 from tests.histories import BEGAN, SIGTERM, History, job, task

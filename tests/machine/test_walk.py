@@ -11,7 +11,8 @@ import pytest
 from clusterkit.machine import Machine
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Signal, Spawn, Sweep
-from clusterkit.words.model import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope, Task
+from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit, RunState
 from tests.histories import SIGINT, SIGKILL, SIGTERM, job
 

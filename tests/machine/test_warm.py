@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.machine.headstart import FOUND, LONGEST
 from clusterkit.words import events as ev
-from clusterkit.words.model import RestartRules, RestartScope
+from clusterkit.words.job import RestartRules, RestartScope
 from clusterkit.words.outcome import Asked
 from clusterkit.words.states import TaskState
 from tests.histories import BEGAN, SIGINT, SIGKILL, History, job, task

@@ -9,7 +9,7 @@ from typing import Any
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.model import JobSpec, Limits, Network, RestartRules
+from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
 from tests.histories import History, job, task
 from tests.recoveries import Account, check_same

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.model import RestartPolicy, RestartRules
+from clusterkit.words.job import RestartPolicy, RestartRules
 from tests.histories import SIGKILL, job, task
 from tests.recovery.recovering import UNAVAILABLE, Told, gang, ps_job
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.words.model import Limits
+from clusterkit.words.job import Limits
 from tests.histories import job
 from tests.recovery.recovering import Told, ps_job
 

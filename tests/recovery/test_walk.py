@@ -12,7 +12,7 @@ from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.actions import Action, Inject, Record
-from clusterkit.words.model import Network
+from clusterkit.words.job import Network
 from clusterkit.words.recovery import RecoveryReport
 from tests.histories import SIGTERM
 from tests.journal import Line

@@ -38,7 +38,8 @@ from clusterkit.views.timeline import event_text, timeline, timeline_text
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.errors import BadJob, ClusterkitError
-from clusterkit.words.model import JobSpec, Task
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, RunResult
 from clusterkit.words.recovery import RecoveryReport
 

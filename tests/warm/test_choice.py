@@ -12,7 +12,8 @@ from clusterkit.job.keras import LEGACY, YES
 from clusterkit.warm.choice import launch_for, launch_to_share
 from clusterkit.warm.run_server import Launch
 from clusterkit.warm.shared import SharedServer
-from clusterkit.words.model import JobSpec, Program, ProgramKind, Setup, StartMode
+from clusterkit.words.job import JobSpec, Setup, StartMode
+from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job
 
 PATHS = RunPaths(PurePosixPath("/runs/r"), "r", PurePosixPath("/runs/r/checkpoints"))

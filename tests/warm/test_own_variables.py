@@ -12,7 +12,8 @@ from clusterkit.warm.choice import own_variables_of
 from clusterkit.warm.own_variables import OwnVariables
 from clusterkit.warm.run_server import Launch
 from clusterkit.warm.servable import Preload
-from clusterkit.words.model import Program, ProgramKind, Setup
+from clusterkit.words.job import Setup
+from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job
 
 SET = 'os.environ["KERAS_BACKEND"] = "jax"'

@@ -10,17 +10,8 @@ import pytest
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import (
-    JobSpec,
-    Limits,
-    Program,
-    ProgramKind,
-    RestartRules,
-    RestartScope,
-    Setup,
-    Task,
-    TaskType,
-)
+from clusterkit.words.job import JobSpec, Limits, RestartRules, RestartScope, Setup
+from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, NotInjected, RunResult, RunState
 from clusterkit.words.states import TaskState
 

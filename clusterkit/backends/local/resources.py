@@ -15,7 +15,8 @@ from clusterkit.system.ports import Ports
 from clusterkit.warm.choice import marks
 from clusterkit.warm.starter import WarmStarter
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.model import JobSpec, Network, Task
+from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.model import Task
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 

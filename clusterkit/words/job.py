@@ -1,0 +1,154 @@
+"""The job: what the user asked for, as frozen values."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from clusterkit.words.model import TYPE_ORDER, Program, Shape, Task, TaskType
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Environment additions, directory, arguments and interpreter; None means: as the job has it."""
+
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    cwd: str | None = None
+    args: tuple[str, ...] | None = None
+    python: str | None = None
+
+
+class RestartPolicy(enum.StrEnum):
+    """When a task that ended is started again."""
+
+    NEVER = "never"
+    ON_FAILURE = "on-failure"
+    ALWAYS = "always"
+
+
+class RestartScope(enum.StrEnum):
+    """Which tasks restart together; `auto` asks the shape."""
+
+    AUTO = "auto"
+    TASK = "task"
+    JOB = "job"
+
+
+class StartMode(enum.StrEnum):
+    """How attempts start: forked from a process that has imported TensorFlow, or with a fresh interpreter."""
+
+    AUTO = "auto"  # forked where that is the same to the task
+    WARM = "warm"  # also where the program does not seem to import TensorFlow
+    COLD = "cold"
+
+
+class Network(enum.StrEnum):
+    """What the tasks reach each other over."""
+
+    HOST = "host"  # this machine's loopback
+    VIRTUAL = "virtual"  # each task has a network namespace and an address of its own
+
+
+class Servers(enum.StrEnum):
+    """What the workers and parameter servers of a parameter-server job run."""
+
+    PROGRAM = "program"  # the program, which has to find out that it is to serve
+    BUILTIN = "builtin"  # clusterkit's own server; the program is the coordinator's code alone
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What each task gets of this machine, None: all that there is; and what there is to be handed out."""
+
+    cpus: int | None = None
+    gpus: int | None = None
+    cores: tuple[int, ...] = ()  # by number; found where `cpus` is given
+    names: tuple[str, ...] = ()  # of GPUs, as CUDA_VISIBLE_DEVICES has them; found where `gpus` is given
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRules:
+    """Restart policy, budget and backoff. Times in seconds."""
+
+    policy: RestartPolicy = RestartPolicy.ON_FAILURE
+    budget: int = 3
+    backoff: float = 1.0
+    backoff_max: float = 30.0
+    scope: RestartScope = RestartScope.AUTO
+    forgive_after: float = 600.0  # this much progress since the last restart, and the budget is whole again
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in seconds; 0 switches the optional ones off."""
+
+    grace: float = 10.0
+    finish: float = 10.0  # what the other training tasks get, in total, after the chief's success
+    servers: float = 3.0  # the same for servers, which never return from TensorFlow's `Server.join()`
+    collateral: float = 1.0
+    evaluator: float = 30.0  # what the evaluator gets for the last checkpoint after the chief's success
+    startup: float = 120.0
+    stall_warning: float = 60.0
+    stall: float = 0.0
+    job: float = 0.0
+    drain: float = 2.0  # what a task's output gets to reach its end once every process of the task is gone
+
+
+@dataclass(frozen=True)  # no slots: what follows from the counts is worked out once, and every event asks for it
+class JobSpec:
+    """What the user asked to run: a program and how many tasks of each type."""
+
+    program: Program
+    counts: Mapping[TaskType, int]
+    setup: Setup = Setup()
+    setups: Mapping[TaskType, Setup] = field(default_factory=lambda: MappingProxyType({}))
+    restart: RestartRules = RestartRules()
+    limits: Limits = Limits()
+    checkpoint_dir: str | None = None
+    resume: str | None = None
+    progress_regex: str | None = None
+    start: StartMode = StartMode.AUTO
+    preload: tuple[str, ...] = ()
+    network: Network = Network.HOST
+    servers: Servers = Servers.PROGRAM
+    keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
+    keras_fix: bool = True  # whether Keras 3 is mended where it can't train on several workers
+    devices: Devices = Devices()
+    tensorboard: bool = False  # whether TensorBoard runs beside the job
+    pcap: str | None = None  # where the packets of the virtual network are written to
+    faults: tuple[str, ...] = ()  # as the grammar writes them
+    seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """Every task, chief first."""
+        return tuple(Task(kind, index) for kind in TYPE_ORDER for index in range(self.counts.get(kind, 0)))
+
+    @cached_property
+    def training(self) -> tuple[Task, ...]:
+        """Tasks that train or coordinate: all but ps and evaluator."""
+        return tuple(task for task in self.tasks if task.trains)
+
+    @cached_property
+    def cluster(self) -> frozenset[Task]:
+        """All tasks but the evaluator, which is no part of the cluster."""
+        return frozenset(task for task in self.tasks if task.type is not TaskType.EVALUATOR)
+
+    @property
+    def shape(self) -> Shape:
+        """The strategy that the counts imply."""
+        if self.counts.get(TaskType.PS, 0):
+            return Shape.PARAMETER_SERVER
+        return Shape.MULTI_WORKER if len(self.training) > 1 else Shape.SINGLE
+
+    @property
+    def leader(self) -> Task:
+        """The chief, or worker:0, which TensorFlow takes as chief where there is none."""
+        return self.training[0]
+
+    def is_server(self, task: Task) -> bool:
+        """Whether the task only serves: it never returns from TensorFlow's `Server.join()`."""
+        return self.shape is Shape.PARAMETER_SERVER and task.type in (TaskType.PS, TaskType.WORKER)
