@@ -60,7 +60,7 @@ def kind_named(name: str) -> type:
     return _KINDS[name]
 
 
-def decode(kind: type[Any], value: Any) -> Any:
+def decode(kind: Any, value: Any) -> Any:
     """A word of the given kind from what `encode` made of it. Raises ValueError for anything else."""
     try:
         return _decoder(kind)(value)
