@@ -5,7 +5,7 @@
 
 The shape of the job decides: without parameter servers all workers take each step together, on a batch of each; with
 them each takes steps of its own, on weights that the others are changing meanwhile. `curves/` gets a CSV of each run,
-by examples and by seconds, and where both are there `sync_async.png`. Under plain `python` it is one process.
+by examples and by seconds, and where both are there `sync_async.svg`. Under plain `python` it is one process.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import tensorflow as tf
 from clusterkit import training
 
 COLUMNS = ("examples", "seconds", "loss", "accuracy")
+COLORS = {"sync": "#1f77b4", "async": "#d95f02"}
 
 
 def parse() -> argparse.Namespace:
@@ -71,22 +72,21 @@ def draw(directory: Path) -> None:
     if not all(curves.values()):
         print(f"{directory} has one curve; run the other shape with the same --out to have both drawn.")
         return
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, places = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
-    for column, place in enumerate(places):
-        for name, points in curves.items():
-            place.plot([point[column] for point in points], [point[3] for point in points], marker=".", label=name)
-        place.set_xlabel(COLUMNS[column])
-        place.grid(alpha=0.3)
-    places[0].set_ylabel("held-out accuracy")
-    places[0].legend()
-    figure.tight_layout()
-    figure.savefig(directory / "sync_async.png", dpi=120)
-    print(f"both curves are drawn in {directory / 'sync_async.png'}")
+    picture = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 330" font-family="sans-serif" font-size="12">']
+    for left, column in ((60, 0), (450, 1)):
+        most = max(point[column] for points in curves.values() for point in points)
+        picture.append(f'<path d="M{left} 20v260h300" fill="none" stroke="gray"/>')
+        for share in (0, 0.5, 1):
+            picture.append(f'<text x="{left - 8}" y="{284 - 260 * share:g}" text-anchor="end">{share:g}</text>')
+            picture.append(f'<text x="{left + 300 * share:g}" y="298" text-anchor="middle">{most * share:g}</text>')
+        picture.append(f'<text x="{left + 150}" y="318" text-anchor="middle">{COLUMNS[column]}</text>')
+        for (name, color), height in zip(COLORS.items(), (240, 258), strict=True):
+            line = " ".join(f"{left + 300 * at[column] / most:.1f},{280 - 260 * at[3]:.1f}" for at in curves[name])
+            picture.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
+            picture.append(f'<text x="{left + 230}" y="{height}" fill="{color}">{name}</text>')
+    picture.append('<text x="60" y="12">held-out accuracy</text></svg>')
+    (directory / "sync_async.svg").write_text("\n".join(picture))
+    print(f"both curves are drawn in {directory / 'sync_async.svg'}")
 
 
 def sync(strategy: Any, network: Any, data: digits.Digits, args: argparse.Namespace, first: int, total: int) -> Any:
