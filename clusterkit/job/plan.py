@@ -47,6 +47,21 @@ class TaskPlan:
         return (self.python, *module, self.target, *self.args)
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One attempt's start: what is started, and the descriptors that it gets.
+
+    Its output goes to `output`, the stacks of its threads to `stacks`; before its program begins it joins the
+    `namespaces`, in their order.
+    """
+
+    plan: TaskPlan
+    env: Mapping[str, str]
+    output: int
+    stacks: int
+    namespaces: tuple[int, ...] = ()
+
+
 def plan_tasks(job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str) -> dict[Task, TaskPlan]:
     """Resolve every task. `python` is the interpreter where the job names none."""
     cluster, shares = cluster_json(job, endpoints), shares_of(job)

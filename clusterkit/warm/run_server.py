@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from clusterkit.job.plan import TaskPlan
+from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import LONGEST, BadAnswer, exchange, parsed
 from clusterkit.task.entry import ENTRY
@@ -82,19 +82,17 @@ class ForkServer:
             os.close(held)
         return cls(channel, lifeline, pid, post, tries)
 
-    def fork(
-        self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, namespaces: Sequence[int] = ()
-    ) -> int:
+    def fork(self, start: Start) -> int:
         """Fork a task; return its pid, a child of this process by then. Raises NoForkServer, or OSError as Popen."""
         if not self.ready or self.gone:
             raise NoForkServer
-        cwd = os.open(plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        cwd = os.open(start.plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         gate, opened = os.pipe2(os.O_CLOEXEC)
         try:
-            answer = self._ask(_request(plan, env), [gate, output, stacks, cwd, *namespaces])
+            answer = self._ask(_request(start), [gate, start.output, start.stacks, cwd, *start.namespaces])
             number, pid = answer.get("errno"), answer.get("pid")
             if isinstance(number, int) and number in errno.errorcode:
-                raise OSError(number, os.strerror(number), plan.python)
+                raise OSError(number, os.strerror(number), start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
                 raise self._given_up("its answer makes no sense")
             # Until this is written the task waits; where it never is, because the server died, the task ends itself.
@@ -222,11 +220,11 @@ def _start(launch: Launch, channel: int, lifeline: int) -> int:
     return process.pid
 
 
-def _request(plan: TaskPlan, env: Mapping[str, str]) -> dict[str, Any]:
+def _request(start: Start) -> dict[str, Any]:
     return {
         "parent": os.getpid(),
-        "how": plan.kind,
-        "argv": [plan.target, *plan.args],
-        "command": plan.command,
-        "env": dict(env),
+        "how": start.plan.kind,
+        "argv": [start.plan.target, *start.plan.args],
+        "command": start.plan.command,
+        "env": dict(start.env),
     }

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from clusterkit.backends.local.family import Family
-from clusterkit.job.plan import TaskPlan
+from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system.process import Child, exit_of, reap, signal_group
 from clusterkit.warm.run_server import ForkServer, Launch
 from clusterkit.warm.servable import Preload
@@ -49,7 +49,7 @@ class Starter:
     def start(self) -> Child:
         """An attempt; `Spawned` is posted when this has returned."""
         with self.log.open("wb") as output, self.log.with_name("stacks").open("ab") as stacks:
-            return self.family.spawn(self.plan, self.env, output.fileno(), stacks.fileno(), self.server)
+            return self.family.spawn(Start(self.plan, self.env, output.fileno(), stacks.fileno()), self.server)
 
     def ended(self, child: Child) -> Exit | None:
         """How the attempt has ended, reaped; None where it has not, and is killed."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.backends.local.spawn import spawn
-from clusterkit.job.plan import TaskPlan, attempt_environment
+from clusterkit.job.plan import Start, TaskPlan, attempt_environment
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, exit_of, reap
 from clusterkit.task.entry import ENTRY, STACKS_SIGNAL
@@ -32,7 +32,7 @@ def start(how: ProgramKind, target: str, *args: str, cwd: Path) -> Child:
     """Start a program as the supervisor does; its output goes to `entry.txt`, its stacks to `stacks.txt`."""
     plan = TaskPlan(Task(TaskType.WORKER, 0), how, sys.executable, target, args, str(cwd), ENV)
     with (cwd / "entry.txt").open("wb") as out, (cwd / "stacks.txt").open("ab") as stacks:
-        process = spawn(plan, attempt_environment(os.environ, plan, 1, ""), out.fileno(), stacks.fileno())
+        process = spawn(Start(plan, attempt_environment(os.environ, plan, 1, ""), out.fileno(), stacks.fileno()))
     return Child(process.pid, os.pidfd_open(process.pid), "", procfs.oom_kills(), process)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.job.plan import TaskPlan
+from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange
 from clusterkit.warm import run_server as warm
 from clusterkit.warm import shared
@@ -48,7 +48,7 @@ class Stage:
         """Ask for a command."""
         null = os.open(os.devnull, os.O_RDWR)
         try:
-            return self.server.fork(PLAN, {}, null, null)
+            return self.server.fork(Start(PLAN, {}, null, null))
         finally:
             os.close(null)
 

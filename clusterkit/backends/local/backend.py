@@ -20,7 +20,7 @@ from clusterkit.backends.local.stacks import ask, dump_for
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import Watcher
 from clusterkit.faults.injector import Injector
-from clusterkit.job.plan import TaskPlan, attempt_environment, plan_tasks
+from clusterkit.job.plan import Start, TaskPlan, attempt_environment, plan_tasks
 from clusterkit.system import procfs
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child
@@ -202,6 +202,6 @@ class LocalBackend:
         stacks = os.open(self._directory.paths.stacks(task, attempt), flags, 0o600)
         namespaces = () if self._network is None else self._network.namespaces(task)
         try:
-            return self._family.spawn(plan, env, output, stacks, server, namespaces)
+            return self._family.spawn(Start(plan, env, output, stacks, namespaces), server)
         finally:
             os.close(stacks)

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from clusterkit.backends.local.spawn import spawn
-from clusterkit.job.plan import TaskPlan
+from clusterkit.job.plan import Start
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone, reap_zombies
@@ -38,15 +38,12 @@ class Family:
         self._leaders: dict[int, Child] = {}
         self._lock = threading.Lock()
 
-    def spawn(
-        self, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, server: ForkServer | None,
-        namespaces: Sequence[int] = (),
-    ) -> Child:  # fmt: skip
+    def spawn(self, start: Start, server: ForkServer | None) -> Child:
         """Start an attempt: as a fork of the server where there is one that answers. Raises OSError."""
-        pipe, oom_kills = os.readlink(f"/proc/self/fd/{output}"), procfs.oom_kills()
+        pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         with self._lock:
-            pid = None if server is None else _fork(server, plan, env, output, stacks, namespaces)
-            process = spawn(plan, env, output, stacks, namespaces) if pid is None else None
+            pid = None if server is None else _fork(server, start)
+            process = spawn(start) if pid is None else None
             pid = process.pid if process is not None else pid
             assert pid is not None
             child = Child(pid, _pidfd(pid, process), pipe, oom_kills, process)
@@ -125,10 +122,8 @@ def _own_signs(ended: Ended) -> set[int | str]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}
 
 
-def _fork(
-    server: ForkServer, plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, namespaces: Sequence[int]
-) -> int | None:
+def _fork(server: ForkServer, start: Start) -> int | None:
     try:
-        return server.fork(plan, env, output, stacks, namespaces)
+        return server.fork(start)
     except NoForkServer:
         return None

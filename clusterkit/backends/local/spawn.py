@@ -5,32 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from clusterkit.job.plan import TaskPlan
+from clusterkit.job.plan import Start
 from clusterkit.task.entry import ENTRY
 
 
-def spawn(
-    plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int, namespaces: Sequence[int] = ()
-) -> subprocess.Popen[bytes]:
-    """Start an attempt with its output going to the descriptor `output`. Raises OSError.
-
-    It joins the `namespaces`, descriptors, in their order before its program begins.
+def spawn(start: Start) -> subprocess.Popen[bytes]:
+    """Start an attempt with a fresh interpreter. Raises OSError.
 
     Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
     """
     with _held_back():
         return subprocess.Popen(
-            _argv(plan, (stacks, *namespaces)),
+            _argv(start),
             stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=plan.cwd,
-            env=env,
+            stdout=start.output,
+            stderr=start.output,
+            cwd=start.plan.cwd,
+            env=start.env,
             start_new_session=True,
-            pass_fds=(stacks, *namespaces),
+            pass_fds=(start.stacks, *start.namespaces),
         )
 
 
@@ -48,7 +44,8 @@ def _held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _argv(plan: TaskPlan, descriptors: Sequence[int]) -> Sequence[str]:
+def _argv(start: Start) -> Sequence[str]:
     # A command goes through the entry too: only code inside the new process can ask for the parent-death signal,
     # and it holds across exec. Why not preexec_fn: it runs Python between fork and exec of a threaded process.
-    return [plan.python, ENTRY, str(os.getpid()), ",".join(map(str, descriptors)), plan.kind, plan.target, *plan.args]
+    plan, descriptors = start.plan, ",".join(map(str, (start.stacks, *start.namespaces)))
+    return [plan.python, ENTRY, str(os.getpid()), descriptors, plan.kind, plan.target, *plan.args]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.backends.local.spawn import spawn
-from clusterkit.job.plan import TaskPlan
+from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import procfs
 from clusterkit.system.process import become_subreaper
 from clusterkit.task.entry import STACKS_SIGNAL
@@ -30,7 +30,7 @@ from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
-Start = Callable[[TaskPlan, Mapping[str, str], int, int], int]
+Starter = Callable[[Start], int]
 
 
 class Servers:
@@ -74,24 +74,24 @@ class Servers:
         return server
 
 
-def plainly(plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> int:
+def plainly(start: Start) -> int:
     """Start as a person does."""
     process = subprocess.Popen(
-        plan.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=plan.cwd, env=env,
-        start_new_session=True,
+        start.plan.command, stdin=subprocess.DEVNULL, stdout=start.output, stderr=start.output, cwd=start.plan.cwd,
+        env=start.env, start_new_session=True,
     )  # fmt: skip
     process.returncode = 0  # waited for here
     return process.pid
 
 
-def coldly(plan: TaskPlan, env: Mapping[str, str], output: int, stacks: int) -> int:
+def coldly(start: Start) -> int:
     """Start as the supervisor does where it forks nothing."""
-    process = spawn(plan, env, output, stacks)
+    process = spawn(start)
     process.returncode = 0
     return process.pid
 
 
-def perform(start: Start, plan: TaskPlan, request: Mapping[str, Any]) -> dict[str, Any]:
+def perform(starter: Starter, plan: TaskPlan, request: Mapping[str, Any]) -> dict[str, Any]:
     """Start a program once; tell how it ended and what it wrote."""
     read, write = os.pipe()
     # A number that no program uses, so that one that looks at its descriptors sees no more than in a plain start.
@@ -99,7 +99,7 @@ def perform(start: Start, plan: TaskPlan, request: Mapping[str, Any]) -> dict[st
     if request["deaf"]:
         os.close(read)
     try:
-        pid = start(plan, request["env"], write, stacks)
+        pid = starter(Start(plan, request["env"], write, stacks))
     finally:
         os.close(write)
     until = time.monotonic() + request["deadline"]
@@ -171,10 +171,10 @@ def answer(servers: Servers, request: dict[str, Any]) -> dict[str, Any]:
             server = servers.get(
                 request["server_env"], request["tensorflow"], request["path"], tuple(request["modules"])
             )
-            start: Start = server.fork
+            starter: Starter = server.fork
         else:
-            start = {"plain": plainly, "cold": coldly}[way]
-        told[way] = perform(start, plan, request)
+            starter = {"plain": plainly, "cold": coldly}[way]
+        told[way] = perform(starter, plan, request)
         told[way]["left"] = left_over(servers.pids, time.monotonic() + 5)
     return told
 
