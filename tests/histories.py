@@ -30,6 +30,8 @@ from clusterkit.words.actions import (
     Withdraw,
 )
 from clusterkit.words.errors import BadJob
+from clusterkit.words.faults import Fault
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Limits, RestartRules
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult
@@ -63,6 +65,11 @@ def build_job(options: Mapping[str, Any], kind: ProgramKind) -> JobSpec:
     if problems or built is None:
         raise BadJob(problems)
     return built
+
+
+def faults(*texts: str) -> tuple[Fault, ...]:
+    """Faults as a job has them."""
+    return tuple(map(parse_fault, texts))
 
 
 def task(name: str) -> Task:

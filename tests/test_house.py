@@ -40,7 +40,7 @@ ROOMS = {
     },
     "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
-    "chaos": {"words", "client", "faults", "machine", "recovery", "views", "api"},
+    "chaos": {"words", "client", "machine", "recovery", "views", "api"},
     "cli": {
         *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
         *("tensorboard", "supervisor", "chaos", "check", "doctor"),
@@ -53,7 +53,7 @@ ROOMS = {
 PURE = (
     *("words", "machine"),
     *("job/devices", "job/gathered", "job/jobfile", "job/keras", "job/plan", "job/spec", "job/step_regex"),
-    *("job/tfconfig", "faults/aim", "faults/grammar", "client/paths", "supervisor/params"),
+    *("job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable"),
     *("backends/local/reports", "backends/local/waits"),
     *("recovery/explained", "recovery/incident", "recovery/report", "recovery/suspects"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from clusterkit.words.faults import FaultAction
+from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.model import TaskType
 
 
@@ -28,11 +28,11 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run of a campaign before it begins: its faults as the grammar writes them, and its seed."""
+    """One run of a campaign before it begins: its faults and its seed."""
 
     number: int
     seed: int
-    faults: tuple[str, ...]
+    faults: tuple[Fault, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Outcome:
     duration: float
     violations: tuple[str, ...]
     injections: tuple[Injection, ...]
-    pinned: tuple[str, ...]
+    pinned: tuple[Fault, ...]
     record: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 

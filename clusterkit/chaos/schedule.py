@@ -77,7 +77,7 @@ class Plan:
     baseline: Baseline
     actions: tuple[FaultAction, ...]
     rate: float = RATE
-    always: tuple[str, ...] = ()
+    always: tuple[Fault, ...] = ()
 
 
 def possible(job: JobSpec, disk: bool) -> tuple[FaultAction, ...]:
@@ -99,7 +99,7 @@ def trial(plan: Plan, seed: int, number: int) -> Trial:
     faults: list[Fault] = []
     while len(faults) < count:
         faults += _drawn(plan, dice, faults)
-    return Trial(number, int(dice.share() * SEEDS), (*plan.always, *map(str, faults)))
+    return Trial(number, int(dice.share() * SEEDS), (*plan.always, *faults))
 
 
 def _drawn(plan: Plan, dice: Dice, before: Sequence[Fault]) -> list[Fault]:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.words.events import FaultInjected
 from clusterkit.words.faults import Fault, Moment, Target, Trigger
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 
-Schedule = tuple[str, ...]
+Schedule = tuple[Fault, ...]
 Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, is told whether each still fails, returns the best
 
 _NUMBER = re.compile(r"(\d+(?:, )?|\.|\bsteps?\b|\battempts?\b)+")
@@ -23,7 +23,7 @@ def pinned(faults: Sequence[FaultInjected]) -> Schedule:
 
     A task drawn at random depends on the place of its fault in the schedule, which shrinking changes.
     """
-    return tuple(str(_pinned(parse_fault(event.fault), event)) for event in faults)
+    return tuple(_pinned(parse_fault(event.fault), event) for event in faults)
 
 
 def _pinned(fault: Fault, event: FaultInjected) -> Fault:
@@ -87,8 +87,8 @@ def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
     """Each fault by itself, until none can be made simpler."""
     place = 0
     while place < len(faults):
-        for fault in _simplified(parse_fault(faults[place])):
-            candidate = (*faults[:place], str(fault), *faults[place + 1 :])
+        for fault in _simplified(faults[place]):
+            candidate = (*faults[:place], fault, *faults[place + 1 :])
             if (yield from _fails(candidate, asked)):
                 faults = candidate
                 break

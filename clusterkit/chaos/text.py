@@ -33,13 +33,13 @@ def run_line(outcome: Outcome, runs: int) -> str:
     width = len(str(runs))
     return printable(
         f"{mark} run {outcome.trial.number:>{width}} of {runs}  {shown(outcome.duration):>8}  "
-        f"{'; '.join(outcome.trial.faults)}"
+        f"{'; '.join(map(str, outcome.trial.faults))}"
     )
 
 
 def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
     """What a failing run violates, and the commands that show it again."""
-    lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(outcome.trial.faults)}"]
+    lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
     lines += [f"  its directory: {outcome.directory}", "  to replay it:", f"    {replay(outcome)}"]
     if shrunk is None:
@@ -48,7 +48,7 @@ def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
     if shrunk.trial.faults == outcome.trial.faults:
         lines.append(f"  nothing smaller fails ({took})")
     else:
-        lines += [f"  shrunk in {took} to: {'; '.join(shrunk.trial.faults)}"]
+        lines += [f"  shrunk in {took} to: {'; '.join(map(str, shrunk.trial.faults))}"]
         lines += [f"    {violation}" for violation in shrunk.violations]
         lines.append(f"    {replay(shrunk)}")
     return "\n".join(map(printable, lines))
@@ -99,7 +99,7 @@ def _run(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> dict[str, A
     small = None
     if shrunk is not None:
         small = {
-            "faults": list(shrunk.trial.faults),
+            "faults": list(map(str, shrunk.trial.faults)),
             "violations": list(shrunk.violations),
             "runs": shrunk.runs,
             "replay": replay(shrunk),
@@ -109,8 +109,8 @@ def _run(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> dict[str, A
         "run_id": outcome.run_id,
         "directory": outcome.directory if outcome.violations else None,
         "seed": outcome.trial.seed,
-        "faults": list(outcome.trial.faults),
-        "injected": list(outcome.pinned),
+        "faults": list(map(str, outcome.trial.faults)),
+        "injected": list(map(str, outcome.pinned)),
         "duration": round(outcome.duration, 3),
         "violations": list(outcome.violations),
         "replay": replay(outcome),

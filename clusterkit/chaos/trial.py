@@ -24,7 +24,6 @@ from clusterkit.client.remains import remains_of
 from clusterkit.client.removal import remove
 from clusterkit.client.rundir import state_dir
 from clusterkit.client.store import RESULT, read_json, result_of
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.faults import plain
@@ -161,8 +160,8 @@ class Trials:
         """The options of a trial; it may restart once for each fault, and some more, where the user sets no budget."""
         rules = self.asked.job.restart
         usual = rules.budget == RestartRules().budget and "restart_budget" not in self.asked.options
-        own = {"restart_budget": budget([parse_fault(text) for text in trial.faults], rules)} if usual else {}
-        return {**own, "seed": trial.seed, "fault": trial.faults}
+        own = {"restart_budget": budget(trial.faults, rules)} if usual else {}
+        return {**own, "seed": trial.seed, "fault": tuple(map(str, trial.faults))}
 
     def _places(self, run_id: str) -> dict[str, Any]:
         """A run's own checkpoints and packets, where the user has chosen places for them: no run may see another's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import RunId, echo_json, json_option, run_option
 from clusterkit.cli.terminal import echo
 from clusterkit.words.errors import ClusterkitError
+
+if TYPE_CHECKING:
+    from clusterkit.words.faults import Fault
 
 
 class BadFault(ClusterkitError):
@@ -62,30 +65,29 @@ def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) 
         echo(f"{path.name}: {fault}")
 
 
-def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[str]]:
+def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[Fault]]:
     """The run, where the first word names one, and the faults. Raises BadFault with the problems of all of them."""
-    from clusterkit.faults.grammar import parse_all
     from clusterkit.words.faults import FaultAction
+    from clusterkit.words.grammar import parse_all
 
     if run is None and words and words[0].split() == [words[0]] and words[0] not in set(FaultAction):
         run, words = words[0], words[1:]
     faults, problems = parse_all(words)
     if problems:
         raise BadFault("\n".join(problems))
-    return run, list(map(str, faults))
+    return run, faults
 
 
-def _ask(run: str | None, faults: list[str], heal: bool) -> tuple[Path, list[dict[str, Any]]]:
+def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[Path, list[dict[str, Any]]]:
     from clusterkit.client.control import Client
     from clusterkit.client.runs import choose
     from clusterkit.client.store import job_of
     from clusterkit.faults.aim import live_problems_of
-    from clusterkit.faults.grammar import parse_fault
 
     path = choose(run, finished=False)
     file = job_of(path)
-    if file and (problems := [p for fault in faults for p in live_problems_of(parse_fault(fault), file.job)]):
+    if file and (problems := [p for fault in faults for p in live_problems_of(fault, file.job)]):
         raise BadFault("\n".join(problems))  # the run says the same, but of one fault at a time
     with Client(path) as client:
         answers = [client.call("heal")] if heal else []
-        return path, answers + [client.call("fault", fault=fault) for fault in faults]
+        return path, answers + [client.call("fault", fault=str(fault)) for fault in faults]

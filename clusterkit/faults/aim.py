@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction, Target
+from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction, Moment, Target
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Task
 
@@ -31,7 +31,7 @@ def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
 def live_problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
     """Why a job that is running already can't have the fault."""
     yield from problems_of(fault, job)
-    known = job.network is Network.VIRTUAL or any(text.startswith(FaultAction.DISK_FULL) for text in job.faults)
+    known = job.network is Network.VIRTUAL or needs_disk(job.faults)
     if fault.action is FaultAction.DISK_FULL and not known:
         yield (
             f"The fault '{fault}': this run's tasks see the checkpoint directory as it is. Start the run with "
@@ -42,6 +42,11 @@ def live_problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
 def needs_disk(faults: Collection[Fault]) -> bool:
     """Whether the tasks need a view of the checkpoint directory that can be filled up."""
     return any(fault.action is FaultAction.DISK_FULL for fault in faults)
+
+
+def waits_for_steps(job: JobSpec) -> bool:
+    """Whether a fault of the job comes at a step."""
+    return any(fault.trigger is not None and fault.trigger.moment is Moment.STEP for fault in job.faults)
 
 
 def aim(fault: Fault, tasks: Sequence[Task], draw: Draw) -> tuple[tuple[Task, ...], tuple[Task, ...]]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.faults.aim import needs_disk
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.job.devices import too_few
 from clusterkit.job.gpus import Found, gpus_here
 from clusterkit.network.virtual import why_not
@@ -72,7 +71,7 @@ def network_problems(job: JobSpec) -> list[str]:
     problems = []
     if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
         problems.append(f"--network virtual can't be had here: {why}.")
-    if needs_disk([parse_fault(text) for text in job.faults]) and (why := why_not(network=False, disk=True)):
+    if needs_disk(job.faults) and (why := why_not(network=False, disk=True)):
         problems.append(f"The fault disk-full can't be had here: {why}.")
     if job.pcap is not None and not os.access(Path(job.pcap).absolute().parent, os.W_OK | os.X_OK):
         problems.append(f"--pcap {job.pcap} can't be written: its directory does not exist, or can't be written.")

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusterkit.faults.aim import problems_of
-from clusterkit.faults.grammar import parse_all
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
 from clusterkit.job.step_regex import problem_of
+from clusterkit.words.faults import Fault
+from clusterkit.words.grammar import parse_all
 from clusterkit.words.job import (
     Devices,
     JobSpec,
@@ -72,11 +73,11 @@ def describe(
     problems = [*of_shape, *_other_problems(options, wrong), *problems]
     if of_shape or wrong & SHAPING:
         return None, problems
-    job = _job(options, kind, tuple(map(str, faults)))
+    job = _job(options, kind, tuple(faults))
     return job, [*problems, *(problem for fault in faults for problem in problems_of(fault, job))]
 
 
-def _job(options: Options, kind: ProgramKind, faults: tuple[str, ...]) -> JobSpec:
+def _job(options: Options, kind: ProgramKind, faults: tuple[Fault, ...]) -> JobSpec:
     program = Program(kind, options.get("module") or options["program"], tuple(options.get("args", ())))
     rules = {field: options[name] for name, field in _RULES.items() if name in options}
     if "policy" in rules:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from clusterkit.faults.aim import aim
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
@@ -62,8 +61,7 @@ class Faults:
 
     def begin(self) -> None:
         """The run begins, with the faults that its job asks for."""
-        for text in self.state.job.faults:
-            fault = parse_fault(text)
+        for fault in self.state.job.faults:
             self.arm(fault, AT_THE_START if fault.action in _EARLY else WHEN_READY)
 
     def arm(self, fault: Fault, otherwise: Trigger = AT_THE_START) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterkit.faults.aim import live_problems_of
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.machine.cluster_state import BY_HAND, SIGCONT, SIGSTOP, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
@@ -15,6 +14,7 @@ from clusterkit.machine.recovery import Recoveries
 from clusterkit.words.actions import Answer, DumpStacks
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Refused, Requested, Verb
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
 from clusterkit.words.states import TaskState

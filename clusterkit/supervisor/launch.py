@@ -22,7 +22,7 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.client.reap import reap_strays
 from clusterkit.client.rundir import RunDirectory, new_run_id, run_paths
 from clusterkit.client.store import JOB, RESULT, read_json, write_json
-from clusterkit.faults.grammar import waits_for_steps
+from clusterkit.faults.aim import waits_for_steps
 from clusterkit.job.tfconfig import Endpoints
 from clusterkit.machine import Machine
 from clusterkit.recovery.report import RecoveryFold

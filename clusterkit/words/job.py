@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from clusterkit.words.faults import Fault
 from clusterkit.words.model import TYPE_ORDER, Program, Shape, Task, TaskType
 
 
@@ -119,7 +120,7 @@ class JobSpec:
     devices: Devices = Devices()
     tensorboard: bool = False  # whether TensorBoard runs beside the job
     pcap: str | None = None  # where the packets of the virtual network are written to
-    faults: tuple[str, ...] = ()  # as the grammar writes them
+    faults: tuple[Fault, ...] = ()
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
 
     @cached_property

@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterkit.words import events
+from clusterkit.words.errors import BadJob
+from clusterkit.words.faults import Fault
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 
 Decoder = Callable[[Any], Any]
@@ -20,11 +23,11 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def encode(value: Any) -> Any:
-    """A word as what `json` can write; a task as `worker:1`."""
+    """A word as what `json` can write; a task as `worker:1`, a fault as `kill worker:1`."""
     kind: type = type(value)
     if kind in _PLAIN:
         return value
-    if kind is Task:
+    if kind in _TEXTS:
         return str(value)
     if (names := _fields(kind)) is not None:
         return {name: encode(getattr(value, name)) for name in names}
@@ -68,6 +71,16 @@ def decode(kind: Any, value: Any) -> Any:
         raise ValueError(f"{kind.__name__} has wrong or missing fields: {error}.") from None
 
 
+def _fault(text: str) -> Fault:
+    try:
+        return parse_fault(text)
+    except BadJob as error:
+        raise ValueError(str(error)) from None
+
+
+_TEXTS: Mapping[type, Decoder] = {Task: Task.parse, Fault: _fault}  # words that are written as people write them
+
+
 @functools.cache
 def _fields(kind: type) -> tuple[str, ...] | None:
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
@@ -85,8 +98,8 @@ def _decoder(hint: Any) -> Decoder:
     if origin is not None and issubclass(origin, Mapping):
         key, item = _decoder(args[0]), _decoder(args[1])
         return lambda value: {key(name): item(entry) for name, entry in _checked(value, dict).items()}
-    if hint is Task:
-        return lambda value: Task.parse(_checked(value, str))
+    if hint in _TEXTS:
+        return lambda value: _TEXTS[hint](_checked(value, str))
     if dataclasses.is_dataclass(hint):
         return _dataclass(typing.cast(type, hint))
     if issubclass(hint, enum.Enum):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.faults.grammar import parse_fault
+from clusterkit.words.grammar import parse_fault
 from tests.commands import ROLES, Clusterkit
 from tests.support import CHILDREN, ROOT, Command, wait_until
 

@@ -10,8 +10,8 @@ import pytest
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.schedule import Dice, Plan, budget, possible, trial, useful
 from clusterkit.faults.aim import problems_of
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
 from clusterkit.words.model import Program, ProgramKind, TaskType
 
@@ -31,7 +31,7 @@ def plan(job: JobSpec = PS, baseline: Baseline = BASELINE, rate: float = 2.0) ->
 
 def faults(a_plan: Plan, seed: int = 1, runs: int = 300) -> list[list[Fault]]:
     """The faults of each run of a campaign."""
-    return [[parse_fault(text) for text in trial(a_plan, seed, number).faults] for number in range(1, runs + 1)]
+    return [list(trial(a_plan, seed, number).faults) for number in range(1, runs + 1)]
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_what_the_job_cannot_have_is_left_out(job: JobSpec, disk: bool, missing:
 
 def test_faults_that_are_always_there_come_first() -> None:
     """`--fault` beside the drawn ones."""
-    always = replace(plan(), always=("slow any share=50%",))
-    assert trial(always, 1, 1).faults == ("slow any share=50%", *trial(plan(), 1, 1).faults)
+    always = replace(plan(), always=(parse_fault("slow any share=50%"),))
+    assert trial(always, 1, 1).faults == (parse_fault("slow any share=50%"), *trial(plan(), 1, 1).faults)
 
 
 @pytest.mark.parametrize("job", [PS, GANG])

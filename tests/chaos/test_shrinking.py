@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from clusterkit.chaos.shrinking import Schedule, alike, pinned, shrink
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.words.events import FaultInjected
-from clusterkit.words.faults import FaultAction
+from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.model import Task, TaskType
+from tests.histories import faults
 
-A, B, C, D = "kill worker:0", "kill worker:1", "kill ps:0", "term chief:0"
+A, B, C, D = faults("kill worker:0", "kill worker:1", "kill ps:0", "term chief:0")
 CHIEF, WORKER = Task(TaskType.CHIEF, 0), Task(TaskType.WORKER, 1)
 
 
@@ -31,11 +31,11 @@ def played(start: Schedule, fails: Callable[[Schedule], bool], fell: Schedule = 
 
 @pytest.mark.parametrize("culprits", [{A}, {B}, {D}, {A, C}, {B, D}, {A, B, D}, {A, B, C, D}])
 @pytest.mark.parametrize(
-    "start", [(A, B, C, D), (D, C, B, A), (A, B, C, D, *(f"stop ps:{n} for=0.5s" for n in range(9)))]
+    "start", [(A, B, C, D), (D, C, B, A), (A, B, C, D, *faults(*(f"stop ps:{n} for=0.5s" for n in range(9))))]
 )
-def test_the_culprits_are_left(start: Schedule, culprits: set[str]) -> None:
+def test_the_culprits_are_left(start: Schedule, culprits: set[Fault]) -> None:
     """Faults that only together do harm stay together, in their order."""
-    best, asked = played(start, lambda faults: culprits <= set(faults))
+    best, asked = played(start, lambda left: culprits <= set(left))
     assert best == tuple(fault for fault in start if fault in culprits)
     assert len(asked) == len(set(asked)) <= 60
     assert start not in asked
@@ -44,7 +44,7 @@ def test_the_culprits_are_left(start: Schedule, culprits: set[str]) -> None:
 
 def test_one_fault_of_three_takes_few_runs() -> None:
     """Each run costs seconds."""
-    best, asked = played((A, B, C), lambda faults: C in faults)
+    best, asked = played((A, B, C), lambda left: C in left)
     assert best == (C,)
     assert len(asked) <= 4
 
@@ -63,16 +63,17 @@ def test_one_fault_of_three_takes_few_runs() -> None:
         ("partition ps:0 | worker:0,worker:1 for=1s", "partition ps:0 | worker:0 for=0.5s", lambda fault: True),
     ],
 )
-def test_what_is_left_is_made_simple(start: str, best: str, fails: Callable[[object], bool]) -> None:
+def test_what_is_left_is_made_simple(start: str, best: str, fails: Callable[[Fault], bool]) -> None:
     """As short, as round and as narrow as it may be and still do harm."""
-    assert played((start,), lambda faults: fails(parse_fault(faults[0])))[0] == (best,)
+    assert played(faults(start), lambda left: fails(left[0]))[0] == faults(best)
 
 
 def test_chance_is_taken_out_first() -> None:
     """The tasks as they were drawn tell faults apart; where that does no harm any more, the old words are kept."""
-    start, fell = ("kill any", "kill worker"), ("kill worker:1", "kill worker:0")
-    assert played(start, lambda faults: "kill worker:0" in faults, fell)[0] == ("kill worker:0",)
-    assert played(start, lambda faults: "kill worker" in faults, fell)[0] == ("kill worker",)
+    start, fell = faults("kill any", "kill worker"), faults("kill worker:1", "kill worker:0")
+    one, some = fell[1], start[1]
+    assert played(start, lambda left: one in left, fell)[0] == (one,)
+    assert played(start, lambda left: some in left, fell)[0] == (some,)
 
 
 @pytest.mark.parametrize(
@@ -105,4 +106,4 @@ def test_a_run_fails_alike_where_only_numbers_differ(one: str, other: str, same:
 )
 def test_faults_are_pinned_to_what_they_hit(event: FaultInjected, text: str) -> None:
     """The tasks, and the moment where chance had a part in it."""
-    assert pinned([event]) == (text,)
+    assert pinned([event]) == faults(text)

@@ -7,6 +7,7 @@ from clusterkit.chaos.tally import Row, by_action, by_type, injections_of
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
 from clusterkit.words.events import Began, Event, Failed, FaultInjected, FaultTook, Progressed, RestartPlanned, Spawned
 from clusterkit.words.faults import FaultAction
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure
@@ -18,7 +19,7 @@ KILL, STOP = FaultAction.KILL, FaultAction.STOP
 
 def outcome(number: int, *injections: Injection, violations: tuple[str, ...] = ()) -> Outcome:
     """A run."""
-    trial = Trial(number, 7, tuple(one.fault for one in injections))
+    trial = Trial(number, 7, tuple(parse_fault(one.fault) for one in injections))
     return Outcome(trial, f"c-{number}", f"/runs/c-{number}", 9.0, violations, injections, trial.faults)
 
 
@@ -29,7 +30,7 @@ def kill(kind: TaskType, seconds: float | None) -> Injection:
 
 GOOD = outcome(1, kill(TaskType.CHIEF, 3.0), kill(TaskType.WORKER, 1.0), Injection("stop chief", STOP, (), True))
 BAD = outcome(2, kill(TaskType.CHIEF, None), violations=("The job failed: so.",))
-SMALL = Shrunk(Trial(2, 7, ("kill chief:0",)), ("The job failed: so.",), 3)
+SMALL = Shrunk(Trial(2, 7, (parse_fault("kill chief:0"),)), ("The job failed: so.",), 3)
 
 
 def replay(what: Outcome | Shrunk) -> str:

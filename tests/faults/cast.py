@@ -10,10 +10,10 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.faults.injector import Injector
 from clusterkit.system.process import Child
 from clusterkit.words.events import FaultTook
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 
 WORKER = Task.parse("worker:0")

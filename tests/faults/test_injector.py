@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.faults.injector import Injector
 from clusterkit.network.virtual import NetworkError, VirtualNetwork
 from clusterkit.words.events import FaultTook
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 from tests.histories import task
 

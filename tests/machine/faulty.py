@@ -7,13 +7,13 @@ from dataclasses import replace
 from clusterkit.words.actions import Record
 from clusterkit.words.events import FaultHealed, FaultInjected
 from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
-from tests.histories import BEGAN, History, job
+from tests.histories import BEGAN, History, faults, job
 
 
-def with_faults(*faults: str, workers: int = 2, ps: int = 1, seed: int = 1, spec: JobSpec | None = None) -> History:
+def with_faults(*texts: str, workers: int = 2, ps: int = 1, seed: int = 1, spec: JobSpec | None = None) -> History:
     """A job with these faults, not begun yet."""
     plain = spec or job(workers=workers, ps=ps, restart=RestartRules(budget=50), limits=Limits(startup=0))
-    return History(replace(plain, faults=faults, network=Network.VIRTUAL), seed)
+    return History(replace(plain, faults=faults(*texts), network=Network.VIRTUAL), seed)
 
 
 def injected(run: History) -> list[tuple[float, str, list[str]]]:

@@ -8,11 +8,12 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, Limits
-from tests.histories import SIGKILL, History, job
+from tests.histories import SIGKILL, History, faults, job
 
 STALL = job(workers=2, limits=Limits(stall=20, startup=0))
-FAULT = replace(job(workers=2, limits=Limits(startup=0)), faults=("kill worker:1 @ step=300",))
-BOTH = replace(STALL, faults=("kill worker:1 @ step=300", "stop worker:0 for=2s @ every=50steps", "term worker:1 @ 1h"))
+FAULT = replace(job(workers=2, limits=Limits(startup=0)), faults=faults("kill worker:1 @ step=300"))
+MANY = faults("kill worker:1 @ step=300", "stop worker:0 for=2s @ every=50steps", "term worker:1 @ 1h")
+BOTH = replace(STALL, faults=MANY)
 ADVICE = (
     "Call clusterkit.training.report(step=…) or, in Keras, the callback clusterkit.training.ReportProgress(), "
     "or have steps read from the logs: --progress-regex 'step (\\d+)'."
@@ -55,7 +56,7 @@ def test_a_first_step_within_the_minute_is_no_silence() -> None:
     assert run.warnings == []
 
 
-@pytest.mark.parametrize("spec", [job(workers=2), replace(FAULT, faults=("kill worker:1 @ 9999s",))])
+@pytest.mark.parametrize("spec", [job(workers=2), replace(FAULT, faults=faults("kill worker:1 @ 9999s"))])
 def test_nothing_wakes_up_where_nothing_waits_for_steps(spec: JobSpec) -> None:
     """A run that is idle has no deadline for it."""
     run = History(replace(spec, limits=Limits(startup=0))).begin()

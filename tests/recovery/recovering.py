@@ -11,7 +11,7 @@ from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
-from tests.histories import History, job, task
+from tests.histories import History, faults, job, task
 from tests.recoveries import Account, check_same
 
 UNAVAILABLE = "tensorflow.python.framework.errors_impl.UnavailableError: Socket closed"
@@ -21,8 +21,8 @@ SOON = RestartRules(backoff=1.0)
 class Told:
     """A history and its report, which is held against the journal each time that it is asked for."""
 
-    def __init__(self, spec: JobSpec, *faults: str) -> None:
-        self.job = replace(spec, faults=faults, network=Network.VIRTUAL)
+    def __init__(self, spec: JobSpec, *texts: str) -> None:
+        self.job = replace(spec, faults=faults(*texts), network=Network.VIRTUAL)
         self.events: list[tuple[float, ev.Event]] = []
         self.fold = RecoveryFold(self.job)
         self.run = History(self.job, observe=self._observe).begin()

@@ -14,7 +14,7 @@ from clusterkit.words import wire
 from clusterkit.words.actions import Action, Inject, Record
 from clusterkit.words.job import Network
 from clusterkit.words.recovery import RecoveryReport
-from tests.histories import SIGTERM
+from tests.histories import SIGTERM, faults
 from tests.journal import Line
 from tests.machine.test_walk import Walk
 from tests.recoveries import Account, check_same
@@ -39,8 +39,8 @@ class Noted(Walk):
     def __post_init__(self) -> None:
         super().__post_init__()
         several = len(self.spec.tasks) > 1
-        faults = self.random.sample(FAULTS + (NETWORK if several else ()), self.random.randrange(4))
-        self.spec = replace(self.spec, faults=tuple(faults), network=Network.VIRTUAL)
+        texts = self.random.sample(FAULTS + (NETWORK if several else ()), self.random.randrange(4))
+        self.spec = replace(self.spec, faults=faults(*texts), network=Network.VIRTUAL)
         self.machine, self.fold = Machine(self.spec, self.seed), RecoveryFold(self.spec)
         for known in (self.processes, self.pending, self.events, self.journal):
             known.clear()

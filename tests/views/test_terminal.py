@@ -38,6 +38,7 @@ from clusterkit.views.timeline import event_text, timeline, timeline_text
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, RunResult
@@ -64,6 +65,8 @@ def made(hint: Any) -> Any:
         return {made(args[0]): made(args[1])}
     if hint is Task:
         return WORKER
+    if hint is Fault:
+        return Fault(FaultAction.CORRUPT, how=COLORED)
     if dataclasses.is_dataclass(hint):
         hints = typing.get_type_hints(hint)
         return typing.cast(Any, hint)(**{field.name: made(hints[field.name]) for field in dataclasses.fields(hint)})

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from clusterkit.client.rundir import RunDirectory
 from clusterkit.faults.aim import needs_disk
-from clusterkit.faults.grammar import parse_fault
 from clusterkit.network.virtual import VirtualNetwork, addresses_of, endpoints_of
 from clusterkit.system.ports import Ports
 from clusterkit.warm.choice import marks
@@ -52,7 +51,7 @@ def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetw
 
     Raises NetworkError; the run's directory is gone then.
     """
-    if not _is_virtual(job) and not needs_disk([parse_fault(text) for text in job.faults]):
+    if not _is_virtual(job) and not needs_disk(job.faults):
         return None
     try:
         return VirtualNetwork(

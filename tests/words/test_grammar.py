@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterkit.faults.aim import aim, live_problems_of, needs_disk, problems_of
-from clusterkit.faults.grammar import parse_all, parse_fault
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import (
     AMOUNTS,
@@ -21,6 +20,7 @@ from clusterkit.words.faults import (
     Trigger,
     Unit,
 )
+from clusterkit.words.grammar import parse_all, parse_fault
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from tests.histories import job, task

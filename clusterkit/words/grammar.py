@@ -22,7 +22,6 @@ from clusterkit.words.faults import (
     Trigger,
     Unit,
 )
-from clusterkit.words.job import JobSpec
 from clusterkit.words.model import TaskType
 
 EXAMPLE = "kill worker:1 @ step=100"
@@ -136,12 +135,6 @@ class _Reading:
         except ValueError as error:
             self._wrong(str(error))
             return None
-
-
-def waits_for_steps(job: JobSpec) -> bool:
-    """Whether a fault of the job comes at a step."""
-    triggers = (parse_fault(text).trigger for text in job.faults)
-    return any(trigger is not None and trigger.moment is Moment.STEP for trigger in triggers)
 
 
 def parse_target(name: str) -> Target:
