@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from clusterkit.client.checkpoints import corrupt
 from clusterkit.faults.memory import MemoryLimits, NoProcess
 from clusterkit.faults.throttle import Throttle
-from clusterkit.network.virtual import VirtualNetwork
+from clusterkit.network.virtual import Layer, VirtualNetwork
 from clusterkit.system.process import Child
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, FaultTook
@@ -135,18 +135,19 @@ class Injector:
         self._in_network.add(number)  # also where it fails: some of it may be done
         match fault.action:
             case FaultAction.PARTITION:
-                network.impair(number, tasks, others, cut=True)
+                layer = Layer(cut=True)
                 what = "no packet passes"
             case FaultAction.DELAY:
-                network.impair(number, tasks, others, delay=_amount(fault), jitter=fault.jitter)
+                layer = Layer(delay=_amount(fault), jitter=fault.jitter)
                 around = f" ± {plain(1000 * fault.jitter)} ms" if fault.jitter else ""
                 what = f"each packet takes {plain(1000 * _amount(fault))} ms{around} longer"
             case FaultAction.LOSS:
-                network.impair(number, tasks, others, loss=_amount(fault))
+                layer = Layer(loss=_amount(fault))
                 what = f"{plain(100 * _amount(fault))} % of the packets are lost"
             case _:
-                network.impair(number, tasks, others, rate=_amount(fault))
+                layer = Layer(rate=_amount(fault))
                 what = f"at most {plain(_amount(fault))} bytes a second pass"
+        network.impair(number, tasks, others, layer)
         return f"{what} between {_names(tasks)} and {_names(others)}"
 
     def _links(self) -> VirtualNetwork:

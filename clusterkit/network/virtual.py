@@ -7,16 +7,18 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch_process import NetworkError, Switch, check
 from clusterkit.words.model import Task, TaskType
 
 PORT = 2222  # of every task's server: each has its address to itself
 TRIED_WITHIN = 5.0  # seconds; it takes a tenth of one
-__all__ = ["NetworkError", "Traffic", "VirtualNetwork", "why_not"]
+__all__ = ["Layer", "NetworkError", "NetworkPlan", "Traffic", "VirtualNetwork", "why_not"]
 
 
 class Traffic(NamedTuple):
@@ -28,45 +30,49 @@ class Traffic(NamedTuple):
     dropped_bytes: int
 
 
-class VirtualNetwork:
-    """The namespaces of a run's tasks, joined by a switch; or, without `network`, only what lets a disk be full.
+@dataclass(frozen=True, slots=True)
+class NetworkPlan:
+    """What a virtual network is to have.
 
-    Task i of the sorted ones has the address 10.77.x.y that `addresses_of` tells. `disk` is the directory that can be
-    full, and `pcap` the file that takes what crosses. Pairs that nothing impairs have `cables`, a way of the kernel's
-    own, where it knows such and there is no `pcap`; the switch carries all else. `env` is added to the environment of
-    the switch's process, which `pidfd` tells the end of. Raises NetworkError with a sentence where it can't be made.
+    `seed` decides which packets are lost and delayed. Without `network` there is only the `disk`, a directory that can
+    be made full. `pcap` is the file that records what crosses. `cables`: pairs of tasks that nothing impairs are
+    connected by the kernel, if it can and if there is no `pcap`; the switch carries everything else.
+    """
+
+    tasks: Sequence[Task]
+    seed: int
+    network: bool = True
+    pcap: Path | None = None
+    disk: Path | None = None
+    cables: bool = True
+
+
+class VirtualNetwork:
+    """The namespaces of a run's tasks, joined by a switch.
+
+    `log` is the file for the errors of the switch's process, and `env` is added to its environment; `pidfd` becomes
+    readable when it ends. Raises NetworkError with a sentence if the network can't be made.
 
     Make it in the thread that lives as long as the supervisor, before there is a task.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        *,
-        seed: int,
-        log: Path,
-        env: Mapping[str, str],
-        network: bool = True,
-        pcap: Path | None = None,
-        disk: Path | None = None,
-        cables: bool = True,
-    ) -> None:
-        self._tasks = sorted(tasks)
+    def __init__(self, plan: NetworkPlan, log: Path, env: Mapping[str, str]) -> None:
+        self._tasks = sorted(plan.tasks)
         self._index = {task: index for index, task in enumerate(self._tasks)}
-        on_net = self._tasks if network else []
+        on_net, disk = self._tasks if plan.network else [], plan.disk
         self.addresses: Mapping[Task, str] = MappingProxyType(addresses_of(on_net))
         self.endpoints = endpoints_of(on_net)
         self._scratch = None if disk is None else _scratch_in(log.parent)
-        plan = {
+        request = {
             "names": list(map(str, on_net)),
             "addresses": list(self.addresses.values()),
-            "seed": seed,
-            "pcap": None if pcap is None else os.path.abspath(pcap),
-            "cables": cables,
+            "seed": plan.seed,
+            "pcap": None if plan.pcap is None else os.path.abspath(plan.pcap),
+            "cables": plan.cables,
             "disk": None if disk is None else {"path": os.path.abspath(disk), "scratch": self._scratch},
         }
         try:
-            self._switch = Switch(plan, log, env)
+            self._switch = Switch(request, log, env)
         except BaseException:
             self._remove_scratch()
             raise
@@ -78,24 +84,9 @@ class VirtualNetwork:
         own = [shared + self._index[task]] if self.addresses else []
         return tuple(self._switch.descriptors[i] for i in (*range(shared), *own))
 
-    def impair(
-        self,
-        number: int,
-        a: Collection[Task],
-        b: Collection[Task],
-        *,
-        cut: bool = False,
-        delay: float = 0.0,
-        jitter: float = 0.0,
-        loss: float = 0.0,
-        rate: float = 0.0,
-    ) -> None:
-        """Put the layer `number` between every task of `a` and every one of `b`, both ways, at once.
-
-        Seconds one way; jitter is that much more or less; loss is a probability; bytes a second, 0 for no limit.
-        """
-        layer = {"cut": cut, "delay": delay, "jitter": jitter, "loss": loss, "rate": rate}
-        self._switch.ask("impair", number=number, a=self._indices(a), b=self._indices(b), **layer)
+    def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
+        """Put a layer with this number between every task of `a` and every one of `b`, both ways, at once."""
+        self._switch.ask("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
 
     def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
         """End the TCP connections between every task of `a` and every one of `b`; return how many there were."""

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clusterkit.network.virtual import VirtualNetwork, why_not
+from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, why_not
 from clusterkit.words.model import Task
 
 GUEST = str(Path(__file__).parent / "guest.py")
@@ -19,7 +19,7 @@ reason = why_not(True, True)
 if reason is not None:
     print(json.dumps({"why_not": reason}))
     sys.exit()
-network = VirtualNetwork([a, b], seed=1, log=place / "log", env={}, disk=place / "data")
+network = VirtualNetwork(NetworkPlan([a, b], 1, disk=place / "data"), place / "log", {})
 
 
 def guest(task):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusterkit.faults.injector import Injector
-from clusterkit.network.virtual import NetworkError, VirtualNetwork
+from clusterkit.network.virtual import Layer, NetworkError, VirtualNetwork
 from clusterkit.words.events import FaultTook
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
@@ -27,7 +27,7 @@ class Told(VirtualNetwork):
         self.connections = connections
         self.broken = broken
 
-    def impair(self, number: int, a: Collection[Task], b: Collection[Task], **layer: Any) -> None:
+    def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
         self._take("impair", number, list(a), list(b), layer)
 
     def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
@@ -54,15 +54,15 @@ def injector(network: VirtualNetwork | None, took: list[Any]) -> Injector:
 @pytest.mark.parametrize(
     ("text", "call", "detail"),
     [
-        ("partition worker:1", ("impair", 1, NEAR, FAR, {"cut": True}),
+        ("partition worker:1", ("impair", 1, NEAR, FAR, Layer(cut=True)),
          "no packet passes between worker:1 and chief:0 and ps:0"),
-        ("delay worker:1 by=20ms jitter=5ms", ("impair", 1, NEAR, FAR, {"delay": 0.02, "jitter": 0.005}),
+        ("delay worker:1 by=20ms jitter=5ms", ("impair", 1, NEAR, FAR, Layer(delay=0.02, jitter=0.005)),
          "each packet takes 20 ms ± 5 ms longer between worker:1 and chief:0 and ps:0"),
-        ("delay worker:1", ("impair", 1, NEAR, FAR, {"delay": 0.1, "jitter": 0.0}),
+        ("delay worker:1", ("impair", 1, NEAR, FAR, Layer(delay=0.1, jitter=0.0)),
          "each packet takes 100 ms longer between worker:1 and chief:0 and ps:0"),
-        ("loss worker:1 share=5%", ("impair", 1, NEAR, FAR, {"loss": 0.05}),
+        ("loss worker:1 share=5%", ("impair", 1, NEAR, FAR, Layer(loss=0.05)),
          "5 % of the packets are lost between worker:1 and chief:0 and ps:0"),
-        ("rate worker:1 limit=1Mbit", ("impair", 1, NEAR, FAR, {"rate": 125000.0}),
+        ("rate worker:1 limit=1Mbit", ("impair", 1, NEAR, FAR, Layer(rate=125000.0)),
          "at most 125000 bytes a second pass between worker:1 and chief:0 and ps:0"),
         ("reset worker:1", ("reset", NEAR, FAR),
          "2 connections were reset between worker:1 and chief:0 and ps:0"),

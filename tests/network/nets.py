@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clusterkit.network.virtual import VirtualNetwork
+from clusterkit.network.virtual import NetworkPlan, VirtualNetwork
 from clusterkit.words.model import Task
 from tests.guests import Guest, connect
 
@@ -22,7 +22,7 @@ class Nets:
 
     def make(self, tasks: tuple[Task, ...] = (A, B, C), seed: int = 7, **more: Any) -> VirtualNetwork:
         """A network of these tasks."""
-        self._networks.append(VirtualNetwork(tasks, seed=seed, log=self.log, env={}, **more))
+        self._networks.append(VirtualNetwork(NetworkPlan(tasks, seed, **more), self.log, {}))
         return self._networks[-1]
 
     def enter(self, network: VirtualNetwork, task: Task) -> Guest:

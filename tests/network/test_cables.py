@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.network.virtual import VirtualNetwork, why_not
+from clusterkit.network.virtual import Layer, VirtualNetwork, why_not
 from clusterkit.words.model import Task
 from tests.guests import Guest, await_round_trip, connect, round_trip
 from tests.network.nets import A, B, C, Nets
@@ -101,7 +101,7 @@ def test_nothing_of_a_pair_that_is_not_impaired_passes_the_switch(
 ) -> None:
     """Not a packet, however much it is; nor when another pair is."""
     a, b = pair
-    network.impair(1, [B], [C], delay=0.01)
+    network.impair(1, [B], [C], Layer(delay=0.01))
     a.begins("total = 0\nwhile total < 1 << 22: total += len(c.recv(1 << 20))\nc.sendall(b'!')")
     b.does("c.sendall(bytes(1 << 22)); c.recv(1)")
     a.result()
@@ -117,7 +117,7 @@ def test_a_connection_moves_to_the_switch_and_back(
     (a, b), c = pair, nets.enter(network, C)
     c.does("s = socket.create_server(('', 2222))")
     for _ in range(3):
-        network.impair(1, [A], [B], delay=0.005)
+        network.impair(1, [A], [B], Layer(delay=0.005))
         before = carried(network, A, B)
         assert round_trip(a, b, 10) >= 0.01
         assert carried(network, A, B) >= before + 20
@@ -133,7 +133,7 @@ def test_what_was_delayed_arrives_when_the_way_is_changed_back(
 ) -> None:
     """Nothing of it is lost, and nothing has to wait behind it."""
     a, b = pair
-    network.impair(1, [A], [B], delay=30)
+    network.impair(1, [A], [B], Layer(delay=30))
     b.does("c.sendall(b'late')")
     network.heal(1)
     assert a.does("result = c.recv(10).decode()") == "late"
@@ -177,7 +177,7 @@ def test_busy_connections_are_reset_at_once(nets: Nets, cables: bool) -> None:
 
 def test_a_connection_behind_a_cut_is_reset(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> None:
     """Neither end can tell the other."""
-    network.impair(1, [A], [B], cut=True)
+    network.impair(1, [A], [B], Layer(cut=True))
     assert network.reset([A], [B]) == 1
     for guest in pair:
         assert guest.tries("c.recv(10)")["errno"] == errno.ECONNRESET

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.network.virtual import NetworkError, VirtualNetwork, why_not
+from clusterkit.network.virtual import NetworkError, NetworkPlan, VirtualNetwork, why_not
 from clusterkit.words.model import Task
 from tests.guests import Guest
 
@@ -47,7 +47,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def disk(tmp_path: Path, data: Path) -> Iterator[VirtualNetwork]:
     """A disk that can be full, on the host's network."""
-    made = VirtualNetwork([TASK], seed=1, log=tmp_path / "log", env={}, network=False, disk=data)
+    made = VirtualNetwork(NetworkPlan([TASK], 1, network=False, disk=data), tmp_path / "log", {})
     yield made
     made.stop()
 
@@ -128,7 +128,7 @@ def test_a_directory_that_is_not_there_is_told(disk: VirtualNetwork, data: Path)
 
 @pytest.mark.skipif(WHY_NO_NETWORK is not None, reason=f"no virtual network here: {WHY_NO_NETWORK}")
 def test_the_disk_and_the_network_go_together(tmp_path: Path, data: Path) -> None:
-    network = VirtualNetwork([TASK], seed=1, log=tmp_path / "log", env={}, disk=data)
+    network = VirtualNetwork(NetworkPlan([TASK], 1, disk=data), tmp_path / "log", {})
     guest = Guest(network.namespaces(TASK))
     try:
         network.fill_disk(1)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.network.virtual import VirtualNetwork, why_not
+from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, why_not
 from clusterkit.system import procfs
 from clusterkit.words.model import Task
 from tests.support import CHILDREN, ROOT, wait_until
@@ -28,10 +28,10 @@ pytestmark = [
 OWNER = """
 import json, os, signal, sys
 from pathlib import Path
-from clusterkit.network.virtual import VirtualNetwork
+from clusterkit.network.virtual import NetworkPlan, VirtualNetwork
 from clusterkit.words.model import Task
 tasks = [Task.parse("worker:0"), Task.parse("worker:1")]
-network = VirtualNetwork(tasks, seed=1, log=Path(sys.argv[1]), env={"CLUSTERKIT_TASK": "switch"})
+network = VirtualNetwork(NetworkPlan(tasks, 1), Path(sys.argv[1]), {"CLUSTERKIT_TASK": "switch"})
 # The last one is that of the network; whoever is not root has a user namespace before it.
 inodes = [os.fstat(network.namespaces(task)[-1]).st_ino for task in tasks]
 print(json.dumps({"pid": network.pid, "inodes": inodes}), flush=True)
@@ -87,7 +87,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
 def test_nothing_is_left_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clusterkit.network.switch_process.END_WITHIN", 0.2)
     task, env = Task.parse("worker:0"), {"CLUSTERKIT_RUN_DIR": str(tmp_path)}
-    network = VirtualNetwork([task], seed=1, log=tmp_path / "log", env=env, disk=tmp_path)
+    network = VirtualNetwork(NetworkPlan([task], 1, disk=tmp_path), tmp_path / "log", env)
     assert holders({os.fstat(network.namespaces(task)[-1]).st_ino}, tmp_path) == {os.getpid(), network.pid}
     inodes = opened(network.pid)
     os.kill(network.pid, signal.SIGSTOP)  # it does not end by itself

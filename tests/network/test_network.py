@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.network.switch.packets import checksum
-from clusterkit.network.virtual import NetworkError, Traffic, VirtualNetwork, why_not
+from clusterkit.network.virtual import Layer, NetworkError, Traffic, VirtualNetwork, why_not
 from clusterkit.words.model import Task
 from tests.guests import Guest, await_round_trip, connect, round_trip
 from tests.network.nets import A, B, C, Nets
@@ -60,9 +60,9 @@ def test_tasks_reach_each_other_and_themselves(network: VirtualNetwork, pair: tu
 
 
 def test_delays_add_up_and_heal(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> None:
-    network.impair(1, [A], [B, C], delay=0.02)
+    network.impair(1, [A], [B, C], Layer(delay=0.02))
     await_round_trip(*pair, 0.04, 0.005)
-    network.impair(2, [B], [A], delay=0.01, jitter=0.002)
+    network.impair(2, [B], [A], Layer(delay=0.01, jitter=0.002))
     await_round_trip(*pair, 0.06, 0.008)
     network.heal(1)
     await_round_trip(*pair, 0.02, 0.006)
@@ -73,7 +73,7 @@ def test_delays_add_up_and_heal(network: VirtualNetwork, pair: tuple[Guest, Gues
 def lost(nets: Nets, network: VirtualNetwork, count: int, loss: float) -> set[int]:
     """The numbers of the datagrams from A to B that did not arrive."""
     a, b = nets.enter(network, A), nets.enter(network, B)
-    network.impair(3, [A], [B], loss=loss)
+    network.impair(3, [A], [B], Layer(loss=loss))
     a.does(f"u = socket.socket(type=socket.SOCK_DGRAM); u.connect(('{network.addresses[B]}', 4444))")
     b.does("u = socket.socket(type=socket.SOCK_DGRAM); u.bind(('', 4444)); u.setblocking(False)")
     arrived = set[int]()
@@ -105,7 +105,7 @@ def test_a_share_is_lost_and_the_same_packets_in_a_replay(nets: Nets) -> None:
 
 def test_a_rate_holds(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> None:
     a, b = pair
-    network.impair(1, [A], [B], rate=2e6)
+    network.impair(1, [A], [B], Layer(rate=2e6))
     a.begins("total = 0\nwhile total < 1_000_000: total += len(c.recv(1 << 20))\nc.sendall(b'!')")
     took = b.does("begun = time.monotonic(); c.sendall(bytes(1_000_000)); c.recv(1); result = time.monotonic() - begun")
     a.result()
@@ -115,14 +115,14 @@ def test_a_rate_holds(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> Non
 def test_a_connection_survives_a_partition(network: VirtualNetwork, pair: tuple[Guest, Guest], nets: Nets) -> None:
     a, b = pair
     c = nets.enter(network, C)
-    network.impair(1, [A], [B], cut=True)
+    network.impair(1, [A], [B], Layer(cut=True))
     b.does("c.sendall(b'hello')")
     assert a.tries("c.settimeout(0.3); c.recv(10)")["error"] == "TimeoutError"
     network.heal(1)
     assert a.does("c.settimeout(10); result = c.recv(10).decode()") == "hello"
     assert network.counts()[B, A].dropped_packets > 0
     connect(b, c, network.addresses[B], 5555)
-    network.impair(1, [A], [B, C], cut=True)
+    network.impair(1, [A], [B, C], Layer(cut=True))
     await_round_trip(b, c, 0, 0.01)
 
 
@@ -148,7 +148,7 @@ def test_what_is_delivered_is_captured(nets: Nets, tmp_path: Path) -> None:
     connect(a, b, network.addresses[A])
     a.does("c.sendall(b'while it runs')")
     wait_until(lambda: b"while it runs" in (tmp_path / "all.pcap").read_bytes(), 5, "the packet in the file")
-    network.impair(1, [A], [B], cut=True)
+    network.impair(1, [A], [B], Layer(cut=True))
     a.does("c.sendall(b'never arrives')")
     wait_until(lambda: network.counts()[A, B].dropped_packets, 5, "the packet's loss")
     delivered = sum(traffic.packets for traffic in network.counts().values())

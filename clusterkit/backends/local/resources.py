@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clusterkit.client.rundir import RunDirectory
 from clusterkit.faults.aim import needs_disk
-from clusterkit.network.virtual import VirtualNetwork, addresses_of, endpoints_of
+from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of, endpoints_of
 from clusterkit.system.ports import Ports
 from clusterkit.warm.choice import marks
 from clusterkit.warm.starter import WarmStarter
@@ -54,15 +54,10 @@ def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetw
     if not _is_virtual(job) and not needs_disk(job.faults):
         return None
     try:
-        return VirtualNetwork(
-            job.tasks,
-            seed=seed,
-            log=directory.path / "switch.log",
-            env={**marks(directory.paths), "CLUSTERKIT_TASK": "switch"},
-            network=_is_virtual(job),
-            pcap=None if job.pcap is None else Path(job.pcap),
-            disk=Path(directory.paths.checkpoints),
-        )
+        pcap = None if job.pcap is None else Path(job.pcap)
+        plan = NetworkPlan(job.tasks, seed, _is_virtual(job), pcap, Path(directory.paths.checkpoints))
+        env = {**marks(directory.paths), "CLUSTERKIT_TASK": "switch"}
+        return VirtualNetwork(plan, directory.path / "switch.log", env)
     except ClusterkitError:
         directory.discard()
         raise

@@ -14,7 +14,11 @@ MOST_WAITING = 64 << 20  # bytes that may wait in all
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One fault: seconds one way, a probability, and bytes a second, of which 0 is no limit."""
+    """What one fault does to the packets between two tasks.
+
+    `delay` is in seconds one way, and `jitter` is up to how much it varies, more or less; `loss` is the probability
+    that a packet is lost; `rate` is in bytes a second, 0 for no limit.
+    """
 
     cut: bool = False
     delay: float = 0.0
