@@ -99,6 +99,7 @@ class History:
     unspawnable: dict[str, str] = field(default_factory=dict)  # and the error
     vitals: dict[str, ev.Vitals] = field(default_factory=dict)  # of those that Inspect finds not as usual
     futile: dict[int, str] = field(default_factory=dict)  # faults that can't be injected, by number, and why
+    unanswered: set[int] = field(default_factory=set)  # faults of which a test tells what came of them
     warming: bool = False  # a fork server is on its way: what is spawned waits for it
     waiting: dict[Task, int] = field(default_factory=dict)  # and the attempts that do
     checkpoint: str | None = None  # what is in the checkpoint directory
@@ -244,10 +245,10 @@ class History:
                 usual = ev.Vitals(self.listening, state="S")
                 seen = {task(name): self.vitals.get(name, usual) for name in sorted(self.live)}
                 self.send(ev.Inspected(seen, look, None if look is ev.Look.GLANCE else f"{look}-1.txt"))
-            case Inject(number):
+            case Inject(number) if number not in self.unanswered:
                 self.send(ev.FaultTook(number, self.futile.get(number, "done"), number not in self.futile))
             case _:
-                silent = Withdraw | Signal | Record | DumpStacks | Heal | HurrySteps | Answer | Finish
+                silent = Withdraw | Signal | Record | DumpStacks | Inject | Heal | HurrySteps | Answer | Finish
                 assert isinstance(action, silent | BeginProfile | EndProfile)
 
     def _signal(self, name: str, number: int) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, get_args
+
+from clusterkit.words.events import Decided
 
 Line = dict[str, Any]  # of the journal; `m` in seconds since the run began
 SOON = 15.0
 AT_ONCE = ("kill", "term", "reset", "corrupt-checkpoint")
+SIGNALS = {"kill": 9, "term": 15, "stop": 19}
+DECIDED = {kind.__name__ for kind in get_args(Decided)}
 NETWORK = ("partition", "delay", "loss", "rate", "reset")
 PEER_GONE = re.compile(
     r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError|Connection (?:reset|refused)|Socket closed"
@@ -25,6 +29,9 @@ class JournalLines:
         self.servers = ("ps", "worker") if self.counts.get("ps") else ()
         self.end = len(lines)
         self.lines = list(_placed(lines, lines[0]["m"]))
+        self.settled = [  # the places at which all is decided that follows from an event
+            place for place, after in enumerate([*lines[1:], {"event": ""}]) if after["event"] not in DECIDED
+        ]
         self.faults = {line["number"]: line for line in self.of("FaultInjected")}
         self.accounted: dict[tuple[str, int], int] = {}  # failed attempt to the fault that accounts for it
         for line in self.of("Failed"):
@@ -71,16 +78,34 @@ class JournalLines:
         failure = line["failure"]
         at = self.exited(failure)
         place = line["place"]
+        if not self._spawned(failure):
+            return
         known = [f for f in self.faults.values() if f["m"] <= at and f["place"] < place and self.done(f, place)]
-        for rule, order in ((self._kills, 1), (self._wears, -1), (self._starves, -1), (self._spoils, -1)):
-            for fault in known[::order]:
+        known.sort(key=lambda fault: fault["action"] == "term")
+        newest = sorted(known, key=lambda fault: -fault["number"])
+        for rule in (self._kills, self._weakens, self._starves, self._spoils):
+            for fault in known if rule == self._kills else newest:
                 if rule(fault, failure, at, place):
                     if self.done(fault, self.end):
                         self.accounted[key_of(failure)] = fault["number"]
                     return
 
-    def _spent(self, fault: Line, task: str) -> bool:
-        return any(key[0] == task and number == fault["number"] for key, number in self.accounted.items())
+    def _spawned(self, failure: Line) -> list[Line]:
+        return self.of("Spawned", where=lambda line: key_of(line) == key_of(failure))
+
+    def _acts_on(self, fault: Line, failure: Line) -> bool:
+        """Whether the fault hit that attempt: the one that ran then, or the first one that did after it."""
+        task, signal = failure["task"], SIGNALS.get(fault["action"])
+        ended = [*self.of("Exited", where=lambda line: key_of(line) == key_of(failure)), {"reached": []}][0]
+        if task not in fault["tasks"] or (signal is not None and signal not in ended["reached"]):
+            return False
+        states = self.of("Changed", where=lambda line: line["task"] == task)
+        until = [line["place"] for line in self.healed(fault)] or [self.end]
+        for state, after in zip(states, [*states[1:], {"place": self.end}], strict=True):
+            first, last = max(state["place"], fault["place"]), min(after["place"], until[0])
+            if state["state"] == "running" and any(first <= place < last for place in self.settled):
+                return bool(state["attempt"] == failure["attempt"])
+        return False
 
     def _shows(self, fault: Line, at: float, place: int) -> bool:
         healed = [line["m"] for line in self.healed(fault) if line["place"] < place]
@@ -88,19 +113,18 @@ class JournalLines:
         return bool(at <= over + SOON)
 
     def _kills(self, fault: Line, failure: Line, at: float, place: int) -> bool:
-        exit_, task = failure["exit"], failure["task"]
-        if fault["action"] not in ("kill", "term") or task not in fault["tasks"] or self._spent(fault, task):
+        exit_ = failure["exit"]
+        if fault["action"] not in ("kill", "term") or exit_["asked"] is not None or exit_["out_of_memory"]:
             return False
-        plain = exit_["error"] is None and exit_["asked"] is None and not exit_["out_of_memory"]
-        return plain and (exit_["signal"] == 9 or fault["action"] == "term")
+        return (exit_["signal"] == 9 or fault["action"] == "term") and self._acts_on(fault, failure)
 
-    def _wears(self, fault: Line, failure: Line, at: float, place: int) -> bool:
-        network = fault["action"] in NETWORK
-        if not network and fault["action"] not in ("stop", "slow", "memory"):
-            return False
+    def _weakens(self, fault: Line, failure: Line, at: float, place: int) -> bool:
+        if fault["action"] in ("stop", "memory"):
+            return self._shows(fault, at, place) and self._acts_on(fault, failure)
+        healed = [line["m"] for line in self.healed(fault) if line["place"] < place]
+        slowed = fault["action"] == "slow" and self._spawned(failure)[0]["m"] <= min(healed, default=at)
         hit = failure["task"] in fault["tasks"] + fault["others"] and self._shows(fault, at, place)
-        over = any(line["place"] < place for line in self.healed(fault))
-        return hit and not (over and not network and self._spent(fault, failure["task"]))
+        return hit and (slowed or fault["action"] in NETWORK)
 
     def _starves(self, fault: Line, failure: Line, at: float, place: int) -> bool:
         alive = fault["action"] in (*NETWORK, "stop", "slow", "hang-start")
@@ -108,8 +132,7 @@ class JournalLines:
 
     def _spoils(self, fault: Line, failure: Line, at: float, place: int) -> bool:
         if fault["action"] == "corrupt-checkpoint":
-            starts = self.of("Spawned", where=lambda line: line["task"] == failure["task"] and line["place"] < place)
-            return bool(starts) and bool(starts[-1]["m"] > fault["m"])
+            return bool(self._spawned(failure)[0]["m"] > fault["m"]) or failure["task"].startswith("evaluator")
         return fault["action"] == "disk-full" and self._shows(fault, at, place)
 
 

@@ -56,7 +56,7 @@ PURE = (
     *("job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable"),
     *("backends/local/reports", "backends/local/waits"),
-    *("recovery/explained", "recovery/incident", "recovery/report", "recovery/suspects"),
+    *("recovery/incident", "recovery/report"),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
     *("check/findings", "check/rules", "check/source"),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules", "doctor/text"),

@@ -29,12 +29,17 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The nth start of a task. `exit` is None while it runs, `step` the last one that it reported."""
+    """The nth start of a task.
+
+    `exit` is None while it runs; what it was asked for stands in it as soon as the attempt is over. `step` is the last
+    one that it reported, `fault` the number of the injected fault that explains its failure.
+    """
 
     number: int
     pid: int | None
     exit: Exit | None = None
     step: int | None = None
+    fault: int | None = None
 
 
 class TaskHandle:
@@ -121,10 +126,11 @@ def attempts_of(task: Task, events: Iterable[ev.Event]) -> tuple[Attempt, ...]:
         match event:
             case ev.Spawned(of, number, pid) if of == task:
                 found[number] = Attempt(number, pid)
-            case ev.SpawnFailed(of, number, error) if of == task:
-                found[number] = Attempt(number, None, Exit(error=error))
             case ev.Exited(of, number, how) if of == task and number in found:
                 found[number] = replace(found[number], exit=how)
+            case ev.AttemptEnded(of, number) if of == task:
+                attempt = found.get(number, Attempt(number, None))
+                found[number] = replace(attempt, exit=event.exit, fault=event.fault)
             case ev.Progressed(of, number, step) if of == task and number in found:
                 found[number] = replace(found[number], step=step)
     return tuple(found.values())

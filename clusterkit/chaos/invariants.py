@@ -7,14 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from clusterkit.chaos.model import Baseline
-from clusterkit.recovery.explained import Timed, hits, wrong_causes
+from clusterkit.chaos.model import Baseline, Timed
 from clusterkit.words.events import (
+    AttemptEnded,
     Checkpointed,
     CheckpointFound,
     FaultInjected,
     FaultTook,
     Progressed,
+    RestartPlanned,
     Resumed,
     Spawned,
 )
@@ -212,11 +213,16 @@ def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[
 
 
 def _causes(events: Timed) -> Iterator[_Said]:
-    injected = {task for hit in hits(events)[0] for task in (*hit.fault.tasks, *hit.fault.others)}
+    """Attempts that were named as the cause of a restart although no fault explains their failure."""
+    faults = [event for _, event in events if isinstance(event, FaultInjected)]
+    injected = {task for fault in faults for task in (*fault.tasks, *fault.others)}
     where = ", ".join(map(str, sorted(injected))) or "no task"
-    for cause in wrong_causes(events):
-        what = f"{cause.exit} and was named as the cause of a restart, but no fault accounts for that: "
-        yield cause.task, cause.attempt, f"{what}they were injected into {where}."
+    ended = {(event.task, event.attempt): event for _, event in events if isinstance(event, AttemptEnded)}
+    causes = [event.cause for _, event in events if isinstance(event, RestartPlanned) and event.cause is not None]
+    for cause in {(cause.task, cause.attempt): cause for cause in causes if not cause.exit.ok}.values():
+        if ended[cause.task, cause.attempt].fault is None:
+            what = f"{cause.exit} and was named as the cause of a restart, but no fault accounts for that: "
+            yield cause.task, cause.attempt, f"{what}they were injected into {where}."
 
 
 def _together(said: Iterable[_Said]) -> Iterator[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from clusterkit.words.events import Event
 from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.model import TaskType
+
+Timed = Sequence[tuple[float, Event]]  # a run's events with their times, in seconds of one clock
 
 
 @dataclass(frozen=True, slots=True)

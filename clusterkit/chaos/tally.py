@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clusterkit.chaos.model import Injection, Outcome
-from clusterkit.recovery.explained import Timed
+from clusterkit.chaos.model import Injection, Outcome, Timed
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec

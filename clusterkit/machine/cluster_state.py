@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn, Withdraw
 from clusterkit.words.errors import ImpossibleTransition
-from clusterkit.words.events import Changed, Decided, Paused, Warned
+from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, Warned
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure
+from clusterkit.words.outcome import Asked, Exit, Failure
 from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
@@ -28,6 +28,7 @@ class TaskRecord:
     attempt: int = 0
     pid: int | None = None
     started: float = 0.0
+    spawned: float | None = None  # when its process existed
     exit: Exit | None = None
     exited: float = 0.0
     asked: Asked | None = None
@@ -79,7 +80,7 @@ class ClusterState:
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
         self.out: list[Action] = []
-        self.attempts: list[AttemptRecord] = []
+        self.attempts: dict[tuple[Task, int], AttemptEnded] = {}  # those that are over
         self.progress_at: float | None = None
         self.stepped_at: float | None = None  # when training last made a step that its attempt had not begun with
         self.newest_checkpoint: tuple[int, str] | None = None
@@ -138,24 +139,27 @@ class ClusterState:
             self.timers.clear(Timer.KILL, record.task)
             self.signal(record, SIGKILL)
 
-    def close(self, record: TaskRecord) -> None:
-        """Note the attempt that ended, or was left behind, for the result."""
-        ended = None if record.exit is None else self.now - self.began
-        self.attempts.append(replace(self.attempt_so_far(record), ended=ended, exit=record.exit))
-
-    def attempt_so_far(self, record: TaskRecord) -> AttemptRecord:
-        """The present attempt, as the result tells it."""
-        return AttemptRecord(
+    def close(self, record: TaskRecord, fault: int | None = None) -> None:
+        """The present attempt is over, or is left behind; a fault with this number explains its failure."""
+        self.note(AttemptEnded(
             task=record.task,
             attempt=record.attempt,
             started=record.started - self.began,
-            ended=None,
-            exit=None,
+            ended=None if record.exit is None else self.now - self.began,
+            exit=record.exit,
             first_step=record.first_step,
             last_step=record.last_step,
             resumed_step=record.resumed_step,
             resumed_from=record.resumed_from,
-        )
+            fault=fault,
+        ))  # fmt: skip
+
+    def note(self, attempt: AttemptEnded) -> None:
+        """Record what is decided of an attempt that is over, in place of what was decided before."""
+        key = attempt.task, attempt.attempt
+        if self.attempts.get(key) != attempt:
+            self.attempts[key] = attempt
+            self.record(attempt)
 
     def hold(self, record: TaskRecord, holder: int) -> None:
         """Stop a task, until each of its holders has let go of it."""

@@ -137,7 +137,7 @@ class Machine:
     def _spawned(self, event: ev.Spawned) -> None:
         if (record := self.state.current(event.task, event.attempt)) is None:
             return
-        record.pid = event.pid
+        record.pid, record.spawned = event.pid, self.state.now
         self.state.move(record, TaskState.RUNNING)
         self.watch.spawned(record, event)
         if record.asked is not None:
@@ -215,14 +215,13 @@ class Machine:
 
     def _down(self, record: TaskRecord) -> None:
         self.state.move(record, TaskState.DOWN)
-        self.state.close(record)
-        if self.ending.begun:
-            return
-        assert record.exit is not None
-        if self._was_asked(record) or self._is_collateral(record):
-            return
-        if not record.exit.ok:
+        asked, ok = self._was_asked(record), record.exit is not None and record.exit.ok
+        failed = not (self.ending.begun or asked or ok)
+        self.state.close(record, self.faults.injections.explaining(record) if failed else None)
+        if failed:
             self.recoveries.failed(record)
+        elif self.ending.begun or asked or self._is_collateral(record):
+            return
         elif record.task == self.state.job.leader:
             self.ending.succeed(record)
             self._doubt(record)

@@ -65,8 +65,8 @@ class Ending:
         """clusterkit itself failed: the run is over at once, since nothing that was to answer can be relied on."""
         self.verdict = Verdict(RunState.FAILED, CRASHED, event.sentence)
         self.state.began = self.state.began or self.state.now
-        records = [self.state.records[task] for task in self.state.unsettled]
-        self.state.attempts += [replace(self.state.attempt_so_far(record), exit=record.exit) for record in records]
+        for task in self.state.unsettled:
+            self.state.close(self.state.records[task])
         self._finish(self.verdict, restarts)
 
     def stop(self, state: RunState, exit_code: int, reason: str) -> None:
@@ -127,7 +127,8 @@ class Ending:
         return replace(verdict, exit_code=PROVED_NOTHING, reason=reason)
 
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
-        steps = [a.last_step for a in self.state.attempts if a.last_step is not None]
+        attempts = [self.state.attempts[key] for key in sorted(self.state.attempts)]
+        steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]
         blame = verdict.blame
         return RunResult(
             state=verdict.state,
@@ -135,7 +136,7 @@ class Ending:
             reason=verdict.reason,
             cause=blame.cause if blame else None,
             collateral=blame.collateral if blame else (),
-            attempts=tuple(sorted(self.state.attempts, key=lambda a: (a.task, a.attempt))),
+            attempts=tuple(attempts),
             restarts=restarts,
             last_step=max(steps, default=None),
             duration=self.state.now - self.state.began,

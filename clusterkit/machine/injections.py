@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from clusterkit.machine.attribution import Suspect, explaining
 from clusterkit.machine.cluster_state import SIGKILL, SIGSTOP, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.delayed_starts import DelayedStarts
 from clusterkit.words.actions import Heal, Inject
@@ -30,18 +31,6 @@ class Injection:
 
 
 @dataclass(slots=True)
-class Came:
-    """What has come of an injection: `why` nothing has, so far, empty where something has.
-
-    `signalled` are attempts that were signalled and had not exited, as far as is known yet.
-    """
-
-    why: str
-    signal: int | None = None
-    signalled: set[tuple[Task, int]] = field(default_factory=set)
-
-
-@dataclass(slots=True)
 class Injections:
     """Acts by signals and late starts itself, by Inject for all else."""
 
@@ -49,16 +38,17 @@ class Injections:
     delayed_starts: DelayedStarts
     open: dict[int, Injection] = field(default_factory=dict)
     count: int = 0
-    came: dict[int, Came] = field(default_factory=dict)  # by number, for all that there were
+    suspects: dict[int, Suspect] = field(default_factory=dict)  # by number, for all that there were
 
     def inject(self, fault: Fault, near: tuple[Task, ...], far: tuple[Task, ...], step: int | None) -> int:
         """Break something; return its number. `step` is the newest, for the record."""
         self.count += 1
         none = "did not start again" if fault.action is FaultAction.HANG_START else "had no process"
-        self.came[self.count] = Came(f"{' and '.join(map(str, near))} {none}", _SIGNALS.get(fault.action))
+        event = FaultInjected(self.count, str(fault), fault.action, near, far, fault.seconds, step)
+        self.suspects[self.count] = Suspect(event, self.state.now, f"{' and '.join(map(str, near))} {none}")
         until = None if fault.seconds is None else self.state.now + fault.seconds
         one = Injection(self.count, fault, near, until)
-        self.state.record(FaultInjected(self.count, str(fault), fault.action, near, far, fault.seconds, step))
+        self.state.record(event)
         if fault.action in _ON_PROCESS:
             one.missing = set(near)
             self._act_where_possible(one)
@@ -74,24 +64,33 @@ class Injections:
 
     def took(self, number: int) -> None:
         """It was injected."""
-        self.came[number].why = ""
+        self.suspects[number].why, self.suspects[number].done = "", True
 
     def why_not(self, number: int) -> str:
         """Why nothing has come of it; empty where something has."""
-        return self.came[number].why
+        return self.suspects[number].why
+
+    def explaining(self, record: TaskRecord) -> int | None:
+        """The number of the fault that explains why the present attempt failed."""
+        return explaining(list(self.suspects.values()), record.failure(), record.spawned)
 
     def exited(self, record: TaskRecord) -> None:
         """A signal of which the backend says that it did not reach the attempt was no injection."""
-        for came in self.came.values():
-            if (record.task, record.attempt) in came.signalled and came.signal not in record.reached:
-                came.signalled.discard((record.task, record.attempt))
-                if not came.signalled:
-                    came.why = f"{record.task} had already exited"
+        attempt = record.task, record.attempt
+        for suspect in self.suspects.values():
+            signal = _SIGNALS.get(suspect.fault.action)
+            if attempt in suspect.hit and signal is not None and signal not in record.reached:
+                suspect.hit.discard(attempt)
+                if not suspect.hit:
+                    suspect.why = f"{record.task} had already exited"
 
     def failed(self, number: int, why: str) -> None:
         """It could not be injected after all; there is nothing to heal, unless others of its tasks were hit."""
-        if came := self.came.get(number):
-            came.why = came.why and why
+        suspect = self.suspects.get(number)
+        if suspect is not None and not suspect.done:
+            suspect.why, suspect.done = suspect.why and why, False
+            for attempt in [attempt for attempt in self.state.attempts.values() if attempt.fault == number]:
+                self.state.note(replace(attempt, fault=None))
         one = self.open.get(number)
         if one is not None and (len(one.tasks) <= 1 or one.fault.action is not FaultAction.MEMORY):
             del self.open[number]
@@ -130,8 +129,8 @@ class Injections:
                 self._act(one, record)
 
     def _act(self, one: Injection, record: TaskRecord) -> None:
+        self.suspects[one.number].hit.add((record.task, record.attempt))
         if one.fault.action in _SIGNALS:
-            self.came[one.number].signalled.add((record.task, record.attempt))
             self.took(one.number)
         if one.fault.action is FaultAction.KILL:
             self.state.signal(record, SIGKILL)
@@ -168,4 +167,5 @@ class Injections:
         elif fault.action not in AT_ONCE:
             self.state.out.append(Heal(one.number))
         if fault.action not in AT_ONCE:
+            self.suspects[one.number].over = self.state.now
             self.state.record(FaultHealed(one.number, str(fault), fault.action, one.tasks, why))

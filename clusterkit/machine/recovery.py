@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import Blame, blame
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
@@ -12,7 +12,7 @@ from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collate
 from clusterkit.words.events import Failed, RestartPlanned
 from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Asked, Failure
+from clusterkit.words.outcome import Asked, Failure, Part, Role
 from clusterkit.words.seeded import seeded_uniform
 
 
@@ -113,6 +113,7 @@ class Recoveries:
             self._grant(recovery)
             return
         blamed = blame(recovery.failures)
+        self._note(blamed)
         cause = blamed.cause
         rules, now = self.state.job.restart, self.state.now
         recovery.key = budget_key(restart_scope(self.state.job, cause.task), cause.task)
@@ -133,6 +134,15 @@ class Recoveries:
         self.state.record(
             RestartPlanned(tasks, cause, blamed.collateral, delay, charged, rules.budget, same=blamed.same)
         )
+
+    def _note(self, blamed: Blame) -> None:
+        """Put each attempt's part on record."""
+        cause = blamed.cause
+        parts = ((Part.CAUSE, (cause,)), (Part.SAME, blamed.same), (Part.COLLATERAL, blamed.collateral))
+        for part, failures in parts:
+            for failure in failures:
+                ended = self.state.attempts[failure.task, failure.attempt]
+                self.state.note(replace(ended, role=Role(part, cause.task, cause.attempt)))
 
     def _repeats(self, before: Failure | None, cause: Failure) -> bool:
         """Whether a restart came to nothing: it failed as the attempt before it had, without a step in between."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from clusterkit.words.events import FaultInjected
@@ -162,8 +163,7 @@ class Injury:
     why: str = ""
     detail: str = ""
     done: bool | None = None  # None until it is known
-    detected: float | None = None
-    died: list[Task] = field(default_factory=list)
+    stalled: float | None = None  # the first warning of a stall while it was open
     course: Course = field(default_factory=Course)
 
     @property
@@ -176,13 +176,12 @@ class Injury:
         self.detail = detail if self.done is None else f"{self.detail}; {detail}"
         self.done = done or self.done is True
 
-    def detect(self, now: float) -> None:
-        """It has shown, for the first time if not before."""
-        self.detected = now if self.detected is None else min(now, self.detected)
-
-    def fault(self) -> InjectedFault:
-        """As it is known so far."""
-        event = self.event
+    def fault(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
+        """As it is known so far; `failures` are those that it explains, each with the time at which it was detected."""
+        event, done = self.event, self.done is not False
+        detected = [at for _, at in failures]
+        if done and self.stalled is not None:
+            detected.append(self.stalled)
         return InjectedFault(
             number=event.number,
             fault=event.fault,
@@ -193,11 +192,11 @@ class Injury:
             step=event.step,
             injected=self.at,
             detail=self.detail,
-            done=self.done is not False,
+            done=done,
             healed=self.healed,
             why=self.why,
-            detected=self.detected,
-            died=tuple(self.died),
-            went_on=self.course.went_on and not self.died,
-            first_step=None if self.died else self.course.first_step,
+            detected=min(detected, default=None),
+            died=tuple(task for task, _ in failures),
+            went_on=self.course.went_on and not failures,
+            first_step=None if failures else self.course.first_step,
         )

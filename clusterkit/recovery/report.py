@@ -8,13 +8,11 @@ from dataclasses import replace
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
 from clusterkit.recovery.incident import Course, Incident, Injury
-from clusterkit.recovery.suspects import Suspect, suspected
 from clusterkit.words import events as ev
-from clusterkit.words.faults import AT_ONCE
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, Failure
-from clusterkit.words.recovery import Death, RecoveryReport, Return
+from clusterkit.words.recovery import Death, InjectedFault, RecoveryReport, Return
 from clusterkit.words.states import TaskState
 
 
@@ -26,12 +24,12 @@ class RecoveryFold:
         self._began: float | None = None
         self._attempts: dict[Task, int] = {}  # the newest of each task
         self._states: dict[Task, TaskState] = {}
-        self._spawned: dict[Task, float] = {}
-        self._exits: dict[tuple[Task, int], tuple[float, Exit]] = {}
+        self._exits: dict[tuple[Task, int], Exit] = {}
+        self._faults: dict[tuple[Task, int], int | None] = {}  # that explain the attempts' failures, as was decided
+        self._failures: dict[tuple[Task, int], float] = {}  # when each was detected
         self._reached: dict[Task, int] = {}  # the step at which each task's present attempt is
         self._incidents: list[Incident] = []
         self._injuries: dict[int, Injury] = {}
-        self._suspects: list[Suspect] = []
         self._last: ev.Event | None = None
         self._stalled: float | None = None  # when it was warned that training stands still
 
@@ -51,9 +49,9 @@ class RecoveryFold:
             case ev.Spawned(task, attempt):
                 self._starts(now, task, attempt)
             case ev.Exited(task, attempt, exit_):
-                self._exits.setdefault((task, attempt), (now, exit_))
-            case ev.SpawnFailed(task, attempt, error):
-                self._exits.setdefault((task, attempt), (now, Exit(error=error)))
+                self._exits.setdefault((task, attempt), exit_)
+            case ev.AttemptEnded():
+                self._explained(event)
             case ev.Failed(failure):
                 self._failed(now, failure)
             case ev.RestartPlanned():
@@ -73,7 +71,11 @@ class RecoveryFold:
             injected = [self._injuries[number].at for number in incident.faults if number not in begun]
             begun |= set(incident.faults)
             recoveries.append(incident.recovery(min([incident.began, *injected])))
-        return RecoveryReport(tuple(recoveries), tuple(injury.fault() for injury in self._injuries.values()))
+        return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._injuries.values())))
+
+    def _fault(self, injury: Injury) -> InjectedFault:
+        explained = [key for key in self._failures if self._faults.get(key) == injury.event.number]
+        return injury.fault([(key[0], self._failures[key]) for key in explained])
 
     def _open(self) -> list[Incident]:
         return [incident for incident in self._incidents if not incident.over]
@@ -84,7 +86,7 @@ class RecoveryFold:
     def _lives(self, task: Task) -> bool:
         """Whether the task is there and is not being ended, or has done all that it had to do."""
         ended = self._exits.get((task, self._attempts.get(task, 0)))
-        return self._states.get(task) is TaskState.RUNNING or (ended is not None and ended[1].ok)
+        return self._states.get(task) is TaskState.RUNNING or (ended is not None and ended.ok)
 
     def _halted(self, deaths: list[Death]) -> frozenset[Task]:
         """The tasks that train and have to start again after these deaths, before there is another step."""
@@ -92,7 +94,7 @@ class RecoveryFold:
         return frozenset(filter(self._trains, frozenset().union(*scopes)))
 
     def _starts(self, now: float, task: Task, attempt: int) -> None:
-        self._spawned[task], self._states[task] = now, TaskState.RUNNING
+        self._states[task] = TaskState.RUNNING
         self._exits.pop((task, attempt - 1), None)  # dealt with by now
         self._attempts[task] = max(attempt, self._attempts.get(task, 0))
         reached = self._reached.pop(task, None)
@@ -130,21 +132,24 @@ class RecoveryFold:
             injury.course.progressed(now, step, injury.healed is None)
 
     def _failed(self, now: float, failure: Failure) -> None:
-        death = self._death(failure, now, blame=True)
+        death = self._death(failure)
         stalled = self._stalled if failure.exit.asked is Asked.STALL else None
         detected = now if stalled is None else stalled
         self._incidents.append(Incident([death], detected, trainers=self._halted([death])))
-        if death.fault is not None:
-            self._injuries[death.fault].detect(detected)
-            self._injuries[death.fault].died.append(death.task)
+        self._failures[failure.task, failure.attempt] = detected
 
-    def _death(self, failure: Failure, now: float, blame: bool = False) -> Death:
-        at, _ = self._exits.get((failure.task, failure.attempt), (now, failure.exit))
-        real = [one for one in self._suspects if self._injuries[one.fault.number].done is not False] if blame else []
-        one = suspected(real, failure, at, self._spawned.get(failure.task, 0.0))
-        if one is not None:
-            one.spent.add(failure.task)
-        return Death(failure.task, failure.attempt, at, failure.exit, None if one is None else one.fault.number)
+    def _death(self, failure: Failure) -> Death:
+        fault = self._faults.get((failure.task, failure.attempt))
+        return Death(failure.task, failure.attempt, failure.at - (self._began or 0.0), failure.exit, fault)
+
+    def _explained(self, ended: ev.AttemptEnded) -> None:
+        """A fault explains the attempt's failure, or does not any more: it could not be injected after all."""
+        key = ended.task, ended.attempt
+        self._faults[key] = ended.fault
+        for incident in self._incidents:
+            incident.deaths = [
+                replace(d, fault=ended.fault) if (d.task, d.attempt) == key else d for d in incident.deaths
+            ]
 
     def _planned(self, now: float, event: ev.RestartPlanned) -> None:
         blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
@@ -162,7 +167,7 @@ class RecoveryFold:
         keys = {(failure.task, failure.attempt) for failure in failures}
         old = [i for i in self._incidents if keys & {(d.task, d.attempt) for d in i.deaths} or _mends(i, asked)]
         known = {(death.task, death.attempt): death for incident in old for death in incident.deaths}
-        deaths = [known.get((f.task, f.attempt)) or self._death(f, now) for f in failures]
+        deaths = [known.get((f.task, f.attempt)) or self._death(f) for f in failures]
         deaths += [death for key, death in known.items() if key not in keys]
         detected = min((i.detected for i in old if i.detected is not None), default=now if failures else None)
         merged = Incident(deaths, detected, trainers=self._halted(deaths))
@@ -176,30 +181,18 @@ class RecoveryFold:
 
     def _of_faults(self, now: float, event: ev.Event) -> None:
         match event:
-            case ev.FaultInjected(number, _, action):
+            case ev.FaultInjected(number):
                 self._injuries[number] = Injury(event, now)
-                self._suspects.append(Suspect(event, now, now if action in AT_ONCE else None))
             case ev.FaultTook(number, detail, done) if number in self._injuries:
                 self._injuries[number].took(detail, done)
-                if not self._injuries[number].done:
-                    self._acquit(number)
             case ev.FaultHealed(number, _, _, _, why) if number in self._injuries:
                 self._injuries[number].healed, self._injuries[number].why = now, why
-                for suspect in self._suspects:
-                    suspect.over = now if suspect.fault.number == number else suspect.over
-
-    def _acquit(self, number: int) -> None:
-        """The fault was not injected after all, so it accounts for nothing."""
-        self._injuries[number].died.clear()
-        self._injuries[number].detected = None
-        for incident in self._incidents:
-            incident.deaths = [replace(d, fault=None) if d.fault == number else d for d in incident.deaths]
 
     def _warned_of_stall(self, now: float) -> None:
         self._stalled = now if self._stalled is None else self._stalled
         for injury in self._injuries.values():
-            if injury.open:
-                injury.detect(now)
+            if injury.open and injury.stalled is None:
+                injury.stalled = now
 
 
 def _mends(incident: Incident, asked: frozenset[Task] | None) -> bool:

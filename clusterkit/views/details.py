@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
-from clusterkit.words.outcome import SIGNAL_NAMES
+from clusterkit.words.outcome import SIGNAL_NAMES, Part
 
 
 def detail(event: ev.Event) -> str | None:
@@ -20,6 +20,8 @@ def detail(event: ev.Event) -> str | None:
             return f"{task} finds the checkpoint {path} (attempt {attempt})."
         case ev.Exited(task, attempt, exit_):
             return f"{task} {exit_} (attempt {attempt})."
+        case ev.AttemptEnded():
+            return _of_attempt(event)
         case ev.Swept():
             return _of_sweep(event)
         case ev.Drained(task, attempt, _, exception):
@@ -61,6 +63,17 @@ def _of_the_run(event: ev.Event) -> str | None:
 def signal_name(number: int) -> str:
     """`SIGTERM`, or `signal 63` where it has no name."""
     return SIGNAL_NAMES.get(number, f"signal {number}")
+
+
+def _of_attempt(event: ev.AttemptEnded) -> str:
+    how = "was left behind" if event.exit is None else str(event.exit)
+    why = "" if event.fault is None else f", because of fault {event.fault}"
+    if event.role is not None and event.role.part is Part.CAUSE:
+        why += ", and is the cause"
+    elif event.role is not None:
+        same = event.role.part is Part.SAME
+        why += f", {'as' if same else 'collateral of'} {event.role.task} (attempt {event.role.attempt}){' did' * same}"
+    return f"{event.task} (attempt {event.attempt}) is over: it {how}{why}."
 
 
 def _of_sweep(event: ev.Swept) -> str:

@@ -12,7 +12,7 @@ from clusterkit.views.recoveries import is_vain, recovery_lines, vain_lines
 from clusterkit.words.durations import shown
 from clusterkit.words.model import Task
 from clusterkit.words.noise import NoiseFilter
-from clusterkit.words.outcome import AttemptRecord, Failure, RunResult, RunState
+from clusterkit.words.outcome import AttemptEnded, Failure, RunResult, RunState
 from clusterkit.words.printable import NO_STYLE, printable
 from clusterkit.words.recovery import RecoveryReport
 
@@ -81,8 +81,8 @@ def _blame(result: RunResult, cause: Failure, run: Path) -> Iterator[_Line]:
         yield [(f"  Collateral: {failed(failure)}", ())]
 
 
-def _tasks(attempts: Sequence[AttemptRecord]) -> list[_Line]:
-    of_task: defaultdict[Task, list[AttemptRecord]] = defaultdict(list)
+def _tasks(attempts: Sequence[AttemptEnded]) -> list[_Line]:
+    of_task: defaultdict[Task, list[AttemptEnded]] = defaultdict(list)
     for attempt in attempts:
         of_task[attempt.task].append(attempt)
     rows = [_TITLES, *(_row(task, of_task[task]) for task in sorted(of_task))]
@@ -110,7 +110,7 @@ def _columns(row: Sequence[str], widths: Sequence[int]) -> str:
     ).rstrip()
 
 
-def _row(task: Task, attempts: Sequence[AttemptRecord]) -> tuple[str, str, str, str, str]:
+def _row(task: Task, attempts: Sequence[AttemptEnded]) -> tuple[str, str, str, str, str]:
     last = attempts[-1]
     steps = [a.last_step for a in attempts if a.last_step is not None]
     resumed = last.resumed_step if last.resumed_step else None

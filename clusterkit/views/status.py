@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from clusterkit.words import events as ev
 from clusterkit.words.faults import AT_ONCE, FaultAction
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Asked, Exit, RunResult
+from clusterkit.words.outcome import Exit, RunResult
 from clusterkit.words.states import ALIVE, TaskState
 
 WINDOW = 30.0  # seconds of progress that the speed is taken from
@@ -90,8 +90,6 @@ class RunStatus:
         self.restarts = 0
         self.checkpoint: tuple[int, str] | None = None
         self.result: RunResult | None = None
-        self._ending: Asked | None = None
-        self._asked: dict[Task, Asked] = {}
 
     @property
     def attempts(self) -> int:
@@ -108,13 +106,12 @@ class RunStatus:
         match event:
             case ev.Began():
                 self.began, self.phase = at, Phase.RUNNING
-            case ev.RestartPlanned(tasks, cause):
+            case ev.RestartPlanned():
                 self.restarts += 1
-                self._asked.update(dict.fromkeys(tasks, Asked.REQUEST if cause is None else Asked.GANG))
             case ev.Succeeded(task):
-                self._end(Asked.SUCCESS, f"{task} exited with code 0")
+                self._stop(f"{task} exited with code 0")
             case ev.Stopping(reason):
-                self._end(Asked.TEARDOWN, reason)
+                self._stop(reason)
             case ev.Finished(result):
                 self._finish(result)
             case ev.Checkpointed(_, _, step, path):
@@ -122,9 +119,6 @@ class RunStatus:
                 self._of_task(at, event)
             case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
                 self._of_fault(event)
-            case ev.Failed(failure):
-                if status := self.tasks.get(failure.task):
-                    status.last_exit = failure.exit
             case _:
                 self._of_task(at, event)
 
@@ -141,7 +135,9 @@ class RunStatus:
             case ev.Spawned(_, _, pid):
                 status.pid, status.started = pid, at
             case ev.Exited(_, _, exit_):
-                self._exited(status, exit_)
+                status.last_exit, status.pid, status.paused = exit_, None, False
+            case ev.AttemptEnded() if event.exit is not None:
+                status.last_exit = event.exit  # with what it was asked for
             case ev.Paused(_, _, paused):
                 status.paused = paused
             case ev.Progressed():
@@ -149,13 +145,6 @@ class RunStatus:
             case ev.Resumed(_, _, step):
                 status.resumed_step = step
         status.ready |= isinstance(event, ev.Ready | ev.Progressed | ev.Resumed | ev.Checkpointed)
-
-    def _exited(self, status: TaskStatus, exit_: Exit) -> None:
-        """The journal has the bare exit; that it was asked for, and why, follows from what was decided before."""
-        asked = self._asked.pop(status.task, self._ending) if status.state is TaskState.STOPPING else None
-        status.last_exit = replace(exit_, asked=asked)
-        status.pid = None
-        status.paused = False
 
     def _of_fault(self, event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> None:
         if isinstance(event, ev.FaultInjected):
@@ -166,9 +155,8 @@ class RunStatus:
             for status in self.tasks.values():
                 status.faults.pop(event.number, None)
 
-    def _end(self, ending: Asked, reason: str) -> None:
-        self.phase, self._ending, self.reason = Phase.STOPPING, ending, self.reason or reason
-        self._asked.clear()
+    def _stop(self, reason: str) -> None:
+        self.phase, self.reason = Phase.STOPPING, self.reason or reason
 
     def _finish(self, result: RunResult) -> None:
         self.phase, self.result, self.reason = Phase.OVER, result, result.reason

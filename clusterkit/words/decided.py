@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
+from clusterkit.words.outcome import AttemptEnded as AttemptEnded
 from clusterkit.words.outcome import Failure, RunResult
 from clusterkit.words.states import TaskState
 
@@ -116,6 +117,6 @@ class Finished:
 
 
 Decided = (
-    Changed | Failed | RestartPlanned | Refused | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned
-    | Finished
+    Changed | AttemptEnded | Failed | RestartPlanned | Refused | Paused | FaultInjected | FaultHealed | Succeeded
+    | Stopping | Warned | Finished
 )  # fmt: skip

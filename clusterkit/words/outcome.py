@@ -77,9 +77,31 @@ class Failure:
     exception: str | None = None
 
 
+class Part(enum.StrEnum):
+    """The part of an attempt in what failed together."""
+
+    CAUSE = "cause"
+    SAME = "same"  # it failed of itself as the cause did
+    COLLATERAL = "collateral"
+
+
 @dataclass(frozen=True, slots=True)
-class AttemptRecord:
-    """One attempt of a task, for the result. Times in seconds since the run began."""
+class Role:
+    """An attempt's part in what failed together; `task` and `attempt` are those of the cause."""
+
+    part: Part
+    task: Task
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """An attempt is over, and all that is known of it. Times in seconds since the run began.
+
+    Recorded again when more is decided; the newest one holds. `exit` is None where the attempt was left behind. `fault`
+    is the number of the injected fault that explains its failure. `role` is decided with the restart, or the end, that
+    follows from the failure.
+    """
 
     task: Task
     attempt: int
@@ -90,6 +112,8 @@ class AttemptRecord:
     last_step: int | None
     resumed_step: int | None
     resumed_from: str | None
+    fault: int | None = None
+    role: Role | None = None
 
 
 class RunState(enum.StrEnum):
@@ -124,7 +148,7 @@ class RunResult:
     reason: str
     cause: Failure | None
     collateral: tuple[Failure, ...]
-    attempts: tuple[AttemptRecord, ...]
+    attempts: tuple[AttemptEnded, ...]
     restarts: int
     last_step: int | None
     duration: float

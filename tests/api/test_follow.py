@@ -80,10 +80,12 @@ def test_the_attempts_of_a_task_are_those_of_the_journal() -> None:
     killed = Exit(signal=9)
     events: list[ev.Event] = [
         SPAWNED, ev.Spawned(TWO, 1, 78), ev.Progressed(ONE, 1, 5), ev.Progressed(TWO, 1, 9), ev.Exited(ONE, 1, killed),
-        ev.SpawnFailed(ONE, 2, "no memory"), ev.Spawned(ONE, 3, 79), ev.Progressed(ONE, 1, 6),
+        ev.AttemptEnded(ONE, 1, 0.0, 1.0, killed, 5, 5, None, None, fault=7), ev.SpawnFailed(ONE, 2, "no memory"),
+        ev.AttemptEnded(ONE, 2, 1.0, 1.0, Exit(error="no memory"), None, None, None, None), ev.Spawned(ONE, 3, 79),
+        ev.Progressed(ONE, 1, 6),
     ]  # fmt: skip
     assert attempts_of(ONE, events) == (
-        Attempt(1, 77, killed, 6), Attempt(2, None, Exit(error="no memory")), Attempt(3, 79),
+        Attempt(1, 77, killed, 6, fault=7), Attempt(2, None, Exit(error="no memory")), Attempt(3, 79),
     )  # fmt: skip
 
 

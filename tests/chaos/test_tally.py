@@ -10,7 +10,7 @@ from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
-from clusterkit.words.outcome import Exit, Failure
+from clusterkit.words.outcome import AttemptEnded, Exit, Failure
 
 CHIEF, WORKER = Task(TaskType.CHIEF, 0), Task(TaskType.WORKER, 0)
 JOB = JobSpec(Program(ProgramKind.SCRIPT, "t.py"), {TaskType.CHIEF: 1, TaskType.WORKER: 1, TaskType.PS: 1})
@@ -57,7 +57,7 @@ def test_percentiles_are_of_the_nearest_rank() -> None:
 
 def test_a_recovery_is_as_long_as_the_report_of_the_run_says() -> None:
     """From the injection to the first new step; what could not be injected is left out."""
-    died = Failure(CHIEF, 1, Exit(signal=9), 0.0)
+    died = Failure(CHIEF, 1, Exit(signal=9), 2.1)
     events: list[tuple[float, Event]] = [
         (0.0, Began()),
         (0.0, Spawned(CHIEF, 1, 1)),
@@ -65,6 +65,7 @@ def test_a_recovery_is_as_long_as_the_report_of_the_run_says() -> None:
         (2.0, FaultInjected(1, "kill chief:0", KILL, (CHIEF,))),
         (2.0, FaultInjected(2, "corrupt-checkpoint", FaultAction.CORRUPT, ())),
         (2.0, FaultTook(2, "there is no checkpoint", done=False)),
+        (2.1, AttemptEnded(CHIEF, 1, 0.0, 2.1, died.exit, 10, 10, None, None, fault=1)),
         (2.1, Failed(died)),
         (2.1, RestartPlanned((CHIEF,), died, (), 1.0, 1, 3)),
         (3.1, Spawned(CHIEF, 2, 2)),

@@ -205,7 +205,7 @@ def test_who_was_killed_for_the_gang_says_so() -> None:
     run = History(job(workers=2)).begin()
     run.exits("worker:1", signal=SIGKILL)
     run.after(3)
-    exits = {str(attempt.task): attempt.exit for attempt in run.machine.state.attempts}
+    exits = {str(attempt.task): attempt.exit for attempt in run.machine.state.attempts.values()}
     assert exits == {"worker:0": Exit(signal=SIGKILL, asked=Asked.GANG), "worker:1": Exit(signal=SIGKILL)}
     assert str(exits["worker:0"]) == "ended to restart with its peers (SIGKILL)"
 

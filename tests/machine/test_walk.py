@@ -33,6 +33,7 @@ class Process:
     drained: bool = False
     sweeping: bool = False
     killed: float | None = None  # when SIGKILL was sent
+    reached: list[int] = field(default_factory=list)  # the signals that came while it lived
 
 
 @dataclass
@@ -70,6 +71,7 @@ class Walk:
                 assert process.attempt == attempt, f"{action} is for an attempt that is over"
                 assert process.exists, f"{action} is for a task without a process"
                 assert process.exited is False or process.sweeping is False, f"{action} after its exit was told"
+                process.reached.append(number)
                 if number == SIGKILL and process.killed is None:
                     process.killed = self.now
             case Sweep(task, attempt):
@@ -149,7 +151,8 @@ class Walk:
         process = self.processes[task]
         process.exited = True
         (own,) = self.random.choices(EXITS, (1, 8, 3, 2, 2))
-        self.handle(ev.Exited(task, process.attempt, Exit(signal=9) if process.killed is not None else own))
+        how = Exit(signal=9) if process.killed is not None else own
+        self.handle(ev.Exited(task, process.attempt, how, tuple(process.reached)))
 
     def some_news(self, live: list[Task]) -> ev.Happened:
         """A report of a live task or of one long gone, or a rare disaster."""

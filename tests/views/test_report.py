@@ -10,7 +10,7 @@ import pytest
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult, RunState
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport, Return
 from tests.histories import task
 
@@ -21,10 +21,10 @@ CAUSE = Failure(WORKER, 4, Exit(code=1), 9.0, (*TAIL, "ValueError: my bug"), "Va
 PEER = Failure(OTHER, 4, Exit(signal=6), 9.5, ("Socket closed",))
 
 
-def attempt(name: str, number: int, exit_: Exit, step: int | None = None, resumed: int | None = None) -> AttemptRecord:
+def attempt(name: str, number: int, exit_: Exit, step: int | None = None, resumed: int | None = None) -> AttemptEnded:
     """One attempt, which resumed from a checkpoint where it resumed."""
     path = None if resumed is None else f"/c/ckpt-{resumed}"
-    return AttemptRecord(task(name), number, 0.0, 1.0, exit_, None, step, resumed, path)
+    return AttemptEnded(task(name), number, 0.0, 1.0, exit_, None, step, resumed, path)
 
 
 SUCCESS = RunResult(

@@ -9,7 +9,7 @@ from clusterkit.views.status import Phase, RunStatus, TaskStatus
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, RunResult, RunState
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult, RunState
 from clusterkit.words.states import TaskState
 from tests.histories import task
 
@@ -82,9 +82,12 @@ def test_a_new_attempt_keeps_the_exit_and_the_step_of_the_one_before() -> None:
     ids=["request", "gang", "success", "teardown"],
 )
 def test_an_exit_that_was_asked_for_says_so(why: ev.Event, asked: Asked) -> None:
-    """The journal has the bare exit; why it was asked for is told by what was decided before."""
-    status = status_of(*starts(WORKER, 1, 7), (8.0, why), *ends(WORKER, 1, Exit(signal=15), stopping=True))
-    assert status.tasks[WORKER].last_exit == Exit(signal=15, asked=asked)
+    """The process tells the bare exit; why it was asked for is known with the end of the attempt."""
+    exited = [*starts(WORKER, 1, 7), (8.0, why), *ends(WORKER, 1, Exit(signal=15), stopping=True)]
+    assert status_of(*exited).tasks[WORKER].last_exit == Exit(signal=15)
+    how = Exit(signal=15, asked=asked)
+    status = status_of(*exited, (9.0, ev.AttemptEnded(WORKER, 1, 6.0, 9.0, how, None, None, None, None)))
+    assert status.tasks[WORKER].last_exit == how
     assert status.tasks[WORKER].pid is None
 
 
@@ -97,7 +100,7 @@ def test_an_exit_that_nobody_asked_for_is_the_tasks_own() -> None:
 def test_the_result_has_the_last_word() -> None:
     """How each task ended, why, and that it is over."""
     how = Exit(signal=15, asked=Asked.SUCCESS)
-    attempt = AttemptRecord(WORKER, 1, 0.0, 5.0, how, None, None, None, None)
+    attempt = AttemptEnded(WORKER, 1, 0.0, 5.0, how, None, None, None, None)
     result = RunResult(RunState.SUCCEEDED, 0, "chief:0 exited with code 0", None, (), (attempt,), 0, None, 5.0)
     status = status_of(*starts(WORKER, 1, 7), *ends(WORKER, 1, Exit(signal=15)), (9.0, ev.Finished(result)))
     assert (status.phase, status.result, status.tasks[WORKER].last_exit) == (Phase.OVER, result, how)

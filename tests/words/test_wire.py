@@ -12,14 +12,14 @@ from clusterkit.words import wire
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec, Limits, RestartRules, RestartScope, Setup
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
-from clusterkit.words.outcome import Asked, AttemptRecord, Exit, Failure, NotInjected, RunResult, RunState
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, NotInjected, Part, Role, RunResult, RunState
 from clusterkit.words.states import TaskState
 
 WORKER, PS = Task(TaskType.WORKER, 1), Task(TaskType.PS, 0)
 DIED = Exit(signal=9, out_of_memory=True, asked=Asked.STALL)
 CAUSE = Failure(WORKER, 2, DIED, 12.000000000000002, ("a", "b\ud800é"), "ValueError: x")
 OTHER = Failure(PS, 1, Exit(error="no such file"), 13.5)
-ATTEMPT = AttemptRecord(WORKER, 1, 0.1, None, None, None, 5, 3, "ckpt-3")
+ATTEMPT = AttemptEnded(WORKER, 1, 0.1, None, None, None, 5, 3, "ckpt-3")
 MISSED = (NotInjected("kill any @ 1h", "why"),)
 RESULT = RunResult(RunState.FAILED, 1, "why", CAUSE, (OTHER,), (ATTEMPT,), 3, None, 99.25, not_injected=MISSED)
 
@@ -69,6 +69,8 @@ EVENTS: list[ev.Event] = [
     ev.StorageFailed("full"),
     ev.Crashed("the thread 'logs'", "ValueError: x", "Traceback\nValueError: x"),
     ev.Changed(WORKER, 1, TaskState.DRAINING),
+    ATTEMPT,
+    AttemptEnded(WORKER, 2, 0.1, 3.5, DIED, 1, 5, 3, "ckpt-3", 7, Role(Part.COLLATERAL, PS, 1)),
     ev.Failed(CAUSE),
     ev.RestartPlanned((PS, WORKER), CAUSE, (OTHER,), 1.0625, 1, 3),
     ev.Succeeded(WORKER),

@@ -40,10 +40,9 @@ def test_a_fault_that_could_not_be_injected_accounts_for_nothing() -> None:
 def test_which_fault_accounts_for_a_death(faults: tuple[str, ...], code: int, expected: int | None) -> None:
     """What is more certain before what is less, and of what is alike the newest."""
     told = Told(job(workers=2, ps=1, limits=Limits(startup=0)), *faults)
-    told.run.unreachable.add("worker:1")
+    told.run.stubborn.add("worker:1")
     told.run.after(10)
     told.run.exits("worker:1", code=code)
-    told.run.unreachable.clear()
     told.run.after(0.5)
     (one,) = told.report.recoveries[:1]
     assert one.cause is not None

@@ -1,0 +1,94 @@
+"""Attribution: which of the injected faults explains a failure, if any does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from clusterkit.machine.blame import looks_collateral
+from clusterkit.words.events import FaultInjected
+from clusterkit.words.faults import AT_ONCE, ON_NETWORK, FaultAction
+from clusterkit.words.model import Task, TaskType
+from clusterkit.words.outcome import SIGKILL, Failure
+
+SOON = 15.0  # seconds after its end for which a fault may still show: its peers' patience has to run out first
+_ON_ATTEMPT = frozenset({FaultAction.STOP, FaultAction.MEMORY})
+# The tasks that they hit stay alive, but silent or slow, so that a peer may fail instead.
+_STARVING = ON_NETWORK | {FaultAction.STOP, FaultAction.SLOW, FaultAction.HANG_START}
+
+
+@dataclass(slots=True)
+class Suspect:
+    """An injected fault, and what is known of its effect. Times in seconds of the machine's clock.
+
+    | field | meaning |
+    | --- | --- |
+    | why | why it has had no effect so far; empty where it has had one |
+    | over | when it was healed; where there is nothing to heal, when it was injected |
+    | done | what the backend answered: False where it could not be injected; None before the answer |
+    | hit | the attempts that it acted upon, where it acts on processes |
+    """
+
+    fault: FaultInjected
+    at: float
+    why: str
+    over: float | None = None
+    done: bool | None = None
+    hit: set[tuple[Task, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.over = self.at if self.fault.action in AT_ONCE else None
+
+    def _shows(self, at: float) -> bool:
+        return self.over is None or at <= self.over + SOON
+
+    def kills(self, failure: Failure) -> bool:
+        """Whether the attempt died of the signal that it got. SIGTERM may be answered with any exit, however late."""
+        exit_, sigkill = failure.exit, self.fault.action is FaultAction.KILL
+        own = exit_.asked is None and not exit_.out_of_memory and (exit_.signal == SIGKILL or not sigkill)
+        return own and (failure.task, failure.attempt) in self.hit
+
+    def weakens(self, failure: Failure, spawned: float) -> bool:
+        """Whether the attempt may have died of what was done to it, or to its packets."""
+        if not self._shows(failure.at):
+            return False
+        if self.fault.action in _ON_ATTEMPT:
+            return (failure.task, failure.attempt) in self.hit
+        if failure.task not in (*self.fault.tasks, *self.fault.others):
+            return False
+        slowed = self.fault.action is FaultAction.SLOW and (self.over is None or spawned <= self.over)
+        return slowed or self.fault.action in ON_NETWORK
+
+    def starves(self, failure: Failure) -> bool:
+        """Whether the attempt says that a peer is gone, while the fault keeps a task from its peers."""
+        return self.fault.action in _STARVING and self._shows(failure.at) and looks_collateral(failure)
+
+    def spoils(self, failure: Failure, spawned: float) -> bool:
+        """Whether the attempt may have failed of what was done to the checkpoints.
+
+        Tasks that train read them when they start; an evaluator does at any time.
+        """
+        if self.fault.action is FaultAction.CORRUPT:
+            return spawned > self.at or failure.task.type is TaskType.EVALUATOR
+        return self.fault.action is FaultAction.DISK_FULL and self._shows(failure.at)
+
+
+def explaining(suspects: Sequence[Suspect], failure: Failure, spawned: float | None) -> int | None:
+    """The number of the fault that explains a failure: what is more certain first, and mostly the newest.
+
+    `suspects` are in the order of their injection; `spawned` is when the attempt's process existed, None where none
+    ever did: then no fault explains that.
+    """
+    if spawned is None:
+        return None
+    return next((suspect.fault.number for suspect in _candidates(suspects, failure, spawned)), None)
+
+
+def _candidates(suspects: Sequence[Suspect], failure: Failure, spawned: float) -> Iterator[Suspect]:
+    real = [one for one in suspects if one.done is not False and one.at <= failure.at]
+    newest_first = real[::-1]
+    for action in (FaultAction.KILL, FaultAction.TERM):  # of two equal signals the first one did it
+        yield from (one for one in real if one.fault.action is action and one.kills(failure))
+    yield from (one for one in newest_first if one.weakens(failure, spawned))
+    yield from (one for one in newest_first if one.starves(failure))
+    yield from (one for one in newest_first if one.spoils(failure, spawned))
