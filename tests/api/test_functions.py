@@ -96,7 +96,7 @@ def test_an_exception_shows_the_functions_own_lines(call: Call) -> None:
     cause = caught.value.result.cause
     assert cause is not None
     assert (cause.exit.code, cause.tail[-1]) == (1, "LookupError: not here")
-    assert [line for line in cause.tail if "File " in line and "test_api_functions.py" not in line] == []
+    assert [line for line in cause.tail if "File " in line and "test_functions.py" not in line] == []
 
 
 def test_an_exit_code_is_the_tasks(call: Call) -> None:
