@@ -111,7 +111,8 @@ class ClusterState:
             raise ImpossibleTransition(f"{record.task}:\n" + "\n".join(story))
         record.state = state
         (self.unsettled.discard if record.settled else self.unsettled.add)(record.task)
-        self.record(Changed(record.task, record.attempt, state))
+        asked = record.asked if state is TaskState.STOPPING else None
+        self.record(Changed(record.task, record.attempt, state, asked))
 
     def spawn(self, record: TaskRecord, reason: str) -> None:
         """Ask for a new attempt of a task that has no process."""

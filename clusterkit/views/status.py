@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clusterkit.words import events as ev
 from clusterkit.words.faults import AT_ONCE, FaultAction
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Exit, RunResult
+from clusterkit.words.outcome import Asked, Exit, RunResult
 from clusterkit.words.states import ALIVE, TaskState
 
 WINDOW = 30.0  # seconds of progress that the speed is taken from
@@ -33,6 +33,7 @@ class TaskStatus:
     task: Task
     endpoint: str | None = None
     state: TaskState = TaskState.WAITING
+    asked: Asked | None = None  # why it is being ended
     attempt: int = 0
     pid: int | None = None
     started: float | None = None
@@ -131,13 +132,13 @@ class RunStatus:
             case ev.Changed(_, _, state):
                 if attempt > status.attempt:
                     status.began(attempt)
-                status.state = state
+                status.state, status.asked = state, event.asked
             case ev.Spawned(_, _, pid):
                 status.pid, status.started = pid, at
             case ev.Exited(_, _, exit_):
-                status.last_exit, status.pid, status.paused = exit_, None, False
+                status.last_exit, status.pid, status.paused = replace(exit_, asked=status.asked), None, False
             case ev.AttemptEnded() if event.exit is not None:
-                status.last_exit = event.exit  # with what it was asked for
+                status.last_exit = event.exit
             case ev.Paused(_, _, paused):
                 status.paused = paused
             case ev.Progressed():

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import AttemptEnded as AttemptEnded
-from clusterkit.words.outcome import Failure, RunResult
+from clusterkit.words.outcome import Asked, Failure, RunResult
 from clusterkit.words.states import TaskState
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A task moved to another state."""
+    """A task moved to another state; `asked` is why it is being ended, while it is STOPPING."""
 
     task: Task
     attempt: int
     state: TaskState
+    asked: Asked | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ def starts(of: Task, attempt: int, pid: int, at: float = 0.0) -> list[tuple[floa
     ]
 
 
-def ends(of: Task, attempt: int, how: Exit, stopping: bool = False) -> list[tuple[float, ev.Event]]:
+def ends(of: Task, attempt: int, how: Exit, asked: Asked | None = None) -> list[tuple[float, ev.Event]]:
     """The events of an end."""
-    told = [(9.0, ev.Changed(of, attempt, TaskState.STOPPING))] if stopping else []
+    told = [(9.0, ev.Changed(of, attempt, TaskState.STOPPING, asked))] if asked else []
     return [*told, (9.0, ev.Exited(of, attempt, how)), (9.0, ev.Changed(of, attempt, TaskState.DRAINING))]
 
 
@@ -82,12 +82,12 @@ def test_a_new_attempt_keeps_the_exit_and_the_step_of_the_one_before() -> None:
     ids=["request", "gang", "success", "teardown"],
 )
 def test_an_exit_that_was_asked_for_says_so(why: ev.Event, asked: Asked) -> None:
-    """The process tells the bare exit; why it was asked for is known with the end of the attempt."""
-    exited = [*starts(WORKER, 1, 7), (8.0, why), *ends(WORKER, 1, Exit(signal=15), stopping=True)]
-    assert status_of(*exited).tasks[WORKER].last_exit == Exit(signal=15)
+    """The process tells the bare exit; why it was asked for was recorded before, and is with the attempt's end."""
     how = Exit(signal=15, asked=asked)
-    status = status_of(*exited, (9.0, ev.AttemptEnded(WORKER, 1, 6.0, 9.0, how, None, None, None, None)))
+    status = status_of(*starts(WORKER, 1, 7), (8.0, why), *ends(WORKER, 1, Exit(signal=15), asked))
     assert status.tasks[WORKER].last_exit == how
+    ended = ev.AttemptEnded(WORKER, 1, 6.0, 9.0, how, None, None, None, None)
+    assert status_of(*starts(WORKER, 1, 7), (9.0, ended)).tasks[WORKER].last_exit == how
     assert status.tasks[WORKER].pid is None
 
 

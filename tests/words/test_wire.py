@@ -69,6 +69,7 @@ EVENTS: list[ev.Event] = [
     ev.StorageFailed("full"),
     ev.Crashed("the thread 'logs'", "ValueError: x", "Traceback\nValueError: x"),
     ev.Changed(WORKER, 1, TaskState.DRAINING),
+    ev.Changed(WORKER, 1, TaskState.STOPPING, Asked.GANG),
     ATTEMPT,
     AttemptEnded(WORKER, 2, 0.1, 3.5, DIED, 1, 5, 3, "ckpt-3", 7, Role(Part.COLLATERAL, PS, 1)),
     ev.Failed(CAUSE),
