@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import AttemptEnded as AttemptEnded
 from clusterkit.words.outcome import Asked, Failure, RunResult
+from clusterkit.words.outcome import AttemptEnded as AttemptEnded
 from clusterkit.words.states import TaskState
 
 
