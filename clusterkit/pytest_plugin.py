@@ -6,8 +6,6 @@ import argparse
 import re
 import shutil
 import tempfile
-import threading
-import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -24,7 +22,6 @@ if TYPE_CHECKING:  # a test session that starts no cluster does not load what st
 TIMEOUT = "2m"
 TAIL = 20  # lines of each log that a failing test shows
 ENDING = 15.0  # seconds by which a wait outlasts its run's timeout, whose report says more
-SETTLING = 2.0  # seconds in which what was killed has to be gone
 KEPT = "clusterkit-runs"
 MARKER = "cluster(workers=1, ps=0, ...): what the fixture `cluster` starts where the test does not say it."
 
@@ -198,11 +195,10 @@ def _home(test: str, keep: bool, factory: pytest.TempPathFactory) -> Path:
 
 def _leaks(home: Path) -> tuple[str, ...]:
     """What is left; it is ended, so that it can't disturb the tests that come."""
-    from clusterkit.client.leaks import end_leaks, find_leaks
+    from clusterkit.client.cleaning import end_leaks, find_leaks
+    from clusterkit.client.store import RunStore
 
-    until, pause = time.monotonic() + SETTLING, threading.Event()
-    while (leaks := find_leaks(home)).sentences and not leaks.runs and time.monotonic() < until:
-        pause.wait(0.05)  # what the kernel is about to take away is no leak
+    leaks = find_leaks(RunStore(home))
     if leaks.sentences:
-        end_leaks(home)
+        end_leaks(RunStore(home))
     return leaks.sentences

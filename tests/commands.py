@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.client.control import Client
-from clusterkit.client.rundir import is_live
-from clusterkit.client.runs import Life
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.follow import Life
 from clusterkit.words.errors import ClusterkitError
 from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
@@ -76,10 +76,10 @@ class Clusterkit:
     def end(self) -> None:
         """End every run that is still live."""
         for run in self.home.glob("runs/*"):
-            if is_live(run):
-                with suppress(ClusterkitError), Client(run) as client:
+            if RunDirectory(run).is_live():
+                with suppress(ClusterkitError), Client(RunDirectory(run)) as client:
                     client.call("down", force=True)
-                assert Life(run).is_over(20), f"{run.name} does not end"
+                assert Life(RunDirectory(run)).is_over(20), f"{run.name} does not end"
         wait_until(lambda: not processes_of(self.home), 20, "the end of every process")
 
 

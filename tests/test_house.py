@@ -31,7 +31,7 @@ ROOMS = {
     "check": {"words", "system", "job"},
     "warm": {"words", "system", "client", "job", "task", "check"},
     "backends": {"words", "system", "client", "network", "faults", "machine", "job", "task", "warm"},
-    "views": {"words", "system"},
+    "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},
     "supervisor": {

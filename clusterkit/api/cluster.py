@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,11 +17,11 @@ from clusterkit.api.functions import RUNNER, pickle_call, read_returns
 from clusterkit.api.options import Invocation, Options, check_names, invocation
 from clusterkit.api.result import Result, read_result
 from clusterkit.api.supervisor import Supervisor
-from clusterkit.api.tasks import Tasks, known
+from clusterkit.api.tasks import TaskHistory, Tasks, known
 from clusterkit.client.control import Client, NotLive
-from clusterkit.client.history import History
-from clusterkit.client.rundir import RUN_ID, new_run_id, state_dir
-from clusterkit.client.store import job_of
+from clusterkit.client.follow import follow
+from clusterkit.client.journal import JournalReader
+from clusterkit.client.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.model import Task
@@ -63,13 +62,15 @@ class Cluster:
         self.patience = patience
         self.run_id = options["run_id"] = options.get("run_id") or new_run_id()
         root = Path(home).absolute() if home is not None else state_dir()
-        self.directory = root / "runs" / self.run_id
+        self._run = RunStore(root).run(self.run_id)
+        self.directory = self._run.path
         if RUN_ID.fullmatch(self.run_id) and self.directory.exists():
             raise RunDirectoryError(f"There is already a run {self.run_id} in {root}. Choose another run_id.")
         self._lock = threading.Lock()
         self._result: Result | None = None
         self._stopping = False
-        self.tasks: Tasks = Tasks(self, ())
+        self._history = TaskHistory(self._run)
+        self.tasks = Tasks((), self._history, self.ask)
         self._temporary = tempfile.TemporaryDirectory(prefix="clusterkit-")
         try:
             invoked = self._invocation(program, args, kwargs, options)
@@ -106,7 +107,7 @@ class Cluster:
     def events(self, follow: bool = False) -> Iterator[ev.Event]:
         """The journal's events so far; with `follow`, also those that come, until the run is over."""
         if not follow:
-            yield from (event for _, event in History(self.directory).new())
+            yield from (event for _, event in JournalReader(self._run).events())
             return
         yield from self._follow(None, "the end of the run")
 
@@ -175,7 +176,7 @@ class Cluster:
 
     def _call(self, verb: ev.Verb, what: str, **params: Any) -> None:
         try:
-            with Client(self.directory) as client:
+            with Client(self._run) as client:
                 client.call(verb, **params)
         except NotLive:
             if not self._supervisor.wait(LAST):  # at its end the supervisor lets go of the run before it exits
@@ -216,8 +217,8 @@ class Cluster:
         started = set[Task]()
         for event in self._follow(STARTUP, "the start of every task"):
             if not self.tasks:
-                info = job_of(self.directory)
-                self.tasks = Tasks(self, info.job.tasks if info is not None else ())
+                info = self._run.info()
+                self.tasks = Tasks(info.job.tasks if info is not None else (), self._history, self.ask)
             if isinstance(event, ev.Spawned | ev.SpawnFailed):
                 started.add(event.task)
             if len(started) == len(self.tasks):
@@ -232,17 +233,11 @@ class Cluster:
         the last one, and a supervisor that hangs can't make this process wait.
         """
         seconds = self.patience if timeout is None else timeout
-        until = None if seconds is None else time.monotonic() + seconds
-        history = History(self.directory)
-        while True:
-            over = not self.running  # looked at first: then the journal that is read next is the whole one
-            yield from (event for _, event in history.new())
-            if over:
-                return
-            left = LOOK if until is None else until - time.monotonic()
-            if left <= 0:
-                raise WaitTimeout(what, seconds or 0.0, known(self.tasks))
-            self._supervisor.wait(min(LOOK, left))
+        try:
+            for events in follow(JournalReader(self._run).events, self._supervisor.wait, LOOK, seconds):
+                yield from (event for _, event in events)
+        except TimeoutError:
+            raise WaitTimeout(what, seconds or 0.0, known(self.tasks)) from None
 
     def _ended(self, what: str) -> RunEnded:
         result = self.result
@@ -250,13 +245,13 @@ class Cluster:
         return ClusterFailed(what, result) if failed else RunEnded(what, result)
 
     def _read_result(self) -> Result:
-        run = read_result(self.directory, self._supervisor.exit_code or 0)
+        result = read_result(self._run, self._supervisor.exit_code or 0)
         self._close()
-        return Result.of(run, self.directory, read_returns(run, self.directory))
+        return Result.of(result, self._run, read_returns(result, self.directory))
 
     def _close(self) -> None:
         _going_on.discard(self)
-        self._supervisor.close(self.directory)
+        self._supervisor.close(self._run)
         self._temporary.cleanup()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from clusterkit.client.store import RESULT, read_json, result_from
+from clusterkit.client.directory import RunDirectory, failed_result
 from clusterkit.recovery.reading import report_of
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
@@ -31,24 +31,20 @@ class Result(RunResult):
         return self.state is RunState.SUCCEEDED
 
     @classmethod
-    def of(cls, run: RunResult, directory: Path, returns: Mapping[str, Any]) -> Self:
+    def of(cls, result: RunResult, run: RunDirectory, returns: Mapping[str, Any]) -> Self:
         """The result of a run in its directory."""
-        known = {field.name: getattr(run, field.name) for field in fields(run)}
-        told = report_of(directory)
-        return cls(**known, directory=directory, returns=returns, recoveries=told.recoveries, faults=told.faults)
+        known = {field.name: getattr(result, field.name) for field in fields(result)}
+        told = report_of(run)
+        return cls(**known, directory=run.path, returns=returns, recoveries=told.recoveries, faults=told.faults)
 
     def report(self) -> str:
         """The report that `up` prints at the end: the cause first, with the end of its log."""
         from clusterkit.views.report import report  # only a run that is told of needs it
 
         recovered = RecoveryReport(self.recoveries, self.faults)
-        return report(self, self.directory, color=False, recovered=recovered).rstrip("\n")
+        return report(self, RunDirectory(self.directory), color=False, recovered=recovered).rstrip("\n")
 
 
-def read_result(directory: Path, exit_code: int) -> RunResult:
-    """result.json; what can be said without it where supervisor and guardian were killed before it was written."""
-    unknown = f"the run ended with code {exit_code} and left no result"
-    otherwise = {"state": RunState.FAILED.value, "exit_code": exit_code, "reason": unknown}
-    result = result_from(read_json(directory / RESULT)) or result_from(otherwise)
-    assert result is not None
-    return result
+def read_result(run: RunDirectory, exit_code: int) -> RunResult:
+    """How a run ended; what can be said where supervisor and guardian were killed before they could."""
+    return run.result() or failed_result(exit_code, f"the run ended with code {exit_code} and left no result")

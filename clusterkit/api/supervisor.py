@@ -26,6 +26,7 @@ from pathlib import Path
 
 from clusterkit.api.options import Invocation
 from clusterkit.api.session import flags
+from clusterkit.client.directory import RunDirectory
 from clusterkit.job.handed import hand
 from clusterkit.system import procfs
 from clusterkit.warm.shared import handed_over
@@ -102,11 +103,11 @@ class Supervisor:
         self._process.kill()
         self._process.wait()
 
-    def close(self, run: Path) -> None:
+    def close(self, run: RunDirectory) -> None:
         """Let go of the rope, once it has ended, and leave what it printed in the run's directory."""
         self._rope.cut()
         with suppress(OSError):
-            shutil.copyfile(self._console, run / "console.log")
+            shutil.copyfile(self._console, run.console)
 
     def problems(self) -> list[str]:
         """The sentences that it printed."""

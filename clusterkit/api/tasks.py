@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Protocol
+from typing import Any
 
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL, Exit
 from clusterkit.words.states import TaskState
 
-
-class Run(Protocol):
-    """What a handle needs of its cluster."""
-
-    @property
-    def directory(self) -> Path:
-        """The run's directory."""
-
-    def events(self) -> Iterator[ev.Event]:
-        """The journal so far."""
-
-    def ask(self, verb: ev.Verb, task: Task, signal: int = SIGKILL) -> None:
-        """Ask the supervisor for something."""
+Ask = Callable[..., None]  # of the supervisor: a verb, a task, and for a kill the signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +33,55 @@ class Attempt:
     fault: int | None = None
 
 
+class TaskHistory:
+    """What a run's journal tells of its tasks. It is read as it grows, each event once, by any thread."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self._journal = JournalReader(run)
+        self._lock = threading.Lock()
+        self._attempts: defaultdict[Task, dict[int, Attempt]] = defaultdict(dict)
+        self._states: dict[Task, TaskState] = {}
+
+    def attempts(self, task: Task) -> tuple[Attempt, ...]:
+        """A task's attempts so far, the newest last."""
+        with self._lock:
+            self._read_on()
+            return tuple(self._attempts[task].values())
+
+    def state(self, task: Task) -> TaskState:
+        """A task's state, as the supervisor sees it."""
+        with self._lock:
+            self._read_on()
+            return self._states.get(task, TaskState.WAITING)
+
+    def _read_on(self) -> None:
+        for _, event in self._journal.events():
+            match event:
+                case ev.Changed(task, _, state):
+                    self._states[task] = state
+                case ev.Spawned(task, number, pid):
+                    self._attempts[task][number] = Attempt(number, pid)
+                case ev.Exited(task, number, how):
+                    self._update(task, number, exit=how)
+                case ev.AttemptEnded(task, number):
+                    self._attempts[task].setdefault(number, Attempt(number, None))  # it could not be started
+                    self._update(task, number, exit=event.exit, fault=event.fault)
+                case ev.Progressed(task, number, step):
+                    self._update(task, number, step=step)
+
+    def _update(self, task: Task, number: int, **changes: Any) -> None:
+        if attempt := self._attempts[task].get(number):
+            self._attempts[task][number] = replace(attempt, **changes)
+
+
 class TaskHandle:
     """One task of a running cluster, such as `cluster.tasks["worker:1"]`."""
 
-    def __init__(self, run: Run, task: Task) -> None:
-        self._run = run
+    def __init__(self, task: Task, history: TaskHistory, ask: Ask) -> None:
         self.task = task
+        self._history = history
+        self._ask = ask
 
     def __repr__(self) -> str:
         return f"<task {self.task}>"
@@ -55,7 +89,7 @@ class TaskHandle:
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """Every attempt so far, the newest last."""
-        return attempts_of(self.task, self._run.events())
+        return self._history.attempts(self.task)
 
     @property
     def pid(self) -> int | None:
@@ -66,8 +100,7 @@ class TaskHandle:
     @property
     def state(self) -> TaskState:
         """The task's state, as the supervisor sees it."""
-        changes = [e for e in self._run.events() if isinstance(e, ev.Changed) and e.task == self.task]
-        return changes[-1].state if changes else TaskState.WAITING
+        return self._history.state(self.task)
 
     @property
     def step(self) -> int | None:
@@ -78,34 +111,33 @@ class TaskHandle:
     def logs(self, attempt: int | None = None) -> str:
         """What an attempt has written so far; the newest one, if none is named. Raises LookupError."""
         number = attempt or max(1, len(self.attempts))
-        path = self._run.directory / "tasks" / str(self.task) / f"attempt-{number}.log"
         try:
-            return path.read_text(errors="replace")
+            return self._history.run.log(self.task, number).read_text(errors="replace")
         except FileNotFoundError:
             raise LookupError(f"{self.task} has had no attempt {number}.") from None
 
     def kill(self, signal: int = SIGKILL) -> None:
         """Signal every process of the task's group. The supervisor sees a failure like any other."""
-        self._run.ask(ev.Verb.KILL, self.task, signal)
+        self._ask(ev.Verb.KILL, self.task, signal)
 
     def pause(self) -> None:
         """Stop the task with SIGSTOP."""
-        self._run.ask(ev.Verb.PAUSE, self.task)
+        self._ask(ev.Verb.PAUSE, self.task)
 
     def unpause(self) -> None:
         """Let the paused task go on."""
-        self._run.ask(ev.Verb.UNPAUSE, self.task)
+        self._ask(ev.Verb.UNPAUSE, self.task)
 
     def restart(self) -> None:
         """End the task and start it again, with those that its restart scope takes along; costs no budget."""
-        self._run.ask(ev.Verb.RESTART, self.task)
+        self._ask(ev.Verb.RESTART, self.task)
 
 
 class Tasks(Mapping[str, TaskHandle]):
     """`worker:1` to its handle, chief first."""
 
-    def __init__(self, run: Run, tasks: Iterable[Task]) -> None:
-        self._handles = {str(task): TaskHandle(run, task) for task in tasks}
+    def __init__(self, tasks: Iterable[Task], history: TaskHistory, ask: Ask) -> None:
+        self._handles = {str(task): TaskHandle(task, history, ask) for task in tasks}
 
     def __getitem__(self, name: str) -> TaskHandle:
         if name not in self._handles:
@@ -117,23 +149,6 @@ class Tasks(Mapping[str, TaskHandle]):
 
     def __len__(self) -> int:
         return len(self._handles)
-
-
-def attempts_of(task: Task, events: Iterable[ev.Event]) -> tuple[Attempt, ...]:
-    """A task's attempts, as the journal tells them."""
-    found: dict[int, Attempt] = {}
-    for event in events:
-        match event:
-            case ev.Spawned(of, number, pid) if of == task:
-                found[number] = Attempt(number, pid)
-            case ev.Exited(of, number, how) if of == task and number in found:
-                found[number] = replace(found[number], exit=how)
-            case ev.AttemptEnded(of, number) if of == task:
-                attempt = found.get(number, Attempt(number, None))
-                found[number] = replace(attempt, exit=event.exit, fault=event.fault)
-            case ev.Progressed(of, number, step) if of == task and number in found:
-                found[number] = replace(found[number], step=step)
-    return tuple(found.values())
 
 
 def known(tasks: Mapping[str, TaskHandle]) -> str:

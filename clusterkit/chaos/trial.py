@@ -19,11 +19,10 @@ from clusterkit.chaos.model import Baseline, Outcome, Trial
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
 from clusterkit.chaos.tally import injections_of
-from clusterkit.client.history import History
-from clusterkit.client.remains import remains_of
-from clusterkit.client.removal import remove
-from clusterkit.client.rundir import state_dir
-from clusterkit.client.store import RESULT, read_json, result_of
+from clusterkit.client.cleaning import find_leaks, remove
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader
+from clusterkit.client.store import RunStore
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.faults import plain
@@ -68,7 +67,7 @@ class Asked:
 class Ended:
     """A run that is over, as its files tell it."""
 
-    directory: Path
+    run: RunDirectory
     result: RunResult | None
     events: list[tuple[float, Event]]
     problems: list[str]
@@ -82,7 +81,7 @@ class Trials:
     campaign: str
     keep: bool = False
     measure: Measure = DEFAULT
-    home: Path = field(default_factory=state_dir)
+    store: RunStore = field(default_factory=RunStore)
     stopped: bool = False
     _live: set[Supervisor] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -96,17 +95,17 @@ class Trials:
         run_id = f"{self.campaign}-{trial.number}{name}"
         ended = self._up(run_id, **self._broken(trial))
         job, events = replace(self.asked.job, faults=trial.faults), ended.events
-        left = () if self.stopped else remains_of(ended.directory)
+        left = () if self.stopped else find_leaks(self.store, run_id).sentences
         found = [*violations(job, baseline, ended.result, events, left, self.measure), *ended.problems]
         outcome = Outcome(
             trial=trial,
             run_id=run_id,
-            directory=str(ended.directory),
+            directory=str(ended.run.path),
             duration=0.0 if ended.result is None else ended.result.duration,
             violations=tuple(found),
             injections=injections_of(job, events, not found),
             pinned=pinned([event for _, event in events if isinstance(event, FaultInjected)]),
-            record=_record(ended.directory),
+            record=_record(ended.run),
         )
         if name or self.stopped or not (found or self.keep):
             self.remove(outcome)
@@ -138,21 +137,21 @@ class Trials:
             thread.join()
 
     def _up(self, run_id: str, **changes: Any) -> Ended:
-        run = self.home / "runs" / run_id
+        run = self.store.run(run_id)
         invoked = self.asked.invocation(**self._places(run_id), run_id=run_id, **changes)
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:
                     return Ended(run, None, [], [])
-                supervisor = Supervisor(invoked, run_id, self.home, Path(temporary, "console"))
+                supervisor = Supervisor(invoked, run_id, self.store.home, Path(temporary, "console"))
                 self._live.add(supervisor)
             supervisor.wait(LONG)
             with self._lock:
                 self._live.discard(supervisor)
-            result = result_of(run)
+            result = run.result()
             problems = supervisor.problems() if result is None else []
             supervisor.close(run)
-        stamped = History(run).new()
+        stamped = JournalReader(run).events()
         events = [(at - stamped[0][0], event) for at, event in stamped]
         return Ended(run, result, events, problems)
 
@@ -176,7 +175,7 @@ class Trials:
     def _remove(self, run_id: str) -> None:
         places = self._places(run_id)
         with suppress(ClusterkitError, OSError):
-            remove(self.home / "runs" / run_id)
+            remove(self.store.run(run_id))
         if "checkpoint_dir" in places:
             shutil.rmtree(places["checkpoint_dir"], ignore_errors=True)
         if "pcap" in places:
@@ -187,8 +186,6 @@ def _plain(value: Any) -> Any:
     return plain(value) if isinstance(value, float) else value
 
 
-def _record(run: Path) -> dict[str, Any]:
+def _record(run: RunDirectory) -> dict[str, Any]:
     """What result.json says, for the campaign's own JSON; its log tails are left to the run."""
-    return {
-        key: value for key, value in read_json(run / RESULT).items() if key not in ("cause", "collateral", "attempts")
-    }
+    return {key: value for key, value in run.read_result().items() if key not in ("cause", "collateral", "attempts")}

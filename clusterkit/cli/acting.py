@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,12 +75,12 @@ def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
     """End tasks and start them again, with those that have to restart beside them. Not charged to the budget."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.runs import choose
+    from clusterkit.client.store import RunStore
 
     with exit_on_error():
-        look = RunSnapshot(choose(run, finished=False))
+        look = RunSnapshot(RunStore().choose(run, finished=False))
     before = {str(task): of.attempt for task, of in look.status.tasks.items()}
-    answer = _ask(look.run.name, "restart", tasks)
+    answer = _ask(look.run.run_id, "restart", tasks)
     if not no_wait:
         with exit_on_error():
             _wait_for_attempts(look, {name: before.get(name, 0) + 1 for name in answer["tasks"]})
@@ -90,12 +89,12 @@ def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: boo
 
 def _ask(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
     from clusterkit.client.control import Client
-    from clusterkit.client.runs import choose
+    from clusterkit.client.store import RunStore
 
     with exit_on_error():
-        path = choose(run, finished=False)
-        with Client(path) as client:
-            return client.call(verb, tasks=tasks_of(path, tasks), **more)
+        chosen = RunStore().choose(run, finished=False)
+        with Client(chosen) as client:
+            return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
 
 
 def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
@@ -108,19 +107,17 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     """Until each task has a process of that attempt or a later one. Raises ClusterkitError."""
-    from clusterkit.client.runs import Life
+    from clusterkit.client.follow import Life, follow
     from clusterkit.words.errors import ClusterkitError
 
-    life = Life(look.run)
-    until = time.monotonic() + RESTART_PATIENCE + (look.file.job.limits.grace if look.file else 0)
-    while True:
-        over = life.is_over(0.05)
-        look.refresh()
-        known = {str(task): of for task, of in look.status.tasks.items()}
-        late = [name for name, attempt in wanted.items() if known[name].attempt < attempt or not known[name].pid]
-        if not late:
-            return
-        if over:
-            raise ClusterkitError(f"The run {look.run.name} ended before {', '.join(late)} could be started again.")
-        if time.monotonic() > until:
-            raise ClusterkitError(f"{', '.join(late)} did not start again in time. See `clusterkit ps`.")
+    late = list(wanted)
+    patience = RESTART_PATIENCE + (look.info.job.limits.grace if look.info else 0)
+    try:
+        for _ in follow(look.refresh, Life(look.run).is_over, timeout=patience):
+            known = {str(task): of for task, of in look.status.tasks.items()}
+            late = [name for name, attempt in wanted.items() if known[name].attempt < attempt or not known[name].pid]
+            if not late:
+                return
+    except TimeoutError:
+        raise ClusterkitError(f"{', '.join(late)} did not start again in time. See `clusterkit ps`.") from None
+    raise ClusterkitError(f"The run {look.run.run_id} ended before {', '.join(late)} could be started again.")

@@ -16,8 +16,6 @@ from clusterkit.cli.terminal import echo, use_color
 if TYPE_CHECKING:
     from clusterkit.cli.watching import LiveConsole
 
-LOOK_EVERY = 0.05  # seconds between two looks at the files of the run
-
 
 @click.command("attach")
 @run_argument
@@ -31,7 +29,7 @@ def command(
     Ctrl-C ends the showing. The run goes on.
     """
     from clusterkit.cli.watching import LiveConsole
-    from clusterkit.client.runs import choose
+    from clusterkit.client.store import RunStore
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
@@ -39,21 +37,19 @@ def command(
     level = Level.WARNING if quiet else Level[log_level.upper()]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with exit_on_error():
-        watched = LiveConsole(choose(run, finished=False), show, level, tail)
+        watched = LiveConsole(RunStore().choose(run, finished=False), show, level, tail)
     sys.exit(_until_over(watched))
 
 
 def _until_over(watched: LiveConsole) -> int:
-    from clusterkit.client.runs import Life
+    from clusterkit.client.follow import Life, follow
 
     try:
-        life = Life(watched.run)
-        while not life.is_over(LOOK_EVERY):
-            watched.show()
-        watched.show()
+        for _ in follow(watched.show, Life(watched.run).is_over):
+            pass
         return watched.end()
     except KeyboardInterrupt:
         watched.console.close()
-        name = watched.run.name
+        name = watched.run.run_id
         echo(f"clusterkit: the run {name} goes on. End it with `clusterkit down {name}`.", err=True)
         return 0

@@ -66,7 +66,7 @@ def _greeting(terms: Terms) -> str:
 def _no_baseline(ended: Ended) -> str:
     why = ended.problems or [ended.result.reason if ended.result else "it left no result"]
     reason = "; ".join(why).rstrip(".")
-    return f"✘ The job does not succeed without any fault: {reason}. Its directory: {ended.directory}"
+    return f"✘ The job does not succeed without any fault: {reason}. Its directory: {ended.run.path}"
 
 
 def _document(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:

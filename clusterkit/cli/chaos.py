@@ -115,7 +115,7 @@ def _asked(values: dict[str, Any], job_file: str | None) -> Asked:
 
 def _name(asked: Asked) -> str:
     """The campaign's, with which the ids of its runs begin. Raises BadJob."""
-    from clusterkit.client.rundir import new_run_id
+    from clusterkit.client.store import new_run_id
     from clusterkit.words.errors import BadJob
 
     name = str(asked.options.get("run_id") or f"chaos-{new_run_id()}")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
-from clusterkit.client.rundir import is_live, new_run_id, runs_dir
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.launch import Display, up
 from clusterkit.supervisor.prepare import Prepared
@@ -29,7 +30,8 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | No
     Raises RunDirectoryError.
     """
     run_id = prepared.run_id or new_run_id()
-    run, early = runs_dir() / run_id, runs_dir() / f".{run_id}.console"
+    run = RunStore().run(run_id)
+    early = run.path.with_name(f".{run_id}.console")
     _make_way(run, early)
     pid = detach(lambda: up(replace(prepared, run_id=run_id), display, rope), early, rope)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,16 +40,16 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | No
     except KeyboardInterrupt:
         echo(f"clusterkit: the run {run_id} goes on. End it with `clusterkit down {run_id}`.", err=True)
         return 130
-    if run.is_dir():
+    if run.path.is_dir():
         echo(run_id)
     return code
 
 
-def _make_way(run: Path, early: Path) -> None:
-    if run.exists():
-        raise RunDirectoryError(f"There is already a run {run.name}. Choose another --run-id, or leave it out.")
+def _make_way(run: RunDirectory, early: Path) -> None:
+    if run.path.exists():
+        raise RunDirectoryError(f"There is already a run {run.run_id}. Choose another --run-id, or leave it out.")
     try:
-        run.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        run.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         early.touch(mode=0o600)
     except OSError as error:
         why = f"{error.strerror} ({error.filename})"
@@ -59,7 +61,7 @@ def _make_way(run: Path, early: Path) -> None:
 class Beginning:
     """The beginning of a detached run, until every task is ready or the run is over."""
 
-    def __init__(self, run: Path, early: Path, pid: int) -> None:
+    def __init__(self, run: RunDirectory, early: Path, pid: int) -> None:
         self._run, self._early, self._pid = run, early, pid
         self._told: set[Task] = set()
 
@@ -71,7 +73,7 @@ class Beginning:
         look: RunSnapshot | None = None
         try:
             while not poll.poll(LOOK_EVERY * 1000):
-                if look is None and is_live(self._run) and (self._run / "job.json").exists():
+                if look is None and self._run.is_live() and self._run.job_file.exists():
                     self._adopt_console()
                     look = RunSnapshot(self._run)
                 if look is not None and (not for_tasks or self._all_ready(look)):
@@ -83,15 +85,15 @@ class Beginning:
     def _adopt_console(self) -> None:
         """The output went to a file beside the run's directory, since that is the run's to make."""
         if self._early.exists():
-            self._early.replace(self._run / "console.log")
+            self._early.replace(self._run.console)
 
     def _all_ready(self, look: RunSnapshot) -> bool:
         look.refresh()
-        assert look.file is not None
+        assert look.info is not None
         pids = {task: status.pid for task, status in look.status.tasks.items() if status.alive and status.pid}
-        listens = listening(look.file.endpoints, pids)
-        single = look.file.job.shape is Shape.SINGLE
-        tasks = [task for task in look.file.job.tasks if task in look.file.job.cluster]
+        listens = listening(look.info.endpoints, pids)
+        single = look.info.job.shape is Shape.SINGLE
+        tasks = [task for task in look.info.job.tasks if task in look.info.job.cluster]
         for task in tasks:
             status = look.status.tasks[task]
             running = status.state is TaskState.RUNNING
@@ -105,9 +107,9 @@ class Beginning:
     def _ended(self) -> int:
         code = exit_code(os.waitpid(self._pid, 0)[1])
         console = self._early
-        if self._run.is_dir():
+        if self._run.path.is_dir():
             self._adopt_console()
-            console = self._run / "console.log"
+            console = self._run.console
         lines = console.read_text(errors="replace").splitlines()[-TAIL:]
         echo("".join(f"{line}\n" for line in lines), nl=False, err=True)
         self._early.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,49 +12,47 @@ from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
 from clusterkit.cli.terminal import echo
 
-LOOK_EVERY = 0.1  # seconds between two looks at the journal of a live run
+if TYPE_CHECKING:
+    from clusterkit.client.journal import Entry
 
 
 @click.command("events")
 @run_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
+@click.option("-f", "--follow", "following", is_flag=True, help="Go on until the run is over.")
 @task_option
 @json_option
-def command(run: str | None, follow: bool, tasks: tuple[str, ...], as_json: bool) -> None:
+def command(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
     """Show what happened and was decided in a run: its journal. Without RUN: the newest live run, or the newest."""
-    from clusterkit.client.history import History, messages
-    from clusterkit.client.runs import Life, choose
+    from clusterkit.client.follow import Life, follow
+    from clusterkit.client.journal import JournalReader
+    from clusterkit.client.store import RunStore
 
     with exit_on_error():
-        path = choose(run, finished=True)
-        names = {str(task) for task in tasks_shown(path, tasks)} if tasks else None
-    history, life = History(path), Life(path)
-    over = not follow
-    while True:
-        _print(messages(history.lines()), names, as_json)
-        if over:
-            return
-        over = life.is_over(LOOK_EVERY)
+        chosen = RunStore().choose(run, finished=True)
+        names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
+    journal = JournalReader(chosen)
+    for entries in follow(journal.new, Life(chosen).is_over) if following else [journal.new()]:
+        _print(entries, names, as_json)
 
 
-def _print(found: Iterable[dict[str, Any]], names: set[str] | None, as_json: bool) -> None:
-    lines = [_line(message, as_json) for message in found if names is None or _concerns(message) & names]
+def _print(entries: Iterable[Entry], names: set[str] | None, as_json: bool) -> None:
+    lines = [_line(entry, as_json) for entry in entries if names is None or _concerns(entry.message) & names]
     if text := "".join(f"{line}\n" for line in lines if line is not None):
         echo(text, nl=False)
 
 
-def _line(message: dict[str, Any], as_json: bool) -> str | None:
-    from clusterkit.client.history import stamped
+def _line(entry: Entry, as_json: bool) -> str | None:
     from clusterkit.views.loglines import moment
     from clusterkit.views.timeline import event_text
 
     if as_json:
-        return json.dumps(message)
-    event = stamped(message)
+        return json.dumps(entry.message)
+    event = entry.event()
     return None if event is None else event_text(*event, moment)
 
 
 def _concerns(message: dict[str, Any]) -> set[str]:
     """The tasks that an event is about."""
-    failure = message.get("failure") or {}
-    return {name for name in (message.get("task"), failure.get("task"), *message.get("tasks", ())) if name}
+    failure, tasks = message.get("failure"), message.get("tasks")
+    names = [message.get("task"), failure.get("task") if isinstance(failure, dict) else None]
+    return {name for name in [*names, *(tasks if isinstance(tasks, list) else ())] if isinstance(name, str)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ from clusterkit.cli.terminal import echo
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
+    from clusterkit.client.directory import RunDirectory
     from clusterkit.words.faults import Fault
 
 
@@ -55,14 +55,14 @@ def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) 
         run, faults = _split(run, words)
         if not faults and not heal:
             raise BadFault("There is no fault to inject. Write one, such as 'kill worker:1', or --heal.")
-        path, answers = _ask(run, faults, heal)
+        chosen, answers = _ask(run, faults, heal)
     if as_json:
         echo_json(answers)
         return
     if heal:
         echo(f"Healed: {', '.join(answers[0]['tasks']) or 'nothing was broken'}.")
     for fault in faults:
-        echo(f"{path.name}: {fault}")
+        echo(f"{chosen.run_id}: {fault}")
 
 
 def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[Fault]]:
@@ -78,16 +78,15 @@ def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[Fa
     return run, faults
 
 
-def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[Path, list[dict[str, Any]]]:
+def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory, list[dict[str, Any]]]:
     from clusterkit.client.control import Client
-    from clusterkit.client.runs import choose
-    from clusterkit.client.store import job_of
+    from clusterkit.client.store import RunStore
     from clusterkit.faults.aim import live_problems_of
 
-    path = choose(run, finished=False)
-    file = job_of(path)
-    if file and (problems := [p for fault in faults for p in live_problems_of(fault, file.job)]):
+    chosen = RunStore().choose(run, finished=False)
+    info = chosen.info()
+    if info and (problems := [p for fault in faults for p in live_problems_of(fault, info.job)]):
         raise BadFault("\n".join(problems))  # the run says the same, but of one fault at a time
-    with Client(path) as client:
+    with Client(chosen) as client:
         answers = [client.call("heal")] if heal else []
-        return path, answers + [client.call("fault", fault=str(fault)) for fault in faults]
+        return chosen, answers + [client.call("fault", fault=str(fault)) for fault in faults]

@@ -75,15 +75,15 @@ def command(
 ) -> None:  # fmt: skip
     """Show what the tasks of a run wrote. Without RUN: the newest live run, or else the newest."""
     from clusterkit.cli.reading import LogReader, Wanted
-    from clusterkit.client.runs import choose
+    from clusterkit.client.store import RunStore
     from clusterkit.views.loglines import LogText
 
     with exit_on_error():
-        path = choose(run, finished=True)
-        shown = tasks_shown(path, tasks)
+        chosen = RunStore().choose(run, finished=True)
+        shown = tasks_shown(chosen, tasks)
     colored = use_color(color)
     text = LogText(shown, colored, timestamps, as_json)
-    reader = LogReader(path, Wanted(tasks, attempt, since, tail, grep))
+    reader = LogReader(chosen, Wanted(tasks, attempt, since, tail, grep))
     with closing(reader.arrivals):
         for lines in reader.followed() if follow else _batches(reader.so_far(merge)):
             if joined := "".join(map(text.text, lines)):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterkit.client.history import History
-from clusterkit.client.rundir import is_live
-from clusterkit.client.store import RunInfo, job_of, result_of
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
 from clusterkit.views.status import RunStatus
 from clusterkit.words.model import Task
@@ -20,30 +18,30 @@ if TYPE_CHECKING:
 class RunSnapshot:
     """A look at a run, which can be brought up to date."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self.file: RunInfo | None = job_of(run)
-        self.status = RunStatus(self.file.job.tasks, self.file.endpoints) if self.file else RunStatus(())
-        self._history = History(run)
+        self.info = run.info()
+        self.status = RunStatus(self.info.job.tasks, self.info.endpoints) if self.info else RunStatus(())
+        self._journal = JournalReader(run)
         self.live = False
         self.refresh()
 
     @property
     def state(self) -> str:
         """The run's state in one word."""
-        result = None if self.live else result_of(self.run)
+        result = None if self.live else self.run.result()
         return run_state(self.live, self.status.phase, result)
 
     def refresh(self) -> None:
         """Take in what was written since."""
-        self.live = is_live(self.run)  # first: what a run wrote before its end is then read below
-        for at, event in self._history.newest():
+        self.live = self.run.is_live()  # first: what a run wrote before its end is then read below
+        for at, event in self._journal.newest():
             self.status.take(at, event)
 
-    def row(self, created: float) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         """The run, for `ls`."""
-        job = self.file.job if self.file else None
-        return run_row(self.run.name, self.state, time.time() - created, job, self.status)
+        job = self.info.job if self.info else None
+        return run_row(self.run.run_id, self.state, time.time() - self.run.created(), job, self.status)
 
     def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
         """The tasks, for `ps`."""

@@ -16,16 +16,15 @@ from clusterkit.cli.terminal import echo
 def command(live: bool, quiet: bool, as_json: bool) -> None:
     """List the runs, the newest first."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.rundir import all_runs, is_live
-    from clusterkit.client.runs import created, newest_first
+    from clusterkit.client.store import RunStore, newest_first
     from clusterkit.views.listing import runs_table
 
     with exit_on_error():
-        runs = newest_first(run for run in all_runs() if not live or is_live(run))
+        runs = newest_first(run for run in RunStore().all() if not live or run.is_live())
         if quiet and not as_json:
-            echo("".join(f"{run.name}\n" for run in runs), nl=False)
+            echo("".join(f"{run.run_id}\n" for run in runs), nl=False)
             return
-        rows = [RunSnapshot(run).row(created(run)) for run in runs]
+        rows = [RunSnapshot(run).row() for run in runs]
     if as_json:
         echo_json(rows)
     else:

@@ -13,7 +13,7 @@ from clusterkit.cli.terminal import echo
 from clusterkit.words.model import Task, TaskType
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from clusterkit.client.directory import RunDirectory
 
 ALL = "all"
 Command = Callable[..., Any]
@@ -30,10 +30,10 @@ class RunId(click.ParamType[str]):
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from clusterkit.client.rundir import all_runs
-        from clusterkit.client.runs import newest_first
+        from clusterkit.client.store import RunStore, newest_first
 
-        return [CompletionItem(run.name) for run in newest_first(all_runs()) if run.name.startswith(incomplete)]
+        runs = [run for run in RunStore().all() if run.run_id.startswith(incomplete)]
+        return [CompletionItem(run.run_id) for run in newest_first(runs)]
 
 
 class TaskName(click.ParamType[str]):
@@ -50,14 +50,12 @@ class TaskName(click.ParamType[str]):
             self.fail(f"{value!r} is not a task. Write worker:1, worker for all of a type, or all.", param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from clusterkit.client.runs import NoSuchRun, choose
-        from clusterkit.client.store import job_of
+        from clusterkit.client.store import NoSuchRun, RunStore
 
         try:
-            file = job_of(choose(ctx.params.get("run"), finished=True))
+            tasks = _tasks_of(RunStore().choose(ctx.params.get("run"), finished=True))
         except NoSuchRun:
-            file = None
-        tasks = file.job.tasks if file else ()
+            tasks = ()
         names = [*map(str, tasks), *dict.fromkeys(str(task.type) for task in tasks), ALL]
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
@@ -82,32 +80,33 @@ def selects(names: Iterable[str]) -> Callable[[Task], bool]:
     return lambda task: not wanted or bool(wanted & {ALL, str(task), str(task.type)})
 
 
-def tasks_shown(run: Path, names: Iterable[str]) -> list[Task]:
+def tasks_shown(run: RunDirectory, names: Iterable[str]) -> list[Task]:
     """The tasks of a run that are named, to look at. Raises ClusterkitError for a name that means none of them."""
-    from clusterkit.client.store import job_of
     from clusterkit.words.errors import ClusterkitError
 
-    file = job_of(run)
-    tasks = file.job.tasks if file else ()
+    tasks = _tasks_of(run)
     for name in names:
         if not any(map(selects([name]), tasks)):
-            raise ClusterkitError(f"The run {run.name} has no task {name}.")
+            raise ClusterkitError(f"The run {run.run_id} has no task {name}.")
     return list(filter(selects(names), tasks))
 
 
-def tasks_of(run: Path, names: Iterable[str]) -> list[str]:
+def tasks_of(run: RunDirectory, names: Iterable[str]) -> list[str]:
     """The tasks of a run that are named, for a request. Raises ClusterkitError for a type of which it has none."""
-    from clusterkit.client.store import job_of
     from clusterkit.words.errors import ClusterkitError
 
     wanted = list(dict.fromkeys(names))
     if ALL in wanted:
         return []
-    file = job_of(run)
-    found: list[str] = []
+    tasks, found = _tasks_of(run), list[str]()
     for name in wanted:
-        of_type = [str(task) for task in file.job.tasks if task.type == name] if file else []
+        of_type = [str(task) for task in tasks if task.type == name]
         if not of_type and ":" not in name:
-            raise ClusterkitError(f"The run {run.name} has no task of the type {name}.")
+            raise ClusterkitError(f"The run {run.run_id} has no task of the type {name}.")
         found += of_type or [name]
     return list(dict.fromkeys(found))
+
+
+def _tasks_of(run: RunDirectory) -> tuple[Task, ...]:
+    info = run.info()
+    return info.job.tasks if info else ()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,10 +13,10 @@ from clusterkit.cli.params import echo_json, json_option, run_argument, task_opt
 from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from clusterkit.client.history import History
+    from clusterkit.client.directory import RunDirectory
+    from clusterkit.client.journal import JournalReader
     from clusterkit.views.profiles import Answers
 
-LOOK_EVERY = 0.05  # seconds between two looks at the journal
 WRITTEN_WITHIN = 30.0  # seconds after the window for tasks to write what they have
 
 
@@ -36,20 +34,20 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     at them, TensorBoard needs the package tensorboard-plugin-profile.
     """
     from clusterkit.client.control import Client
-    from clusterkit.client.history import History
-    from clusterkit.client.runs import choose
+    from clusterkit.client.journal import JournalReader
+    from clusterkit.client.store import RunStore
     from clusterkit.views.narrate import sentence
     from clusterkit.views.profiles import Answers
     from clusterkit.words.model import Task
 
     with exit_on_error():
-        path = choose(run, finished=False)
-        history = History(path)
-        history.lines()
-        with Client(path) as client:
-            answer = client.call("profile", tasks=tasks_of(path, tasks), steps=steps, seconds=timeout)
+        chosen = RunStore().choose(run, finished=False)
+        journal = JournalReader(chosen)
+        journal.skip()
+        with Client(chosen) as client:
+            answer = client.call("profile", tasks=tasks_of(chosen, tasks), steps=steps, seconds=timeout)
     answers = Answers(answer["request"], {Task.parse(name) for name in answer["tasks"]})
-    _collect(path, history, answers, timeout + WRITTEN_WITHIN)
+    _collect(chosen, journal, answers, timeout + WRITTEN_WITHIN)
     if as_json:
         echo_json({str(one.task): {"path": one.path, "steps": one.steps, "why": one.why} for one in answers.in_order})
     for said in () if as_json else map(sentence, answers.in_order):
@@ -57,14 +55,17 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     sys.exit(not any(one.path for one in answers.in_order))
 
 
-def _collect(run: Path, history: History, answers: Answers, patience: float) -> None:
+def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patience: float) -> None:
     """Wait until every task has answered, or can't any more."""
-    from clusterkit.client.runs import Life
+    from clusterkit.client.follow import Life, follow
 
-    life, until = Life(run), time.monotonic() + patience
-    while answers.waiting:
-        over = life.is_over(LOOK_EVERY)
-        for _, event in history.new():
-            answers.take(event)
-        if over or time.monotonic() > until:
-            answers.close("the run ended before that" if over else "it does not answer; is it paused?")
+    why = "the run ended before that"
+    try:
+        for events in follow(journal.events, Life(run).is_over, timeout=patience):
+            for _, event in events:
+                answers.take(event)
+            if not answers.waiting:
+                return
+    except TimeoutError:
+        why = "it does not answer; is it paused?"
+    answers.close(why)

@@ -15,11 +15,11 @@ from clusterkit.cli.terminal import echo
 def command(run: str | None, as_json: bool) -> None:
     """List the tasks of a run. CPU is the average since a task's attempt began; `top` shows the present."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.runs import choose
+    from clusterkit.client.store import RunStore
     from clusterkit.views.listing import tasks_table
 
     with exit_on_error():
-        look = RunSnapshot(choose(run, finished=False))
+        look = RunSnapshot(RunStore().choose(run, finished=False))
         meter = None
         if look.live:
             from clusterkit.system.usage import Meter  # psutil is a third of the time that all of `ps` takes
@@ -27,6 +27,6 @@ def command(run: str | None, as_json: bool) -> None:
             meter = Meter()
         rows = look.rows(meter)
     if as_json:
-        echo_json({"run_id": look.run.name, "state": look.state, "tasks": rows})
+        echo_json({"run_id": look.run.run_id, "state": look.state, "tasks": rows})
     else:
         echo(tasks_table(rows), nl=False)

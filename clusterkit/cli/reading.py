@@ -7,15 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 
 from clusterkit.cli.params import selects
 from clusterkit.client.arrivals import Arrivals, Piece
-from clusterkit.client.rundir import is_live
-from clusterkit.client.runs import Life
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.follow import Life, follow
 from clusterkit.views.loglines import LineMaker, LogLine
-
-LOOK_EVERY = 0.1  # seconds between two looks at the files of a live run
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Wanted:
 class LogReader:
     """The lines of a run's logs that are wanted."""
 
-    run: Path
+    run: RunDirectory
     wanted: Wanted
     arrivals: Arrivals = field(init=False)
     maker: LineMaker = field(default_factory=LineMaker)
@@ -49,13 +46,13 @@ class LogReader:
 
     def followed(self) -> Iterator[list[LogLine]]:
         """The lines in the order in which they come, until the run is over: first what is there, then what is new."""
-        if not is_live(self.run):
+        if not self.run.is_live():
             yield from ([line] for line in self.so_far(merge=True))
             return
-        life = Life(self.run)
-        yield list(self._last(self._shortened(self._chosen(self.arrivals.new())), ended=False))
-        while not life.is_over(LOOK_EVERY):
-            yield list(self._lines(self._chosen(self.arrivals.new()), ended=False))
+        looks = follow(self.arrivals.new, Life(self.run).is_over)
+        yield list(self._last(self._shortened(self._chosen(next(looks))), ended=False))
+        for pieces in looks:
+            yield list(self._lines(self._chosen(pieces), ended=False))
         yield list(self._lines(self._chosen([*self.arrivals.new(), *self.arrivals.rest()]), ended=True))
         yield [line for line in self.maker.end_all() if self._matches(line)]
 

@@ -12,7 +12,7 @@ from clusterkit.cli.terminal import echo
 @click.option("--all", "everywhere", is_flag=True, help="Also of runs that are kept in other state directories.")
 def command(everywhere: bool) -> None:
     """End processes of runs whose supervisor is gone, and say which they were."""
-    from clusterkit.client.reap import reap_strays
+    from clusterkit.client.cleaning import reap_strays
 
     with exit_on_error():
         counts = reap_strays(everywhere)

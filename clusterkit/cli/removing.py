@@ -18,16 +18,16 @@ from clusterkit.cli.terminal import echo
 @json_option
 def rm(runs: tuple[str, ...], as_json: bool) -> None:
     """Remove runs that are over, and everything in their directories. Refuses live ones."""
-    from clusterkit.client.removal import remove
-    from clusterkit.client.runs import choose
+    from clusterkit.client.cleaning import remove
+    from clusterkit.client.store import RunStore
     from clusterkit.words.errors import ClusterkitError
 
     removed, problems = list[str](), list[ClusterkitError]()
     for name in runs:
         try:
-            path = choose(name, finished=True)
-            remove(path)
-            removed.append(path.name)
+            run = RunStore().find(name)
+            remove(run)
+            removed.append(run.run_id)
         except ClusterkitError as error:
             problems.append(error)
     _print(removed, as_json)
@@ -43,19 +43,18 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove runs that are over and old: by --older-than, by --keep, or those for which both hold."""
-    from clusterkit.client.removal import can_go, remove
-    from clusterkit.client.rundir import all_runs
-    from clusterkit.client.runs import changed, newest_first
+    from clusterkit.client.cleaning import remove
+    from clusterkit.client.store import RunStore, newest_first
 
     if older_than is None and keep is None:
         raise click.UsageError("Say which runs: --older-than 7d, --keep 10, or both.")
     now = time.time()
-    over = [run for run in newest_first(all_runs()) if can_go(run)][keep or 0 :]
-    chosen = [run for run in over if now - changed(run) >= (older_than or 0.0)]
+    over = [run for run in newest_first(RunStore().all()) if run.is_over()][keep or 0 :]
+    chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]
     with exit_on_error():
         for run in chosen if not dry_run else ():
             remove(run)
-    _print([run.name for run in chosen], as_json)
+    _print([run.run_id for run in chosen], as_json)
 
 
 def _print(removed: list[str], as_json: bool) -> None:

@@ -22,25 +22,24 @@ if TYPE_CHECKING:
 def command(run: str | None, as_json: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, how it goes so far."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.history import History
-    from clusterkit.client.runs import choose
-    from clusterkit.client.store import result_of
+    from clusterkit.client.journal import JournalReader
+    from clusterkit.client.store import RunStore
     from clusterkit.recovery.reading import report_of
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire
     from clusterkit.words.secrets import without_secrets
 
     with exit_on_error():
-        look = RunSnapshot(choose(run, finished=True))
-    result = None if look.live else result_of(look.run)
+        look = RunSnapshot(RunStore().choose(run, finished=True))
+    result = None if look.live else look.run.result()
     recovered = report_of(look.run)
-    lines = list(timeline(History(look.run).new()))
+    lines = list(timeline(JournalReader(look.run).events()))
     if as_json:
         echo_json(
             {
-                "run_id": look.run.name,
+                "run_id": look.run.run_id,
                 "state": look.state,
-                "job": wire.encode(without_secrets(look.file.job)) if look.file else None,
+                "job": wire.encode(without_secrets(look.info.job)) if look.info else None,
                 "result": None if result is None else wire.encode(result),
                 "tasks": look.rows(None),
                 **wire.encode(recovered),
@@ -64,4 +63,5 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: RecoveryReport
         return report(result, look.run, color, recovered=recovered)
     how = "is live" if look.live else "ended, and nobody was left to say how"
     table = "".join(f"{line}\n" for line in recovery_lines(recovered))
-    return f"The run {look.run.name} {how}. Everything of it is in {look.run}\n{tasks_table(look.rows(None))}{table}"
+    head = f"The run {look.run.run_id} {how}. Everything of it is in {look.run.path}"
+    return f"{head}\n{tasks_table(look.rows(None))}{table}"

@@ -20,14 +20,15 @@ def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bo
     from clusterkit.backends.local.stacks import collect, dump_of
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.control import Client
-    from clusterkit.client.runs import choose
+    from clusterkit.client.store import RunStore
+    from clusterkit.words.model import Task
 
     with exit_on_error():
-        path = choose(run, finished=False)
-        with Client(path) as client:
-            answer = client.call("stacks", tasks=tasks_of(path, tasks))
-    attempts = {str(task): of.attempt for task, of in RunSnapshot(path).status.tasks.items()}
-    dumps = {name: dump_of(path, name, attempts[name], answer["request"]) for name in answer["tasks"]}
+        chosen = RunStore().choose(run, finished=False)
+        with Client(chosen) as client:
+            answer = client.call("stacks", tasks=tasks_of(chosen, tasks))
+    attempts = {str(task): of.attempt for task, of in RunSnapshot(chosen).status.tasks.items()}
+    dumps = {name: dump_of(chosen, Task.parse(name), attempts[name], answer["request"]) for name in answer["tasks"]}
     collect(list(dumps.values()), timeout)
     if as_json:
         echo_json({name: dump.text or None for name, dump in dumps.items()})

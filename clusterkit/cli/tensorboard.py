@@ -21,7 +21,7 @@ def command(run: str | None, port: int) -> None:
     Beside what its tasks wrote, it shows what clusterkit knows of them: steps, steps a second and reported metrics,
     and, as long as the run is live, the use of CPU and memory. It listens for this machine alone (127.0.0.1).
     """
-    from clusterkit.client.runs import choose
+    from clusterkit.client.store import RunStore
     from clusterkit.job.preflight import tensorboard_problems
     from clusterkit.tensorboard.process import TensorBoard
     from clusterkit.words.errors import BadJob, ClusterkitError
@@ -29,14 +29,14 @@ def command(run: str | None, port: int) -> None:
 
     happened = queue.SimpleQueue[TensorBoardReady | TensorBoardLost | Crashed]()
     with exit_on_error():
-        path = choose(run, finished=True)
+        chosen = RunStore().choose(run, finished=True)
         if problems := tensorboard_problems():
             raise BadJob(problems)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        board = TensorBoard(path, happened.put, port)
+        board = TensorBoard(chosen, happened.put, port)
         try:
             while isinstance(event := happened.get(), TensorBoardReady):
-                echo(f"TensorBoard of the run {path.name} answers at {event.address} until Ctrl-C is pressed.")
+                echo(f"TensorBoard of the run {chosen.run_id} answers at {event.address} until Ctrl-C is pressed.")
             why = event.error if isinstance(event, Crashed) else event.why
             raise ClusterkitError(f"There is no TensorBoard: {why}.")
         except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -25,28 +26,24 @@ if TYPE_CHECKING:
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run again and again, until it is over or Ctrl-C is pressed."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.runs import Life, choose
+    from clusterkit.client.follow import Life, follow
+    from clusterkit.client.store import RunStore
     from clusterkit.system.usage import Meter
     from clusterkit.views.listing import tasks_table
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with exit_on_error():
-            look = RunSnapshot(choose(run, finished=False))
-            life, meter = Life(look.run), Meter()
-            look.rows(meter)  # the use of CPU is what was used since a look before
-        while count is None or count > 0:
-            over = life.is_over(max(interval, 0.1))
-            look.refresh()
+            look, meter = RunSnapshot(RunStore().choose(run, finished=False)), Meter()
+        looks = follow(look.refresh, Life(look.run).is_over, max(interval, 0.1))
+        look.rows(meter)  # the use of CPU is what was used since a look before
+        for _ in islice(looks, 1, None if count is None else count + 1):
             rows = look.rows(meter)
             if as_json:
-                echo(json.dumps({"run_id": look.run.name, "state": look.state, "tasks": rows}))
+                echo(json.dumps({"run_id": look.run.run_id, "state": look.state, "tasks": rows}))
             else:
                 act(CLEAR_SCREEN)
                 echo(f"{_head(look)}\n{tasks_table(rows)}")
-            if over:
-                return
-            count = None if count is None else count - 1
     except KeyboardInterrupt:
         return
 
@@ -55,4 +52,4 @@ def _head(look: RunSnapshot) -> str:
     status = look.status
     restarts = f", {status.restarts} restart{'s' * (status.restarts != 1)}" if status.restarts else ""
     checkpoint = f", checkpoint of step {status.checkpoint[0]}" if status.checkpoint else ""
-    return f"run {look.run.name}: {look.state}{restarts}{checkpoint}"
+    return f"run {look.run.run_id}: {look.state}{restarts}{checkpoint}"

@@ -17,23 +17,22 @@ from clusterkit.cli.terminal import echo
 @json_option
 def wait(run: str | None, as_json: bool) -> None:
     """Wait until a run is over; exit with its exit code. Without RUN: the newest live run, or else the newest."""
-    from clusterkit.client.runs import Life, choose
-    from clusterkit.client.store import result_of
+    from clusterkit.client.store import RunStore
     from clusterkit.words import wire
     from clusterkit.words.printable import printable
 
     with exit_on_error():
-        path = choose(run, finished=True)
-    Life(path).is_over()
-    result = result_of(path)
+        chosen = RunStore().choose(run, finished=True)
+    chosen.wait_until_over()
+    result = chosen.result()
     code = 1 if result is None else result.exit_code
     state = "lost" if result is None else result.state.value
     if as_json:
         missed = [] if result is None else wire.encode(result.not_injected)
-        echo_json({"run_id": path.name, "state": state, "exit_code": code, "not_injected": missed})
+        echo_json({"run_id": chosen.run_id, "state": state, "exit_code": code, "not_injected": missed})
     else:
         how = "ended, and nobody was left to say how" if result is None else state
-        echo(f"The run {path.name} {how} (exit code {code}).")
+        echo(f"The run {chosen.run_id} {how} (exit code {code}).")
         for one in () if result is None else result.not_injected:
             echo(printable(f"Never injected: {one.fault}: {one.why}."))
     sys.exit(code)
@@ -47,15 +46,14 @@ def wait(run: str | None, as_json: bool) -> None:
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """End a live run: every task gets SIGTERM, and SIGKILL at the end of its grace period."""
     from clusterkit.client.control import Client, NotLive
-    from clusterkit.client.rundir import is_live
-    from clusterkit.client.runs import Life, choose
-    from clusterkit.client.store import result_of
+    from clusterkit.client.follow import Life
+    from clusterkit.client.store import RunStore
 
     with exit_on_error():
-        path = choose(run, finished=False)
-        was_live, life = is_live(path), Life(path)
+        chosen = RunStore().choose(run, finished=False)
+        was_live, life = chosen.is_live(), Life(chosen)
         try:
-            with Client(path) as client:
+            with Client(chosen) as client:
                 client.call("down", force=kill)
                 if not life.is_over(timeout):
                     client.call("down", force=True)
@@ -63,10 +61,10 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
             if not life.is_over(1.0):  # it ended meanwhile, as it was to; or it does not answer
                 raise
     life.is_over()
-    result = result_of(path)
+    result = chosen.result()
     if as_json:
         echo_json(
-            {"run_id": path.name, "was_live": was_live, "state": "lost" if result is None else result.state.value}
+            {"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.state.value}
         )
     else:
-        echo(f"The run {path.name} {'is ended' if was_live else 'was over already'}.")
+        echo(f"The run {chosen.run_id} {'is ended' if was_live else 'was over already'}.")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from clusterkit.client.arrivals import Arrivals, Piece
-from clusterkit.client.history import History, Stamped
-from clusterkit.client.store import job_of, result_of
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader, Stamped
 from clusterkit.recovery.reading import report_of
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
@@ -19,20 +18,20 @@ from clusterkit.words.events import Drained, Event
 class LiveConsole:
     """Shows what comes from now on, and the last `tail` lines of what came before."""
 
-    def __init__(self, run: Path, show: Show, level: Level, tail: int) -> None:
+    def __init__(self, run: RunDirectory, show: Show, level: Level, tail: int) -> None:
         self.run = run
         self._show, self._level = show, level
-        file = job_of(run)
-        self._arrivals, self._history = Arrivals(run), History(run)
-        self._history.lines()
+        info = run.info()
+        self._arrivals, self._journal = Arrivals(run), JournalReader(run)
+        self._journal.skip()
         before = [piece for piece in self._arrivals.new() if show.wants(piece.task)]
-        self.console = Console(sys.stdout.fileno(), file.job.tasks if file else (), show)
+        self.console = Console(sys.stdout.fileno(), info.job.tasks if info else (), show)
         for piece in self._arrivals.last_lines(before, tail) if tail else ():
             self._output(piece)
 
     def show(self) -> None:
         """Show what is new, in the order in which it came."""
-        events = self._history.new()
+        events = self._journal.events()
         new: Sequence[Piece | Stamped] = [*self._arrivals.new(), *events]
         for item in sorted(new, key=lambda item: item[0]):
             if isinstance(item, Piece):
@@ -44,7 +43,7 @@ class LiveConsole:
         """Show the report of the run, which is over; return its exit code."""
         for piece in self._arrivals.rest():
             self._output(piece)
-        result = result_of(self.run)
+        result = self.run.result()
         if result is None:
             self.console.say("The run's supervisor was killed.", bad=True)
         else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
+from clusterkit.client.directory import RunDirectory
 from clusterkit.words.model import Task
 
 CHUNK = 1 << 18  # bytes of a piece, at most
@@ -25,10 +25,10 @@ class Piece(NamedTuple):
 
 
 class Arrivals:
-    """The pieces of a run's logs. Reads the files `tasks/arrivals` and `tasks/<task>/attempt-<n>.log`."""
+    """The pieces of a run's logs."""
 
-    def __init__(self, run: Path) -> None:
-        self._tasks = run / "tasks"
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
         self._offset = 0
         self._ends: defaultdict[Stream, int] = defaultdict(int)
         self._names: dict[bytes, Task] = {}
@@ -37,7 +37,7 @@ class Arrivals:
     def new(self) -> list[Piece]:
         """The pieces that came since the last call."""
         try:
-            with (self._tasks / "arrivals").open("rb") as file:
+            with self._run.arrivals.open("rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except OSError:
@@ -49,9 +49,8 @@ class Arrivals:
     def rest(self) -> list[Piece]:
         """What the logs hold beyond what arrived: a supervisor that was killed had not noted it. For a run's end."""
         found = []
-        for log in sorted(self._tasks.glob("*/attempt-*.log")):
-            stream = (self._task(log.parent.name.encode()), int(log.stem.removeprefix("attempt-")))
-            seen = log.stat()
+        for task, attempt, log in self._run.logs():
+            stream, seen = (task, attempt), log.stat()
             while (start := self._ends[stream]) < seen.st_size:
                 end = self._ends[stream] = min(seen.st_size, start + CHUNK)
                 found.append(Piece(seen.st_mtime, *stream, start, end))
@@ -118,9 +117,8 @@ class Arrivals:
 
     def _file(self, stream: Stream) -> int | None:
         if stream not in self._files:
-            path = self._tasks / str(stream[0]) / f"attempt-{stream[1]}.log"
             try:
-                self._files[stream] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._files[stream] = os.open(self._run.log(*stream), os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
                 self._files[stream] = None
         return self._files[stream]

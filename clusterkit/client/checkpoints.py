@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 
 from clusterkit.words.errors import RunDirectoryError
 
@@ -23,7 +23,7 @@ _TRIES = 3  # a checkpoint may be removed between finding and opening it, as new
 
 
 def newest_checkpoint(
-    directory: PurePosixPath, before: float = math.inf, ended: Callable[[], bool] = lambda: False
+    directory: PurePath, before: float = math.inf, ended: Callable[[], bool] = lambda: False
 ) -> str | None:
     """The path of what looks most like the newest checkpoint below a directory; None where nothing does.
 
@@ -55,7 +55,7 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
                         todo.append(entry.path)
 
 
-def corrupt(directory: PurePosixPath, how: str, seed: str) -> str | None:
+def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
     """Damage the biggest file of the newest checkpoint in place: flip 64 of its bytes, or truncate it to half.
 
     Returns what was done, for people; None where there is no checkpoint with anything in it. Raises OSError.

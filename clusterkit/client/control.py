@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from clusterkit.client.control_socket import connect
-from clusterkit.client.rundir import is_live
+from clusterkit.client.directory import RunDirectory
 from clusterkit.words import protocol
 from clusterkit.words.errors import ClusterkitError
 
@@ -28,14 +27,14 @@ class Refused(ClusterkitError):
 class Client:
     """A connection to a live run. Raises NotLive where there is none, or where it ends meanwhile."""
 
-    def __init__(self, run: Path, timeout: float = TIMEOUT) -> None:
+    def __init__(self, run: RunDirectory, timeout: float = TIMEOUT) -> None:
         self._run = run
-        if not is_live(run):
-            raise NotLive(f"The run {run.name} is not live.")
+        if not run.is_live():
+            raise NotLive(f"The run {run.run_id} is not live.")
         try:
             self._socket = connect(run, timeout)
         except OSError as error:
-            raise NotLive(f"The run {run.name} does not answer: {error.strerror or error}.") from None
+            raise NotLive(f"The run {run.run_id} does not answer: {error.strerror or error}.") from None
         self._file = self._socket.makefile("rb")
         self._ids = itertools.count(1)
 
@@ -48,10 +47,10 @@ class Client:
                 if message.get("id") == call_id:
                     return self._result(message)
         except TimeoutError:
-            raise NotLive(f"The run {self._run.name} did not answer in time.") from None
+            raise NotLive(f"The run {self._run.run_id} did not answer in time.") from None
         except OSError:
             pass
-        raise NotLive(f"The run {self._run.name} ended before it answered.")
+        raise NotLive(f"The run {self._run.run_id} ended before it answered.")
 
     def events(self, offset: int = 0, timeout: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every event of the journal from `offset` on, with the offset after it, until the run ends.

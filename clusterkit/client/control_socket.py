@@ -12,18 +12,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from clusterkit.client.directory import RunDirectory
 from clusterkit.words.errors import RunDirectoryError
 
 LONGEST = 107  # bytes of a Unix socket's path
 
 
-def listen(run: Path) -> tuple[socket.socket, Callable[[], None]]:
+def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
     """Listen for this user's clients; also returns what removes the socket. Raises RunDirectoryError."""
-    path = run / "control.sock"
+    path = run.control_socket
     try:
         if len(os.fsencode(path)) > LONGEST:
-            path = _short(run)
-            (run / "control.path").write_text(str(path))
+            path = _short(run.path)
+            run.control_path.write_text(str(path))
         _remove_stale(path)
         server = _bound(path)
     except OSError as error:
@@ -67,15 +68,20 @@ def _is_served(path: Path) -> bool:
         return client.connect_ex(str(path)) != errno.ECONNREFUSED
 
 
-def connect(run: Path, timeout: float) -> socket.socket:
+def address(run: RunDirectory) -> Path:
+    """The path of a run's socket."""
+    try:
+        return Path(run.control_path.read_text())
+    except OSError:
+        return run.control_socket
+
+
+def connect(run: RunDirectory, timeout: float) -> socket.socket:
     """Connect to a live run. Raises OSError."""
-    path = run / "control.sock"
-    with suppress(OSError):
-        path = Path((run / "control.path").read_text())
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     client.settimeout(timeout)
     try:
-        client.connect(str(path))
+        client.connect(str(address(run)))
     except BaseException:
         client.close()
         raise

@@ -1,75 +1,86 @@
-"""job.json and result.json: what was asked for and what came of it, written whole, and read whoever wrote them."""
+"""The run store: which runs a state directory has, and which one is meant."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
-from clusterkit.words import wire
-from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
-from clusterkit.words.outcome import RunResult
+import platformdirs
 
-JOB, RESULT = "job.json", "result.json"
-_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-# What a result lacks that was written in the last moment, in the place of a supervisor that was killed or failed.
-_BARE: Mapping[str, Any] = MappingProxyType({
-    "cause": None, "collateral": [], "attempts": [], "restarts": 0, "last_step": None, "duration": 0.0
-})  # fmt: skip
-_RESULT = frozenset(field.name for field in fields(RunResult))
+from clusterkit.client.directory import RunDirectory
+from clusterkit.words.errors import ClusterkitError
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class NoSuchRun(ClusterkitError):
+    """There is no run that could be meant."""
+
+
+def state_dir() -> Path:
+    """Where runs are kept: CLUSTERKIT_HOME, or the platform's place for state."""
+    home = os.environ.get("CLUSTERKIT_HOME")
+    return Path(home).absolute() if home else Path(platformdirs.user_state_dir("clusterkit"))
+
+
+def new_run_id() -> str:
+    """Sorts by time, and is new."""
+    return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
 
 
 @dataclass(frozen=True, slots=True)
-class RunInfo:
-    """What job.json holds for a client. `created` is wall time."""
+class RunStore:
+    """The runs of one state directory."""
 
-    job: JobSpec
-    created: float
-    endpoints: dict[Task, str]
-    checkpoints: Path
+    home: Path = field(default_factory=state_dir)
+
+    @property
+    def path(self) -> Path:
+        """The directory of all run directories."""
+        return self.home / "runs"
+
+    def run(self, run_id: str, checkpoint_dir: str | None = None) -> RunDirectory:
+        """The directory of a run, whether it has begun or not."""
+        checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else None
+        return RunDirectory(self.path / run_id, checkpoints)
+
+    def all(self) -> list[RunDirectory]:
+        """Every run, in the order of the run ids."""
+        paths = sorted(self.path.iterdir()) if self.path.is_dir() else []
+        return [RunDirectory(path) for path in paths if path.is_dir()]
+
+    def find(self, prefix: str) -> RunDirectory:
+        """The run whose id begins with `prefix`. Raises NoSuchRun where there is none, or more than one."""
+        found = [run for run in self.all() if run.run_id.startswith(prefix)]
+        exact = [run for run in found if run.run_id == prefix]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        if not found:
+            raise NoSuchRun(f"There is no run {prefix!r} in {self.path}.")
+        names = ", ".join(run.run_id for run in found)
+        raise NoSuchRun(f"{prefix!r} could be any of {names}. Write more of the run id.")
+
+    def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
+        """The run whose id begins with `prefix`; without one the newest live run, or else, if `finished`, the newest.
+
+        Raises NoSuchRun.
+        """
+        if prefix is not None:
+            return self.find(prefix)
+        runs = self.all()
+        live = [run for run in runs if run.is_live()]
+        if live or (finished and runs):
+            return newest_first(live or runs)[0]
+        if finished:
+            raise NoSuchRun(f"There is no run in {self.path}.")
+        raise NoSuchRun("No run is live. Name one, or see `clusterkit ls`.")
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a file whole or not at all. Raises OSError."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps(value, indent=2) + "\n")
-    part.replace(path)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A file's object; an empty one where there is none that can be read."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def job_of(run: Path) -> RunInfo | None:
-    """What was asked for; None where the run ended before it was written."""
-    message = read_json(run / JOB)
-    try:
-        endpoints = {Task.parse(name): str(endpoint) for name, endpoint in message["endpoints"].items()}
-        job = wire.decode(JobSpec, message["job"])
-        return RunInfo(job, float(message["created"]), endpoints, Path(message.get("checkpoints", run / "checkpoints")))
-    except _DAMAGED:
-        return None
-
-
-def result_of(run: Path) -> RunResult | None:
-    """How the run ended; None where it goes on, or nobody was left to write it."""
-    return result_from(read_json(run / RESULT))
-
-
-def result_from(message: Mapping[str, Any]) -> RunResult | None:
-    """What result.json says; None where that is not enough."""
-    told = {name: value for name, value in {**_BARE, **message}.items() if name in _RESULT}  # a newer one says more
-    try:
-        result: RunResult = wire.decode(RunResult, told)
-        return result
-    except _DAMAGED:
-        return None
+def newest_first(runs: Iterable[RunDirectory]) -> list[RunDirectory]:
+    """In the order in which people look for them."""
+    return sorted(runs, key=lambda run: (run.created(), run.run_id), reverse=True)

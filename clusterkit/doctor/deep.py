@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from clusterkit.client.store import result_of
+from clusterkit.client.store import RunStore
 from clusterkit.doctor.rules import DeepRun
 from clusterkit.system.process import code_of
 from clusterkit.views.narrate import failed
@@ -38,7 +38,7 @@ def run_job(python: str, env: Mapping[str, str], network: Network, program: Path
             capture_output=True,
             env={**own, "CLUSTERKIT_HOME": home},
         )
-        result = result_of(Path(home, "runs", "deep"))
+        result = RunStore(Path(home)).run("deep").result()
     seconds = shown(time.monotonic() - began)
     if ran.returncode == 0:
         return DeepRun(True, f"A job of two workers succeeded after {seconds}.")

@@ -10,8 +10,8 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.client.reap import find_strays
-from clusterkit.client.rundir import state_dir
+from clusterkit.client.cleaning import find_strays
+from clusterkit.client.store import state_dir
 from clusterkit.doctor.machine_rules import PortFacts, StateFacts
 from clusterkit.system.ports import HOST, claim
 from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets

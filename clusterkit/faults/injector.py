@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from clusterkit.client.checkpoints import corrupt
 from clusterkit.faults.memory import MemoryLimits, NoProcess
@@ -27,7 +27,7 @@ class Injector:
         self,
         child_of: Callable[[Task], Child | None],
         network: VirtualNetwork | None,
-        checkpoints: PurePosixPath,
+        checkpoints: PurePath,
         seed: int,
         post: Callable[[FaultTook | Crashed], None],
     ) -> None:

@@ -95,7 +95,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths,
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_TASK": str(task),
         "CLUSTERKIT_CHECKPOINT_DIR": str(paths.checkpoints),
-        "CLUSTERKIT_RUN_DIR": str(paths.root),
+        "CLUSTERKIT_RUN_DIR": str(paths.path),
         "CLUSTERKIT_PROGRESS": str(paths.progress(task)),
     }
     return TaskPlan(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.client.control_socket import listen
+from clusterkit.client.directory import RunDirectory
 from clusterkit.supervisor.params import no_offset, offset_in, requested
 from clusterkit.supervisor.subscription import CHUNK, Subscription, begins_event
 from clusterkit.system.barrier import join, start_thread
@@ -45,8 +46,8 @@ class _Client:
 class ControlServer:
     """Serves any number of clients. None of them can delay another, or the supervisor."""
 
-    def __init__(self, run: Path, greeting: dict[str, Any], post: Post) -> None:
-        self._journal = _open(run / "journal.jsonl")
+    def __init__(self, run: RunDirectory, greeting: dict[str, Any], post: Post) -> None:
+        self._journal = _open(run.journal)
         self._greeting = {"protocol": protocol.PROTOCOL, **greeting}
         self._post = post
         self._socket, self._unlink = listen(run)

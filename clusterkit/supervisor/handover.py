@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copyreg
-import fcntl
 import os
 import pickle
 import resource
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from clusterkit.client.paths import RunPaths
+from clusterkit.client.directory import RunDirectory
 from clusterkit.supervisor.guardian import flush, forwarding
 from clusterkit.system.process import ENDING, code_of
 from clusterkit.warm.choice import marks
@@ -23,7 +22,7 @@ from clusterkit.warm.shared import SharedServer
 copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
 
 
-def hand_over(place: SharedServer, work: Any, paths: RunPaths, rope: int | None) -> int | str:
+def hand_over(place: SharedServer, work: Any, run: RunDirectory, rope: int | None) -> int | str:
     """Have the warm server begin the run `work`, a value that can be pickled; return the run's exit code.
 
     Where it does not, a sentence that says why; nothing was started then.
@@ -34,7 +33,7 @@ def hand_over(place: SharedServer, work: Any, paths: RunPaths, rope: int | None)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _rope() as mine:
         try:
-            answer = _ask(place, _message(place, paths), given.fileno(), pickle.dumps(work), mine, rope)
+            answer = _ask(place, _message(place, run), given.fileno(), pickle.dumps(work), mine, rope)
         except OSError as error:
             answer = {"refused": f"it does not answer ({error.strerror or error})"}
         given.close()
@@ -43,7 +42,7 @@ def hand_over(place: SharedServer, work: Any, paths: RunPaths, rope: int | None)
             return f"The run begins without the warm server: {answer['refused']}."
         with forwarding(answer["pid"]):
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            return _end_of(told.read(), paths)
+            return _end_of(told.read(), run)
 
 
 @contextmanager
@@ -71,12 +70,12 @@ def _ask(
             os.close(cwd)
 
 
-def _message(place: SharedServer, paths: RunPaths) -> dict[str, Any]:
+def _message(place: SharedServer, run: RunDirectory) -> dict[str, Any]:
     umask = os.umask(0o077)
     os.umask(umask)
     return {
         "do": "run",
-        "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.exec_run"), paths.run_id],
+        "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.exec_run"), run.run_id],
         "env": dict(os.environ),
         "limits": [(number, resource.getrlimit(number)) for number in _limits()],
         "umask": umask,
@@ -84,7 +83,7 @@ def _message(place: SharedServer, paths: RunPaths) -> dict[str, Any]:
         "nice": os.getpriority(os.PRIO_PROCESS, 0),
         "ignored": [n for n in (*ENDING, signal.SIGQUIT) if signal.getsignal(n) is signal.SIG_IGN],
         "log": str(place.log),
-        "marks": marks(paths),
+        "marks": marks(run),
     }
 
 
@@ -92,15 +91,10 @@ def _limits() -> list[int]:
     return sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 
 
-def _end_of(told: bytes, paths: RunPaths) -> int:
+def _end_of(told: bytes, run: RunDirectory) -> int:
     """The exit code that the guardian told; it tells none if it was killed, and then the supervisor ends the run."""
     if told:
         return int(told)
     print("clusterkit: the guardian was killed; the supervisor ends the run.", file=sys.stderr)
-    try:
-        lock = os.open(paths.root / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return 1
-    fcntl.flock(lock, fcntl.LOCK_SH)  # free when the supervisor is gone
-    os.close(lock)
+    run.wait_until_over()
     return 1

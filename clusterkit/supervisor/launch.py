@@ -18,10 +18,9 @@ from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.watcher import EVERY
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
-from clusterkit.client.paths import RunPaths
-from clusterkit.client.reap import reap_strays
-from clusterkit.client.rundir import RunDirectory, new_run_id, run_paths
-from clusterkit.client.store import JOB, RESULT, read_json, write_json
+from clusterkit.client.cleaning import reap_strays
+from clusterkit.client.directory import RunDirectory, RunInfo
+from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.job.tfconfig import Endpoints
 from clusterkit.machine import Machine
@@ -45,8 +44,7 @@ from clusterkit.warm.choice import launch_for, marks, warm_places
 from clusterkit.warm.run_server import Launch
 from clusterkit.warm.session import Session
 from clusterkit.warm.starter import Inherited, WarmStarter
-from clusterkit.words import wire
-from clusterkit.words.errors import ClusterkitError, RunDirectoryError
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Began, Crashed, Event, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -77,9 +75,9 @@ class Run:
     launch: Launch | None = None  # of its fork server
 
     @property
-    def paths(self) -> RunPaths:
+    def directory(self) -> RunDirectory:
         """Where it is going to keep its things."""
-        return run_paths(self.run_id, self.prepared.job.checkpoint_dir)
+        return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
 
     def warned(self, warning: str) -> Run:
         """The same with something more to say."""
@@ -93,7 +91,7 @@ class Run:
             print(f"clusterkit: {printable_lines(str(error))}", file=sys.stderr)
             return error.exit_code
         except Exception as error:
-            return crash.end(Path(self.paths.root), crashed("its supervisor", error))
+            return crash.end(self.directory, crashed("its supervisor", error))
 
 
 def up(prepared: Prepared, display: Display, rope: int | None = None, session: Session | None = None) -> int:
@@ -103,10 +101,10 @@ def up(prepared: Prepared, display: Display, rope: int | None = None, session: S
     where it keeps warm servers.
     """
     run = Run(prepared, prepared.run_id or new_run_id(), display)
-    launch = launch_for(prepared.job, run.paths)
+    launch = launch_for(prepared.job, run.directory)
     run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
     for place in warm_places(run.launch, session, rope):
-        code = place if isinstance(place, str) else hand_over(place, run, run.paths, rope)
+        code = place if isinstance(place, str) else hand_over(place, run, run.directory, rope)
         if isinstance(code, int):
             return code
         run = run.warned(code)
@@ -125,7 +123,8 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
     signals.listen(inbox.put)
     with ExitStack() as stack:
         endpoints = claim_endpoints(job, stack)
-        directory = RunDirectory(run_id, job.checkpoint_dir)
+        directory = run.directory
+        directory.make()
         starts = WarmStarter(run.launch, inbox.put, inherited)  # first of all: it takes the longest
         stack.callback(starts.stop)
         seed = secrets.randbits(32) if job.seed is None else job.seed
@@ -144,12 +143,12 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
         beside = stack.enter_context(ExitStack())
         if job.tensorboard:  # whatever becomes of it, the run goes on
-            env = {**marks(directory.paths), "CLUSTERKIT_TASK": "tensorboard"}
-            beside.callback(TensorBoard(directory.path, inbox.put, env=env).stop)
+            env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
+            beside.callback(TensorBoard(directory, inbox.put, env=env).stop)
         resources = RunResources(job, seed, directory, endpoints, starts, network)
         result, recovered = _run(resources, inbox, console, display, beside)
         signals.end_with(result.exit_code)
-        console.block(report(result, directory.path, display.show.color, recovered=recovered))
+        console.block(report(result, directory, display.show.color, recovered=recovered))
     return result.exit_code
 
 
@@ -179,15 +178,15 @@ def _run(
         recoveries.take(now, event)
         control.wake()
         if isinstance(event, Crashed):
-            console.say(crash.keep(directory.path, event), bad=True)
+            console.say(crash.keep(directory, event), bad=True)
         told = sentence(event)
         if told is not None and told[0] >= display.level:
             console.say(told[1], bad=is_bad(event))
 
     with ExitStack() as stack:  # each of these is ended, whatever becomes of the others
-        journal = Journal(directory.path / "journal.jsonl", time.time, storage_failed)
+        journal = Journal(directory.journal, time.time, storage_failed)
         stack.callback(journal.close)
-        control = ControlServer(directory.path, greeting, inbox.put)
+        control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         backend = LocalBackend(resources, inbox.put, view)
         stack.callback(backend.shut)
@@ -201,7 +200,7 @@ def _run(
 
 def _write_result(directory: RunDirectory, result: RunResult, recovered: RecoveryReport, console: Console) -> None:
     try:
-        write_json(directory.path / RESULT, {**wire.encode(result), **wire.encode(recovered)})
+        directory.write_result(result, recovered)
     except OSError as error:
         console.say(f"result.json could not be written: {error.strerror}.", bad=True)
 
@@ -212,33 +211,26 @@ def _fill(directory: RunDirectory, prepared: Prepared, endpoints: Endpoints, see
         directory.lock()
         for task in prepared.job.tasks:
             directory.add_task(task)
-        _write_job(directory, prepared.job, endpoints, seed)
+        directory.write_info(_info(directory, prepared.job, endpoints, seed))
         if prepared.resume is not None:
-            before = read_json(prepared.resume / JOB).get("checkpoints", prepared.resume / "checkpoints")
-            continue_from(Path(before), Path(directory.paths.checkpoints))
+            continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)
     except ClusterkitError:
         directory.discard()
         raise
 
 
-def _write_job(directory: RunDirectory, job: JobSpec, endpoints: Endpoints, seed: int) -> None:
-    try:
-        write_json(
-            directory.path / JOB,
-            {
-                "run_id": directory.run_id,
-                "created": time.time(),
-                "clusterkit": __version__,
-                "pid": os.getpid(),
-                "cwd": str(Path.cwd()),
-                "seed": seed,
-                "endpoints": wire.encode(dict(endpoints)),
-                "checkpoints": str(directory.paths.checkpoints),
-                "job": wire.encode(without_secrets(job)),  # nobody takes an environment from here
-            },
-        )
-    except OSError as error:
-        raise RunDirectoryError(f"job.json can't be written in {directory.path}: {error.strerror}.") from None
+def _info(directory: RunDirectory, job: JobSpec, endpoints: Endpoints, seed: int) -> RunInfo:
+    return RunInfo(
+        run_id=directory.run_id,
+        created=time.time(),
+        clusterkit=__version__,
+        pid=os.getpid(),
+        cwd=str(Path.cwd()),
+        seed=seed,
+        endpoints=endpoints,
+        checkpoints=str(directory.checkpoints),
+        job=without_secrets(job),  # nobody takes an environment from here
+    )
 
 
 def _reap() -> list[str]:
@@ -253,4 +245,4 @@ def _reap() -> list[str]:
 
 def _greeting(job: JobSpec, run_id: str, directory: RunDirectory) -> str:
     counts = ", ".join(f"{count} {kind}" for kind, count in job.counts.items() if count)
-    return f"run {run_id}: {job.program} as {counts} ({job.shape.value}). Logs: {directory.path / 'tasks'}"
+    return f"run {run_id}: {job.program} as {counts} ({job.shape.value}). Logs: {directory.all_tasks}"

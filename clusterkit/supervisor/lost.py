@@ -6,18 +6,16 @@ import signal
 import sys
 from contextlib import suppress
 
-from clusterkit.client.rundir import runs_dir
-from clusterkit.client.store import RESULT
-from clusterkit.supervisor.crash import write_bare_result
+from clusterkit.client.store import RunStore
 
 
 def supervisor_lost(run_id: str, number: int, left: int) -> None:
     """Put the result into the run's directory, then tell the user; `left` processes were ended. Raises nothing."""
     name = _name(number)
     with suppress(OSError, RuntimeError):  # no home directory
-        run = runs_dir() / run_id
-        if run.is_dir() and not (run / RESULT).exists():
-            write_bare_result(run, 1, f"the supervisor was killed by {name}")
+        run = RunStore().run(run_id)
+        if run.path.is_dir() and not run.result_file.exists():
+            run.write_failure(1, f"the supervisor was killed by {name}")
     with suppress(OSError, ValueError):  # whoever read it may be gone too
         told = f"clusterkit: the supervisor was killed by {name}; {left} process(es) of the run were ended."
         print(told, file=sys.stderr, flush=True)

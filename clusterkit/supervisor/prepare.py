@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.check.parsing import refuse_unparsable
-from clusterkit.client.rundir import RUN_ID, find_run, is_live
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.store import RUN_ID, RunStore
 from clusterkit.job import preflight, resources
 from clusterkit.job.gathered import Gathered, gathered, merged
 from clusterkit.job.spec import SHAPING, describe
-from clusterkit.words.errors import BadJob
+from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind
 
@@ -24,7 +25,7 @@ class Prepared:
 
     job: JobSpec
     run_id: str | None
-    resume: Path | None
+    resume: RunDirectory | None
     warnings: tuple[str, ...]
 
 
@@ -50,8 +51,8 @@ def prepare(
     resume = None
     try:
         resume = _resume(given.options)
-    except BadJob as error:
-        problems += error.problems
+    except ClusterkitError as error:
+        problems.append(str(error))
     if job is not None:
         problems += [*_only_problems(job, only), *preflight.network_problems(job)]
         job, of_devices = preflight.with_devices(job)
@@ -62,7 +63,7 @@ def prepare(
     if must_parse:
         refuse_unparsable(job)
     warnings = [*resources.shortages(job), *_inherited()]
-    return Prepared(replace(job, resume=resume.name if resume else None), run_id, resume, tuple(warnings))
+    return Prepared(replace(job, resume=resume.run_id if resume else None), run_id, resume, tuple(warnings))
 
 
 def gather(options: Mapping[str, Any], job_file: str | None) -> Gathered:
@@ -121,12 +122,12 @@ def _read(job_file: str) -> Gathered:
     return read_job_file(text, job_file)
 
 
-def _resume(options: Mapping[str, Any]) -> Path | None:
+def _resume(options: Mapping[str, Any]) -> RunDirectory | None:
     if not options.get("resume"):
         return None
-    run = find_run(options["resume"])
-    if is_live(run):
-        raise BadJob([f"The run {run.name} is still going on, so it can't be resumed. Stop it first."])
+    run = RunStore().find(options["resume"])
+    if run.is_live():
+        raise ClusterkitError(f"The run {run.run_id} is still going on, so it can't be resumed. Stop it first.")
     return run
 
 

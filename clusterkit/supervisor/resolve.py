@@ -6,12 +6,10 @@ import json
 import shlex
 import sys
 from contextlib import ExitStack
-from pathlib import PurePosixPath
 from typing import Any
 
 from clusterkit.backends.local.resources import addresses, claim_endpoints
-from clusterkit.client.paths import RunPaths
-from clusterkit.client.rundir import new_run_id, runs_dir
+from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.job.plan import attempt_env, plan_tasks
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words import wire
@@ -35,13 +33,11 @@ def resolve(prepared: Prepared, secrets: bool = False) -> dict[str, Any]:
     """
     job = prepared.job if secrets else without_secrets(prepared.job)
     run_id = prepared.run_id or new_run_id()
-    root = PurePosixPath(runs_dir(), run_id)
-    checkpoints = PurePosixPath(job.checkpoint_dir) if job.checkpoint_dir else root / "checkpoints"
-    paths = RunPaths(root, run_id, checkpoints)
+    run = RunStore().run(run_id, job.checkpoint_dir)
     with ExitStack() as stack:
         endpoints = claim_endpoints(job, stack)
     at, tasks = addresses(job), {}
-    for task, plan in plan_tasks(job, endpoints, paths, sys.executable).items():
+    for task, plan in plan_tasks(job, endpoints, run, sys.executable).items():
         env = {**plan.env, **attempt_env(1, "resume" if job.resume else "")}
         tasks[str(task)] = {
             "endpoint": endpoints.get(task),

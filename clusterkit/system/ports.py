@@ -60,13 +60,7 @@ def claim() -> socket.socket:
 def port_here(endpoint: str) -> int | None:
     """The endpoint's port where it is one of this machine's; None where it is at an address of a virtual network."""
     host, _, port = endpoint.rpartition(":")
-    return int(port) if host in (HOST, "localhost") else None
-
-
-def ports_here(endpoints: Mapping[str, str]) -> dict[int, str]:
-    """The ports of this machine among the endpoints of tasks, and whose each one is."""
-    ports = {task: port_here(endpoint) for task, endpoint in endpoints.items()}
-    return {port: task for task, port in ports.items() if port is not None}
+    return int(port) if host in (HOST, "localhost") and port.isdecimal() else None
 
 
 def listening(endpoints: Mapping[Task, str], pids: Mapping[Task, int]) -> frozenset[Task]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from clusterkit.client.rundir import is_live
+from clusterkit.client.directory import RunDirectory
 from clusterkit.task.entry import die_with_parent
 from clusterkit.tensorboard.library import serve
 from clusterkit.tensorboard.scalars import Scalars
@@ -29,7 +29,7 @@ ANSWER_WITHIN = 60.0  # seconds
 
 def main() -> None:
     """See the module's docstring."""
-    run, channel, port = Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3])
+    run, channel, port = RunDirectory(Path(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3])
     channel.set_inheritable(False)
     die_with_parent(int(sys.argv[4]))
     os.nice(NICENESS)
@@ -38,9 +38,9 @@ def main() -> None:
     os._exit(0)  # without the interpreter's own ending, which takes longer
 
 
-def _serve(run: Path, channel: socket.socket, port: int) -> None:
+def _serve(run: RunDirectory, channel: socket.socket, port: int) -> None:
     try:
-        address = serve(run / "tensorboard", port, f"clusterkit {run.name}")
+        address = serve(run.tensorboard, port, f"clusterkit {run.run_id}")
         _wait_until_it_answers(address)
         told = {"address": address}
     except (Exception, SystemExit) as error:
@@ -57,12 +57,12 @@ def _wait_until_it_answers(address: str) -> None:
     connection.close()
 
 
-def _follow(run: Path, channel: socket.socket) -> None:
+def _follow(run: RunDirectory, channel: socket.socket) -> None:
     """Write scalars until the channel is closed; where that fails, TensorBoard shows those that there are."""
     scalars: Scalars | None = Scalars(run)
     closed = False
     while not closed:
-        live = is_live(run)  # first: what a run wrote before its end is then read below
+        live = run.is_live()  # first: what a run wrote before its end is then read below
         scalars = _updated(scalars, live)
         closed = bool(select.select([channel], [], [], EVERY if live and scalars else None)[0])
     _updated(scalars, live=False)

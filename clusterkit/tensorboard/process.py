@@ -8,9 +8,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 
+from clusterkit.client.directory import RunDirectory
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.process import code_of, end_beside, start_beside
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
@@ -26,9 +26,9 @@ class TensorBoard:
     Start it from the thread that lives as long as this process: its parent-death signal is tied to that.
     """
 
-    def __init__(self, run: Path, post: Post, port: int = 0, env: Mapping[str, str] = NOTHING) -> None:
+    def __init__(self, run: RunDirectory, post: Post, port: int = 0, env: Mapping[str, str] = NOTHING) -> None:
         self._post = post
-        self._log = run / "tensorboard.log"
+        self._log = run.path / "tensorboard.log"
         self._stopped = False
         self._process: subprocess.Popen[bytes] | None = None
         self._channel, other = socket.socketpair()
@@ -73,7 +73,7 @@ class TensorBoard:
             self._post(TensorBoardLost(f"its process has ended (its log: {self._log})"))
 
 
-def _argv(run: Path, channel: int, port: int) -> Sequence[str]:
+def _argv(run: RunDirectory, channel: int, port: int) -> Sequence[str]:
     # -P: what is in the directory that this was started in is no module of TensorBoard's.
-    words = [str(run), str(channel), str(port), str(os.getpid())]
+    words = [str(run.path), str(channel), str(port), str(os.getpid())]
     return [sys.executable, "-P", "-c", code_of("clusterkit.tensorboard.main"), *words]

@@ -6,11 +6,10 @@ import fcntl
 import os
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from clusterkit.client.history import History, messages, stamped
-from clusterkit.client.store import job_of
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader
 from clusterkit.system.usage import Meter
 from clusterkit.tensorboard.library import event_of, writer_in
 from clusterkit.tensorboard.series import Scalar, Series
@@ -18,32 +17,29 @@ from clusterkit.words.model import Task
 
 
 class Scalars:
-    """Writes each event of a run once, whoever wrote those before: `written` tells how many lines of the journal are.
+    """Writes each event of a run once, whoever wrote those before: the file `written` has the journal's offset by then.
 
     A lock on that file is held by the one process that writes.
     """
 
-    def __init__(self, run: Path) -> None:
-        file = job_of(run)
-        self._directory = run / "tensorboard" / "clusterkit"
-        self._series = Series(file.job.tasks if file else ())
-        self._history = History(run)
+    def __init__(self, run: RunDirectory) -> None:
+        info = run.info()
+        self._directory = run.tensorboard / "clusterkit"
+        self._series = Series(info.job.tasks if info else ())
+        self._journal = JournalReader(run)
         self._meter = Meter()
         self._record: int | None = None
-        self._lines = 0  # of the journal that were read
-        self._before = 0  # of them, those that another process has written
+        self._before = 0  # the offset up to which another process has written them
         self._writers: dict[Task, Any] = {}
 
     def update(self, live: bool) -> None:
         """Write what is new, and for a live run what its tasks use now. Raises OSError."""
         if self._record is None and not self._claim():
             return
-        for line in self._history.lines():
-            self._lines += 1
-            for message in messages([line]):
-                if (event := stamped(message)) is not None:
-                    scalars = list(self._series.take(*event))
-                    self._add(scalars if self._lines > self._before else ())
+        for entry in self._journal.new():
+            if (event := entry.event()) is not None:
+                scalars = list(self._series.take(*event))
+                self._add(scalars if entry.offset > self._before else ())
         if live:
             self._add(self._series.sample(time.time(), self._meter.sample(self._series.pids)))
         for writer in self._writers.values():
@@ -72,4 +68,4 @@ class Scalars:
 
     def _remember(self) -> None:
         assert self._record is not None
-        os.pwrite(self._record, b"%d\n" % max(self._lines, self._before), 0)
+        os.pwrite(self._record, b"%d\n" % max(self._journal.offset, self._before), 0)

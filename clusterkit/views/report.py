@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
+from clusterkit.client.paths import RunPaths
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import is_vain, recovery_lines, vain_lines
 from clusterkit.words.durations import shown
@@ -25,11 +25,11 @@ _Line = list[tuple[str, _Style]]
 
 
 def report(
-    result: RunResult, run: Path, color: bool, width: int | None = None, recovered: RecoveryReport | None = None
+    result: RunResult, run: RunPaths, color: bool, width: int | None = None, recovered: RecoveryReport | None = None
 ) -> str:
-    """The final report. `run` is the run's directory, `width` in columns, `recovered` what it recovered from."""
+    """The final report. `run` are its files, `width` in columns, `recovered` what it recovered from."""
     columns = width or max(80, shutil.get_terminal_size((100, 0)).columns)
-    lines = [_headline(result, run.name, columns)]
+    lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
         lines += _blame(result, result.cause, run)
     elif result.state is not RunState.SUCCEEDED:
@@ -41,7 +41,7 @@ def report(
     lines += _tasks(result.attempts)
     if recovered is not None:
         lines += _recoveries(result, recovered)
-    lines.append([(f"  {_last_line(result)}Everything of this run is in {run}", ())])
+    lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
 
 
@@ -62,7 +62,7 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.exit_code == 0 else _RED,))]
 
 
-def _blame(result: RunResult, cause: Failure, run: Path) -> Iterator[_Line]:
+def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
@@ -70,8 +70,7 @@ def _blame(result: RunResult, cause: Failure, run: Path) -> Iterator[_Line]:
     if result.finding is not None:
         yield [("    ", ()), (f"Hint: {result.finding}", (_BOLD,))]
     if cause.exit.error is None:
-        log = run / "tasks" / str(cause.task) / f"attempt-{cause.attempt}.log"
-        yield [(f"    its log: {log}", ())]
+        yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
     if result.repeated:
         alike = f"attempt {cause.attempt - 1} ended with the same error, and no new step was made since"
         yield [(f"    It fails the same way each time: {alike}.", ())]

@@ -36,7 +36,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     """
     if job.start is StartMode.COLD:
         return None
-    log, ours = str(paths.root / "fork-server.log"), {**os.environ, **marks(paths)}
+    log, ours = str(paths.path / "fork-server.log"), {**os.environ, **marks(paths)}
     is_command, serves = job.program.kind is ProgramKind.COMMAND, job.servers is Servers.BUILTIN
     if is_command and not serves:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
@@ -73,7 +73,7 @@ def marks(paths: RunPaths) -> dict[str, str]:
     """By which a server that outlived everything is found, as a task is."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
-        "CLUSTERKIT_RUN_DIR": str(paths.root),
+        "CLUSTERKIT_RUN_DIR": str(paths.path),
         "CLUSTERKIT_TASK": "fork-server",
     }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.client.control_socket import LONGEST
-from clusterkit.client.rundir import state_dir
+from clusterkit.client.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
 from clusterkit.task.entry import ENTRY

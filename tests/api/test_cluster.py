@@ -17,7 +17,7 @@ import pytest
 
 from clusterkit import BadJob, Cluster, ClusterFailed, RunEnded, WaitTimeout
 from clusterkit.client.control import Refused
-from clusterkit.client.rundir import is_live
+from clusterkit.client.directory import RunDirectory
 from clusterkit.words import events as ev
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.outcome import RunState
@@ -181,7 +181,7 @@ def test_a_run_does_not_outlive_its_python_process(home: Path) -> None:
     with owner.stdout:
         directory, fork = owner.stdout.readline().split()
     try:
-        assert is_live(Path(directory))  # also after the end of the thread that started it
+        assert RunDirectory(Path(directory)).is_live()  # also after the end of the thread that started it
         others = {owner.pid, int(fork)}
         owner.kill()
         owner.wait(10)
@@ -218,7 +218,7 @@ def test_a_stop_is_forced_where_nobody_answers(start: Start, monkeypatch: pytest
     supervisor = json.loads((run.directory / "job.json").read_text())["pid"]
     os.kill(supervisor if which == "supervisor" else parent_of(supervisor), signal.SIGSTOP)
     assert not run.stop(0.3).ok
-    assert not is_live(run.directory)
+    assert not RunDirectory(run.directory).is_live()
 
 
 def parent_of(pid: int) -> int:

@@ -10,8 +10,9 @@ import pytest
 
 from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.result import read_result
-from clusterkit.api.tasks import Attempt, attempts_of
-from clusterkit.client.history import History
+from clusterkit.api.tasks import Attempt, TaskHistory
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.model import Task, TaskType
@@ -28,15 +29,15 @@ def line(event: ev.Event) -> bytes:
 
 def test_a_history_gives_each_whole_line_once(tmp_path: Path) -> None:
     """Before there is a file, nothing; half a line, when it is whole."""
-    journal = tmp_path / "journal.jsonl"
-    history = History(tmp_path)
-    assert [event for _, event in history.new()] == []
+    run = RunDirectory(tmp_path)
+    journal, history = run.journal, JournalReader(run)
+    assert [event for _, event in history.events()] == []
     first, second = line(ev.Began()), line(SPAWNED)
     journal.write_bytes(first + second[:10])
-    assert [event for _, event in history.new()] == [ev.Began()]
-    assert [event for _, event in history.new()] == []
+    assert [event for _, event in history.events()] == [ev.Began()]
+    assert [event for _, event in history.events()] == []
     journal.write_bytes(first + second)
-    assert [event for _, event in history.new()] == [SPAWNED]
+    assert [event for _, event in history.events()] == [SPAWNED]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_what_is_looked_for_is_told() -> None:
     assert told(ev.Spawned, {"task": "worker:1"}) == "Spawned with task=worker:1"
 
 
-def test_the_attempts_of_a_task_are_those_of_the_journal() -> None:
+def test_the_attempts_of_a_task_are_those_of_the_journal(tmp_path: Path) -> None:
     """Each with its pid, its end and its last step; other tasks' are left out."""
     killed = Exit(signal=9)
     events: list[ev.Event] = [
@@ -84,7 +85,10 @@ def test_the_attempts_of_a_task_are_those_of_the_journal() -> None:
         ev.AttemptEnded(ONE, 2, 1.0, 1.0, Exit(error="no memory"), None, None, None, None), ev.Spawned(ONE, 3, 79),
         ev.Progressed(ONE, 1, 6),
     ]  # fmt: skip
-    assert attempts_of(ONE, events) == (
+    run = RunDirectory(tmp_path)
+    run.journal.write_bytes(b"".join(map(line, events)))
+    history = TaskHistory(run)
+    assert history.attempts(ONE) == (
         Attempt(1, 77, killed, 6, fault=7), Attempt(2, None, Exit(error="no memory")), Attempt(3, 79),
     )  # fmt: skip
 
@@ -94,7 +98,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     failure = Failure(ONE, 2, Exit(code=1), 9.0, ("x",), "ValueError: x")
     written = RunResult(RunState.FAILED, 1, "why", failure, (failure,), (), 1, 5, 9.0, same=(failure,), repeated=True)
     (tmp_path / "result.json").write_text(json.dumps(wire.encode(written)))
-    assert read_result(tmp_path, 1) == written
+    assert read_result(RunDirectory(tmp_path), 1) == written
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"state": "failed", "exit_code": 1, "reason": "killed"}'])
@@ -102,6 +106,6 @@ def test_a_run_without_a_whole_result_has_failed(tmp_path: Path, text: str | Non
     """Where the supervisor was killed, its guardian writes three lines, or nobody writes any."""
     if text is not None:
         (tmp_path / "result.json").write_text(text)
-    result = read_result(tmp_path, 137)
+    result = read_result(RunDirectory(tmp_path), 137)
     assert result.state is RunState.FAILED
     assert result.reason in ("killed", "the run ended with code 137 and left no result")

@@ -14,7 +14,7 @@ import pytest
 
 from clusterkit import Cluster, ClusterFailed
 from clusterkit.api.functions import RUNNER, pickle_call
-from clusterkit.client.rundir import run_paths
+from clusterkit.client.store import RunStore
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.run_server import Launch
@@ -56,7 +56,7 @@ def test_a_function_that_imports_tensorflow_starts_warm(function: Any, warm: boo
     pickle_call(function, ["a keras"], {}, path, Path.cwd())
     for start in ("auto", "cold"):
         job = prepare({"program": RUNNER, "args": [str(path)], "start": start}).job
-        launch = launch_for(job, run_paths("some", None))
+        launch = launch_for(job, RunStore().run("some"))
         assert (isinstance(launch, Launch) and launch.preload.tensorflow) is (warm and start == "auto")
 
 

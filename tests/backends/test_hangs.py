@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from clusterkit.backends.local.hang_inspector import PATIENCE, HangInspector, Subject, report_of
+from clusterkit.client.directory import RunDirectory
 from clusterkit.system.process import Child
 from clusterkit.system.sockets import endpoint, established
 from clusterkit.task.entry import STACKS_SIGNAL
@@ -87,7 +88,7 @@ def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path) -> 
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        looks, begun = HangInspector(tmp_path, posted.put), time.monotonic()
+        looks, begun = HangInspector(RunDirectory(tmp_path), posted.put), time.monotonic()
         child = Child(process.pid, -1, "", 0)
         looks.begin(Look.STALL, "no progress", [Subject(WORKER, 1, child, Vitals(False, "S"), "127.0.0.1:9")])
         looks.stop()

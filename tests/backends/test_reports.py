@@ -11,7 +11,8 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from clusterkit.backends.local.reports import LONGEST, parse_report
-from clusterkit.recovery.reading import timed_events
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words.events import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed
 from tests.histories import task
@@ -140,5 +141,5 @@ def test_the_journal_can_be_read_whatever_was_reported(lines: list[bytes], direc
     for report in reports:
         journal.write(report, 1.0)
     journal.close()
-    assert [event for _, event in timed_events(path.parent)] == reports
+    assert [event for _, event in JournalReader(RunDirectory(path.parent)).events("m")] == reports
     path.read_bytes().decode("ascii")

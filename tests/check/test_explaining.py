@@ -13,6 +13,7 @@ import pytest
 
 from clusterkit.check import explaining, reading
 from clusterkit.check.explaining import explained
+from clusterkit.client.directory import RunDirectory
 from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
@@ -101,7 +102,9 @@ def test_a_start_that_hangs_is_explained_without_a_cause(tmp_path: Path) -> None
     reason = "worker:0, worker:1 opened no port and reported no progress within 40 s of the start"
     hung = RunResult(RunState.FAILED, 1, reason, None, (), (), 0, None, 1.0)
     job = job_of(tmp_path, f"{TF}{FIXED}{MADE}")
-    assert f"Hint: {tmp_path}/main.py:3: TF_CONFIG is" in report(explained(hung, job), tmp_path, color=False)
+    assert f"Hint: {tmp_path}/main.py:3: TF_CONFIG is" in report(
+        explained(hung, job), RunDirectory(tmp_path), color=False
+    )
     assert finding(replace(hung, state=RunState.STOPPED), job) is None
 
 
@@ -169,9 +172,9 @@ def test_reading_that_takes_too_long_is_not_waited_for(tmp_path: Path, monkeypat
 def test_the_quote_is_in_the_report_and_in_the_result(tmp_path: Path) -> None:
     """Below the last lines of the log, and as a field of the cause."""
     result = explained(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}"))
-    lines = report(result, tmp_path, color=False, width=80).splitlines()
+    lines = report(result, RunDirectory(tmp_path), color=False, width=80).splitlines()
     number = next(number for number, line in enumerate(lines) if "Hint: " in line)
     assert lines[number].startswith(f"    Hint: {tmp_path}/main.py:4: The strategy is made after line 3")
     assert lines[number - 1].endswith(STARTUP)
     assert wire.decode(RunResult, wire.encode(result)) == result
-    assert "Hint:" not in report(failed(BEGIN, STARTUP), tmp_path, color=False)
+    assert "Hint:" not in report(failed(BEGIN, STARTUP), RunDirectory(tmp_path), color=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.rundir import is_live
+from clusterkit.client.directory import RunDirectory
 from tests.commands import JOB, ROLES, Clusterkit, supervisor, wait_for
 from tests.support import CHILDREN, ROOT, wait_until
 
@@ -65,7 +65,7 @@ def log_of(run: Path, task: str) -> bytes:
 def test_without_waiting_it_returns_when_the_run_is_live(ck: Clusterkit, tmp_path: Path) -> None:
     """The tasks need not be ready, and here they never are."""
     run = ck.up("--no-wait", "--workers", "2", LISTENS, tmp_path / "never", tmp_path / "never")
-    assert is_live(run)
+    assert RunDirectory(run).is_live()
     assert ck.json("ls")[0]["run_id"] == run.name
 
 
@@ -96,4 +96,4 @@ def test_ctrl_c_ends_the_waiting_and_not_the_run(ck: Clusterkit, tmp_path: Path)
     assert (up.returncode, out) == (130, "")
     assert "the run one goes on. End it with `clusterkit down one`." in err
     wait_for(run, "Spawned", task="worker:1")
-    assert is_live(run)
+    assert RunDirectory(run).is_live()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.rundir import is_live
+from clusterkit.client.directory import RunDirectory
 from tests.commands import JOB, ROLES, Clusterkit, journal, supervisor, wait_for
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
 
@@ -33,7 +33,7 @@ def test_down_ends_the_run_and_says_so(ck: Clusterkit) -> None:
     """It returns when nothing of the run is left; a second one has nothing to do."""
     run = ck.up(*LONG)
     assert ck("down").out == f"The run {run.name} is ended.\n"
-    assert not is_live(run)
+    assert not RunDirectory(run).is_live()
     wait_until(lambda: not processes_of(ck.home), 5, "the guardian's end")
     assert ck("down", run.name).out == f"The run {run.name} was over already.\n"
     assert ck("down", code=1).err.startswith("clusterkit: No run is live.")
@@ -75,7 +75,7 @@ def test_ctrl_c_lets_go_of_an_attached_run(ck: Clusterkit) -> None:
     _, err = attach.communicate(timeout=20)
     assert attach.returncode == 0
     assert err == f"clusterkit: the run {run.name} goes on. End it with `clusterkit down {run.name}`.\n"
-    assert is_live(run)
+    assert RunDirectory(run).is_live()
 
 
 FOLLOWERS: list[tuple[str, ...]] = [("logs", "-f"), ("events", "-f"), ("wait",), ("attach",), ("top",)]
@@ -112,7 +112,7 @@ def test_rm_refuses_a_live_run_and_removes_the_others(ck: Clusterkit) -> None:
     answer = ck("rm", "live", "old", code=1)
     assert answer.out == "old\n"
     assert answer.err == "clusterkit: The run live is live. End it first: clusterkit down live\n"
-    assert is_live(live)
+    assert RunDirectory(live).is_live()
     assert not (ck.home / "runs/old").exists()
 
 
@@ -136,7 +136,7 @@ def test_prune_takes_what_is_old_and_never_what_lives(ck: Clusterkit) -> None:
     assert ck("prune", "--keep", "1").out == "hours\n"
     assert ck("prune", "--keep", "0", "--older-than", "1h").out == ""
     assert ck("prune", "--keep", "0").out == "now\n"
-    assert is_live(live)
+    assert RunDirectory(live).is_live()
     assert ck("prune", code=2).err
 
 
@@ -150,7 +150,7 @@ def test_a_run_that_was_lost_altogether_is_removed_with_its_processes(ck: Cluste
     os.kill(guardian, signal.SIGSTOP)
     os.kill(supervisor(run), signal.SIGKILL)
     os.kill(guardian, signal.SIGKILL)
-    wait_until(lambda: not is_live(run), 10, "the supervisor's end")
+    wait_until(lambda: not RunDirectory(run).is_live(), 10, "the supervisor's end")
     assert [row["state"] for row in ck.json("ls")] == ["lost"]
     assert "nobody was left to say how" in ck("show").out
     assert ck("wait", code=1).out

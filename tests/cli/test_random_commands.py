@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 
 from clusterkit.client.control import Client, Refused
+from clusterkit.client.directory import RunDirectory
 from tests.support import CHILDREN, Up
 
 pytestmark = pytest.mark.process
@@ -60,7 +61,7 @@ def test_random_commands_keep_the_run_true(up: Callable[..., Up], shape: int) ->
     rules = ("--restart-budget", "1000", "--restart-backoff", "0.01", "--grace-period", "1")
     run = up(*SHAPES[shape], *rules, CHILDREN / "roles.py", "--steps", "1000000")
     run.wait_for_step(1)
-    with Client(run.run, timeout=20) as client:
+    with Client(RunDirectory(run.run), timeout=20) as client:
         for _ in range(SEQUENCES):
             one_sequence(client, sorted(run.pids()), rng)
         client.call("down")

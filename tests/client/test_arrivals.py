@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusterkit.client.arrivals import Arrivals, Piece
+from clusterkit.client.directory import RunDirectory
 from clusterkit.views.loglines import LineMaker, LogLine
 from tests.histories import task
 
@@ -45,7 +46,7 @@ def run(tmp_path: Path) -> Run:
 @pytest.fixture
 def arrivals(run: Run) -> Iterator[Arrivals]:
     """The reader of its logs."""
-    reader = Arrivals(run.path)
+    reader = Arrivals(RunDirectory(run.path))
     yield reader
     reader.close()
 
@@ -134,7 +135,7 @@ def test_the_last_lines_are_the_last_of_all_lines(
     run = Run(tmp_path_factory.mktemp("runs") / "run")
     for name, text in chunks:
         run.writes(name, text.encode())
-    arrivals = Arrivals(run.path)
+    arrivals = Arrivals(RunDirectory(run.path))
     pieces = arrivals.new()
 
     def made(of: list[Piece]) -> list[LogLine]:

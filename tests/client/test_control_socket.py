@@ -9,27 +9,28 @@ from pathlib import Path
 import pytest
 
 from clusterkit.client.control_socket import connect, listen
+from clusterkit.client.directory import RunDirectory
 from clusterkit.words.errors import RunDirectoryError
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDirectory]:
     """A run whose directory has too long a path for a socket; the short one is removed after the test."""
     directory = tmp_path / ("d" * 60) / ("e" * 60)
     directory.mkdir(parents=True)
-    yield directory
+    yield RunDirectory(directory)
     if (directory / "control.path").exists():
         Path((directory / "control.path").read_text()).unlink(missing_ok=True)
 
 
-def left_behind(run: Path) -> Path:
+def left_behind(run: RunDirectory) -> Path:
     """A socket as a supervisor leaves it that was killed."""
     server, _ = listen(run)
     server.close()
-    return Path((run / "control.path").read_text())
+    return Path(run.control_path.read_text())
 
 
-def test_a_socket_that_was_left_behind_makes_room(run: Path) -> None:
+def test_a_socket_that_was_left_behind_makes_room(run: RunDirectory) -> None:
     """A run id can be used again after a kill -9."""
     path = left_behind(run)
     assert path.is_socket()
@@ -40,7 +41,7 @@ def test_a_socket_that_was_left_behind_makes_room(run: Path) -> None:
     assert not path.exists()
 
 
-def test_a_socket_that_is_served_stays(run: Path) -> None:
+def test_a_socket_that_is_served_stays(run: RunDirectory) -> None:
     """Somebody listens: it belongs to a run that lives, in another container."""
     server, unlink = listen(run)
     with server:
@@ -50,7 +51,7 @@ def test_a_socket_that_is_served_stays(run: Path) -> None:
     unlink()
 
 
-def test_what_is_no_socket_stays(run: Path) -> None:
+def test_what_is_no_socket_stays(run: RunDirectory) -> None:
     """Nothing but a socket is removed."""
     path = left_behind(run)
     path.unlink()
@@ -60,7 +61,7 @@ def test_what_is_no_socket_stays(run: Path) -> None:
     assert path.read_text() == "mine"
 
 
-def test_a_full_queue_of_connections_is_not_stale(run: Path) -> None:
+def test_a_full_queue_of_connections_is_not_stale(run: RunDirectory) -> None:
     """A live server that is too busy to accept is one."""
     path = left_behind(run)
     path.unlink()

@@ -22,17 +22,18 @@ FOLLOWER = """
 import hashlib, json, os, sys, threading
 from pathlib import Path
 from clusterkit.client.control import Client
-run, over, digest = Path(sys.argv[1]), threading.Event(), hashlib.sha256()
+from clusterkit.client.directory import RunDirectory
+run, over, digest = RunDirectory(Path(sys.argv[1])), threading.Event(), hashlib.sha256()
 
 def follow_logs():
     logs, merged, half, ended = {}, hashlib.sha256(), b"", False
-    with (run / "tasks" / "arrivals").open("rb") as arrivals:
+    with run.arrivals.open("rb") as arrivals:
         while not ended:
             ended = over.wait(0.1)
             *lines, half = (half + arrivals.read()).split(b"\\n")
             for line in lines:
                 _, task, attempt, end = line.split()
-                name = run / "tasks" / task.decode() / f"attempt-{attempt.decode()}.log"
+                name = run.all_tasks / task.decode() / f"attempt-{attempt.decode()}.log"
                 log = logs.setdefault(name, None) or logs.__setitem__(name, name.open("rb")) or logs[name]
                 merged.update(log.read(int(end) - log.tell()))
     print(merged.hexdigest(), sum(log.tell() for log in logs.values()))

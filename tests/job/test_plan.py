@@ -13,7 +13,7 @@ from clusterkit.words.job import Devices, JobSpec, Network, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from tests.histories import job, task
 
-PATHS = RunPaths(PurePosixPath("/state/runs/r-1"), "r-1", PurePosixPath("/data/ckpt"))
+PATHS = RunPaths(PurePosixPath("/state/runs/r-1"), PurePosixPath("/data/ckpt"))
 
 
 def plan(spec: JobSpec, name: str) -> TaskPlan:

@@ -8,8 +8,9 @@ from typing import get_args
 
 import pytest
 
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader
 from clusterkit.machine import Machine
-from clusterkit.recovery.reading import timed_events
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record
@@ -72,7 +73,7 @@ def test_a_journal_replays_to_the_same_decisions(
     journal.close()
     assert run.over
     machine, replayed, recorded = Machine(spec, 77), [], []
-    for now, event in timed_events(path.parent):
+    for now, event in JournalReader(RunDirectory(path.parent)).events("m"):
         if isinstance(event, get_args(ev.Happened)):
             replayed += [(now, a.event) for a in machine.handle(event, now) if isinstance(a, Record)]
         else:
@@ -99,7 +100,7 @@ def test_a_journals_last_line_may_be_cut_off(tmp_path: Path) -> None:
     journal.write(ev.Interrupted(2), 2.5)
     journal.close()
     path.write_bytes(path.read_bytes()[:-5])
-    assert list(timed_events(path.parent)) == [(1.5, ev.Began())]
+    assert list(JournalReader(RunDirectory(path.parent)).events("m")) == [(1.5, ev.Began())]
 
 
 class FullDisk:
@@ -135,6 +136,6 @@ def test_a_full_disk_is_told_once_and_leaves_whole_lines(
         journal.write(ev.Interrupted(number), 1.0)
     path.write_bytes(disk.taken)
     assert errors == [f"the journal {text}" for text in told]
-    read = [event for _, event in timed_events(path.parent)]
+    read = [event for _, event in JournalReader(RunDirectory(path.parent)).events("m")]
     assert read == [ev.Interrupted(number) for number in range(len(read))]
     assert len(read) == (10 if not told else 2)

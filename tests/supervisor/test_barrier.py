@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from clusterkit.client.control import Client
+from clusterkit.client.directory import RunDirectory
 from clusterkit.words.errors import ClusterkitError
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
 
@@ -77,7 +78,7 @@ class Planted:
     def is_over(self) -> bool:
         """Whether `up` has ended; until then it is asked things, as its users do."""
         if self.process.poll() is None and self.run is not None:
-            with suppress(ClusterkitError), Client(self.run, timeout=0.5) as client:
+            with suppress(ClusterkitError), Client(RunDirectory(self.run), timeout=0.5) as client:
                 client.call("hello")
                 client.call("subscribe", **{"from": 0})
         return self.process.poll() is not None

@@ -23,8 +23,9 @@ from clusterkit.backends.local.waits import main_thread
 from clusterkit.backends.local.watcher import Watcher
 from clusterkit.client.control import Client
 from clusterkit.client.control_socket import connect
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import JournalReader
 from clusterkit.job.step_regex import problem_of
-from clusterkit.recovery.reading import timed_events
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.journal import Journal
@@ -120,7 +121,7 @@ def take_in(events: list[Happened], directory: Path) -> None:
     journal.close()
     fold.report()
     assert run.over
-    read = [event for _, event in timed_events(directory)]
+    read = [event for _, event in JournalReader(RunDirectory(directory)).events("m")]
     assert [event for event in read if any(event == one for one in events[:50])][:50] == events[:50]
 
 
@@ -186,14 +187,14 @@ def test_the_control_socket(tmp_path: Path, noise: Noise) -> None:
     posted = Posted()
     with (tmp_path / "lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        server = ControlServer(tmp_path, {"run_id": "r"}, posted.put)
+        server = ControlServer(RunDirectory(tmp_path), {"run_id": "r"}, posted.put)
         for _ in range(REQUESTS // 20):
             lines = [request(noise) for _ in range(20)]
-            with connect(tmp_path, 10) as stranger, suppress(BrokenPipeError, ConnectionResetError):
+            with connect(RunDirectory(tmp_path), 10) as stranger, suppress(BrokenPipeError, ConnectionResetError):
                 stranger.sendall(b"\n".join(lines) + noise.pick(b"\n", b"", noise.bytes(100)))
                 if noise.random.random() < 0.3:
                     stranger.recv(100)
-        with Client(tmp_path) as client:
+        with Client(RunDirectory(tmp_path)) as client:
             assert client.call("hello")["run_id"] == "r"
             assert next(client.events(timeout=10))[1] == {"event": "Began"}
         server.stop()
@@ -219,7 +220,7 @@ def test_the_stacks(tmp_path: Path, noise: Noise) -> None:
     for number in range(0, DUMPS, 10):
         subjects = []
         for index in range(10):
-            dump = dump_for(tmp_path, f"worker:{index}", 1, str(number))
+            dump = dump_for(RunDirectory(tmp_path), task(f"worker:{index}"), 1, str(number))
             dump.path.write_bytes(noise.pick(b"", dump.header) + dump.header + stacks(noise))
             dump.look()
             main_thread(dump.text)
@@ -232,7 +233,7 @@ def test_the_stacks(tmp_path: Path, noise: Noise) -> None:
 def test_stacks_that_are_no_file_or_have_no_end(tmp_path: Path) -> None:
     """A pipe is not waited for, and of a file that is too large the end is read."""
     (tmp_path / "stacks").mkdir()
-    dump = dump_for(tmp_path, "worker:0", 1, "why")
+    dump = dump_for(RunDirectory(tmp_path), task("worker:0"), 1, "why")
     os.mkfifo(dump.path)
     assert dump.look()
     dump.path.unlink()

@@ -17,6 +17,7 @@ import pytest
 
 from clusterkit.client.control import Client, Refused
 from clusterkit.client.control_socket import connect
+from clusterkit.client.directory import RunDirectory
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.subscription import CHUNK, Subscription
 from clusterkit.words.events import Impaired
@@ -30,12 +31,12 @@ class Served:
     """A control server with a journal, and a lock as if a supervisor held it."""
 
     def __init__(self, run: Path) -> None:
-        self.run = run
-        self.journal = (run / "journal.jsonl").open("ab", buffering=0)
-        self.lock = (run / "lock").open("wb")
+        self.run = RunDirectory(run)
+        self.journal = self.run.journal.open("ab", buffering=0)
+        self.lock = self.run.lock_file.open("wb")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.posted = queue.SimpleQueue[Any]()
-        self.server = ControlServer(run, {"run_id": "r"}, self.posted.put)
+        self.server = ControlServer(self.run, {"run_id": "r"}, self.posted.put)
 
     def write(self, *events: dict[str, Any]) -> list[int]:
         """Append events; returns the offsets after them."""
@@ -185,7 +186,7 @@ def test_no_descriptor_for_a_client_is_told_once_and_passes(served: Served) -> N
     with no_descriptors():
         for client in clients:
             client.settimeout(10)
-            client.connect(str(served.run / "control.sock"))
+            client.connect(str(served.run.control_socket))
             client.sendall(b'{"jsonrpc":"2.0","id":1,"method":"hello"}\n')
         told = served.posted.get(timeout=10)
         used = time.process_time()

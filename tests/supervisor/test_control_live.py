@@ -17,6 +17,7 @@ import pytest
 
 from clusterkit.client.control import Client, NotLive, Refused
 from clusterkit.client.control_socket import connect
+from clusterkit.client.directory import RunDirectory
 from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = pytest.mark.process
@@ -37,7 +38,7 @@ def live(up: Start, *args: str | Path) -> Iterator[Up]:
 
 def test_a_client_acts_on_a_task(up: Start) -> None:
     """Kill, pause, unpause and restart go through the machine: the journal tells of each."""
-    with live(up) as run, Client(run.run) as client:
+    with live(up) as run, Client(RunDirectory(run.run)) as client:
         assert client.call("hello")["protocol"] == 1
         assert client.call("kill", tasks=["worker:1"])["tasks"] == ["worker:1"]
         run.wait_for("Spawned", task="worker:1", attempt=2)
@@ -54,7 +55,7 @@ def test_a_client_acts_on_a_task(up: Start) -> None:
 
 def test_what_can_not_be_done_is_refused_with_the_reason(up: Start) -> None:
     """The answer is a sentence, and the connection stays."""
-    with live(up) as run, Client(run.run) as client:
+    with live(up) as run, Client(RunDirectory(run.run)) as client:
         with pytest.raises(Refused, match="no task worker:7"):
             client.call("kill", tasks=["worker:7"])
         with pytest.raises(Refused, match="worker:0 is not paused now"):
@@ -81,7 +82,7 @@ def test_a_long_state_directory_gets_a_short_socket(up: Start, home: Path) -> No
     named = wait_until(lambda: next(iter(deep.glob("runs/*/control.path")), None), 20, "the socket's name")
     directory = named.parent
     wait_until(lambda: named.read_text() and Path(named.read_text()).exists(), 10, "the socket")
-    with Client(directory) as client:
+    with Client(RunDirectory(directory)) as client:
         assert client.call("down")["tasks"]
     assert run.wait(20) == 143
     assert not Path(named.read_text()).exists()
@@ -98,7 +99,7 @@ def test_a_long_state_directory_gets_a_short_socket(up: Start, home: Path) -> No
 )
 def test_garbage_gets_an_error_and_is_cut_off(up: Start, garbage: bytes, code: int) -> None:
     """Whoever talks nonsense is told so, once, and hung up on; the others notice nothing."""
-    with live(up) as run, connect(run.run, 10) as stranger, Client(run.run) as client:
+    with live(up) as run, connect(RunDirectory(run.run), 10) as stranger, Client(RunDirectory(run.run)) as client:
         stranger.sendall(garbage)
         answer = b"".join(iter(lambda: stranger.recv(4096), b""))
         assert json.loads(answer)["error"]["code"] == code
@@ -107,7 +108,7 @@ def test_garbage_gets_an_error_and_is_cut_off(up: Start, garbage: bytes, code: i
 
 def test_a_line_of_100_mb_costs_the_run_nothing(up: Start) -> None:
     """The server reads no more of it than a request can have; the supervisor's memory stays where it was."""
-    with live(up) as run, connect(run.run, 10) as stranger:
+    with live(up) as run, connect(RunDirectory(run.run), 10) as stranger:
         with pytest.raises(OSError, match=r"Broken pipe|reset"):
             stranger.sendall(b"x" * (100 << 20))
         status = Path(f"/proc/{run.supervisor}/status").read_text()
@@ -120,13 +121,13 @@ def test_random_bytes_never_hurt_the_server(up: Start) -> None:
     rng = random.Random(11)
     with live(up) as run:
         for _ in range(200):
-            with connect(run.run, 10) as stranger:
+            with connect(RunDirectory(run.run), 10) as stranger:
                 noise = rng.randbytes(rng.randrange(1, 3000)) + rng.choice([b"", b"\n", b'{"jsonrpc":"2.0"'])
                 try:
                     stranger.sendall(noise)
                 except OSError:
                     continue  # hung up on already
-        with Client(run.run) as client:
+        with Client(RunDirectory(run.run)) as client:
             assert client.call("hello")["protocol"] == 1
 
 
@@ -134,7 +135,7 @@ def test_a_subscriber_that_comes_late_misses_nothing(up: Start) -> None:
     """Snapshot and subscription are one stream: the events are the journal's, from the first to the last."""
     run = up("--workers", "2", CHILDREN / "roles.py", "--steps", "40")
     run.wait_for_step(10)
-    with Client(run.run) as client:
+    with Client(RunDirectory(run.run)) as client:
         seen = [event for _, event in client.events(0, timeout=30)]
     assert run.wait(20) == 0
     journal = run.events()
@@ -146,13 +147,13 @@ def test_a_client_never_waits_for_a_dead_supervisor(up: Start) -> None:
     """After SIGKILL the socket's file is still there; the lock tells."""
     run = up(*LONG)
     run.wait_for_step(1)
-    with Client(run.run) as before:
+    with Client(RunDirectory(run.run)) as before:
         os.kill(run.supervisor, signal.SIGKILL)
         run.wait(10)
         with pytest.raises(NotLive):
             before.call("hello")
     with pytest.raises(NotLive, match="is not live"):
-        Client(run.run)
+        Client(RunDirectory(run.run))
 
 
 def test_concurrent_requests_start_nothing_twice(up: Start) -> None:
@@ -160,7 +161,7 @@ def test_concurrent_requests_start_nothing_twice(up: Start) -> None:
     with live(up) as run:
 
         def ask() -> None:
-            with Client(run.run) as client:
+            with Client(RunDirectory(run.run)) as client:
                 client.call("restart", tasks=["worker:1"])
 
         threads = [threading.Thread(target=ask) for _ in range(20)]
@@ -169,7 +170,7 @@ def test_concurrent_requests_start_nothing_twice(up: Start) -> None:
         for thread in threads:
             thread.join(20)
         run.wait_for("Spawned", task="worker:1", attempt=2)
-        with Client(run.run) as client:
+        with Client(RunDirectory(run.run)) as client:
             client.call("hello")
         alive = 0
         for event in run.events(task="worker:1"):
@@ -179,7 +180,7 @@ def test_concurrent_requests_start_nothing_twice(up: Start) -> None:
 
 def test_half_a_line_is_no_request(up: Start) -> None:
     """A client that stops in the middle of a line gets its answer when it ends it."""
-    with live(up) as run, connect(run.run, 10) as slow:
+    with live(up) as run, connect(RunDirectory(run.run), 10) as slow:
         whole = b'{"jsonrpc":"2.0","id":5,"method":"hello"}\n'
         slow.sendall(whole[:20])
         slow.settimeout(0.2)

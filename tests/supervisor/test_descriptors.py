@@ -17,8 +17,8 @@ import pytest
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.backends.local.stacks import ask, dump_for
 from clusterkit.backends.local.sweeper import Sweeper
-from clusterkit.client.reap import find_strays
-from clusterkit.client.rundir import is_live
+from clusterkit.client.cleaning import find_strays
+from clusterkit.client.directory import RunDirectory
 from clusterkit.system import procfs, sweep
 from clusterkit.system.process import Child
 from clusterkit.system.sweep import WillNotDie, kill_and_wait, kill_until_gone
@@ -78,8 +78,8 @@ def test_a_live_run_is_never_taken_for_a_dead_one(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with no_descriptors(), pytest.raises(CannotLook):
-            is_live(tmp_path)
-        assert is_live(tmp_path)
+            RunDirectory(tmp_path).is_live()
+        assert RunDirectory(tmp_path).is_live()
 
 
 def test_what_can_be_seen_again_is_ended(child: subprocess.Popen[bytes]) -> None:
@@ -136,7 +136,7 @@ def test_stacks_that_can_not_be_asked_for_are_none(tmp_path: Path) -> None:
     """The loop asks for them, and must not end for that."""
     (tmp_path / "stacks").mkdir()
     with no_descriptors():
-        ask(dump_for(tmp_path, "worker:0", 1, "why"), SELF)
+        ask(dump_for(RunDirectory(tmp_path), Task.parse("worker:0"), 1, "why"), SELF)
     assert list((tmp_path / "stacks").iterdir()) == []
 
 

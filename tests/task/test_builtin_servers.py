@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.rundir import run_paths
+from clusterkit.client.store import RunStore
 from clusterkit.job.plan import BUILTIN_SERVER
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
@@ -101,7 +101,7 @@ def test_servers_start_warm_whatever_the_program_imports(program: str) -> None:
     """They import TensorFlow, be it that the coordinator's program does not seem to, or is no Python."""
     options = {"workers": 1, "ps": 1, "program": program}
     builtin, own = (
-        launch_for(prepare({**options, "servers": servers}).job, run_paths("some", None))
+        launch_for(prepare({**options, "servers": servers}).job, RunStore().run("some"))
         for servers in ("builtin", "program")
     )
     assert isinstance(builtin, Launch)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from pathlib import PurePath
 
 import pytest
 
+from clusterkit.client.paths import RunPaths
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
 from clusterkit.words.faults import FaultAction
@@ -14,7 +15,7 @@ from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResu
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport, Return
 from tests.histories import task
 
-RUN = Path("/state/runs/r-1")
+RUN = RunPaths(PurePath("/state/runs/r-1"))
 WORKER, OTHER, CHIEF = task("worker:1"), task("worker:0"), task("chief:0")
 TAIL = tuple(f"line {number}" for number in range(40))
 CAUSE = Failure(WORKER, 4, Exit(code=1), 9.0, (*TAIL, "ValueError: my bug"), "ValueError: my bug")

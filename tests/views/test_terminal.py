@@ -9,7 +9,7 @@ import os
 import re
 import typing
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import UnionType
 from typing import Any
 
@@ -23,8 +23,9 @@ from clusterkit.check.findings import Finding
 from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.client.rundir import RunDirectory
-from clusterkit.client.store import write_json
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.paths import RunPaths
+from clusterkit.client.store import RunStore
 from clusterkit.doctor import text as doctor
 from clusterkit.doctor.diagnosis import Diagnosis
 from clusterkit.supervisor.journal import Journal
@@ -102,7 +103,7 @@ def hostile_status() -> RunStatus:
 
 
 VIEWS: dict[str, Callable[[], str]] = {
-    "report": lambda: report(made(RunResult), Path(f"/{HOSTILE}"), False, recovered=made(RecoveryReport)),
+    "report": lambda: report(made(RunResult), RunPaths(PurePath(f"/{HOSTILE}")), False, recovered=made(RecoveryReport)),
     "recoveries": lambda: "\n".join(recovery_lines(made(RecoveryReport))),
     "a failure": lambda: failed(made(Failure)),
     "ps": lambda: tasks_table(task_rows(hostile_status(), 1.0, True, {})),
@@ -130,7 +131,7 @@ def test_the_console(color: bool) -> None:
     console.output(WORKER, 1, COLORED.encode("utf-8", "surrogatepass"))
     console.output(WORKER, 1, b"")
     console.say(COLORED)
-    console.block(report(made(RunResult), Path("/"), color))
+    console.block(report(made(RunResult), RunPaths(PurePath("/")), color))
     console.block(COLORED.replace(FORGED, ""))
     console.close()
     os.close(writing)
@@ -142,18 +143,19 @@ def test_the_console(color: bool) -> None:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     """A run that is over, whose files are hostile."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(tmp_path))
-    directory = RunDirectory("run", None)
+    directory = RunStore().run("run")
+    directory.make()
     os.close(directory.lock())
     directory.add_task(WORKER)
     job = {"created": 1.0, "endpoints": {"worker:0": HOSTILE}, "job": wire.encode(made(JobSpec))}
-    write_json(directory.path / "job.json", job)
-    write_json(directory.path / "result.json", wire.encode(made(RunResult)))
-    journal = Journal(directory.path / "journal.jsonl", lambda: 1.0, print)
+    directory.job_file.write_text(json.dumps(job))
+    directory.result_file.write_text(json.dumps(wire.encode(made(RunResult))))
+    journal = Journal(directory.journal, lambda: 1.0, print)
     for kind in KINDS:
         if kind is not ev.Warned:
             journal.write(made(kind), 1.0)
     journal.close()
-    (directory.directory_of(WORKER) / "attempt-1.log").write_bytes(COLORED.encode("utf-8", "surrogatepass"))
+    directory.log(WORKER, 1).write_bytes(COLORED.encode("utf-8", "surrogatepass"))
     return directory
 
 

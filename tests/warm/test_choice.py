@@ -16,7 +16,7 @@ from clusterkit.words.job import JobSpec, Setup, StartMode
 from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job
 
-PATHS = RunPaths(PurePosixPath("/runs/r"), "r", PurePosixPath("/runs/r/checkpoints"))
+PATHS = RunPaths(PurePosixPath("/runs/r"))
 FROM_KERAS = "from tensorflow.keras import layers\n"
 
 

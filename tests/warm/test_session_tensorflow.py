@@ -16,7 +16,7 @@ import pytest
 
 from clusterkit import Cluster, ClusterFailed
 from clusterkit.api.session import session
-from clusterkit.client.rundir import is_live
+from clusterkit.client.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
 from clusterkit.warm.session import Session
@@ -180,7 +180,7 @@ def test_a_stop_ends_a_run_that_a_server_began(
     else:
         os.kill(pids[which], signal.SIGSTOP)
         assert not cluster.stop(0.3).ok
-    assert not is_live(cluster.directory)
+    assert not RunDirectory(cluster.directory).is_live()
     wait_until(lambda: not processes_of(home) and not naming(cluster.run_id), 5, "the end of the run")
     assert len(servers(warm)) == 1
 
@@ -244,11 +244,11 @@ def test_nothing_is_left_of_a_session(home: Path, tmp_path: Path, how: str) -> N
         if how == "live":
             (server,) = [ask(path, {"do": "status"}) for path in Path(directory).glob("*.sock")]
             assert (server["made"], server["runs"]) == (2, 2)
-            assert all(is_live(Path(one)) for one in runs)
+            assert all(RunDirectory(Path(one)).is_live() for one in runs)
             process.kill()
         process.wait(20)
         wait_until(lambda: not naming(directory), 5, "the end of the server")
-        wait_until(lambda: not any(is_live(Path(one)) for one in runs), 5, "the end of the runs")
+        wait_until(lambda: not any(RunDirectory(Path(one)).is_live() for one in runs), 5, "the end of the runs")
         wait_until(lambda: not any(naming(Path(one).name) for one in runs), 5, "the end of what was around them")
         assert not Path(directory).exists()
     finally:

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 from clusterkit.backends.base import Post
 from clusterkit.backends.local.family import Ended, Family
@@ -58,13 +57,13 @@ class LocalBackend:
         self._starts = resources.starts
         self._children: dict[Task, tuple[int, Child]] = {}
         self._waiting: dict[Task, tuple[int, str]] = {}  # attempts that start when there is a fork server
-        self._plans = plan_tasks(job, resources.endpoints, directory.paths, sys.executable)
+        self._plans = plan_tasks(job, resources.endpoints, directory, sys.executable)
         self._resumes = bool(job.resume)
-        self._injector = Injector(self._present, self._network, directory.paths.checkpoints, resources.seed, post)
-        self._inspector = HangInspector(directory.path, post)
-        self._scout = Scout(directory.paths.checkpoints, post)
-        self._logs = LogPump(post, viewer, directory.paths.arrivals)
-        self._watcher = Watcher(post, {task: directory.paths.progress(task) for task in job.tasks})
+        self._injector = Injector(self._present, self._network, directory.checkpoints, resources.seed, post)
+        self._inspector = HangInspector(directory, post)
+        self._scout = Scout(directory.checkpoints, post)
+        self._logs = LogPump(post, viewer, directory.arrivals)
+        self._watcher = Watcher(post, {task: directory.progress(task) for task in job.tasks})
 
     def start(self, task: Task, attempt: int, reason: str) -> None:
         plan = self._plans[task]
@@ -114,17 +113,17 @@ class LocalBackend:
     def dump_stacks(self, why: str, tasks: Sequence[Task]) -> None:
         for task, (attempt, child) in self._children.items():
             if not tasks or task in tasks:
-                ask(dump_for(self._directory.path, str(task), attempt, why), child.pid)
+                ask(dump_for(self._directory, task, attempt, why), child.pid)
 
     def begin_profile(self, request: int, tasks: Sequence[Task], steps: int | None, seconds: float) -> None:
         for task in tasks:
-            asked = begin_profile(self._directory.paths.requests(task), request, steps, seconds)
+            asked = begin_profile(self._directory.requests(task), request, steps, seconds)
             if not asked and task in self._children:
                 self._post(Profiled(task, self._children[task][0], request, None, why=NOBODY))
 
     def end_profile(self, request: int, tasks: Sequence[Task]) -> None:
         for task in tasks:
-            end_profile(self._directory.paths.requests(task), request)
+            end_profile(self._directory.requests(task), request)
 
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
         self._injector.inject(number, fault, tasks, others)
@@ -154,16 +153,15 @@ class LocalBackend:
             self._family.end_all(END_WITHIN)
 
     def _remove_empty_dumps(self) -> None:
-        for dump in Path(self._directory.path, "stacks").iterdir():
+        for dump in self._directory.all_stacks.iterdir():
             with suppress(FileNotFoundError):
                 if dump.stat().st_size == 0:
                     dump.unlink()
 
     def _start(self, task: Task, attempt: int, plan: TaskPlan, env: Mapping[str, str]) -> None:
-        paths = self._directory.paths
         moment = time.time()
         try:
-            output = self._logs.open(task, attempt, paths.log(task, attempt))
+            output = self._logs.open(task, attempt, self._directory.log(task, attempt))
         except OSError as error:
             self._post(StorageFailed(f"the log of {task} could not be made: {error.strerror} ({error.filename})"))
             self._post(SpawnFailed(task, attempt, "its log could not be made"))
@@ -199,7 +197,7 @@ class LocalBackend:
         if why_cold:
             self._post(StartsCold(task, attempt, why_cold))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        stacks = os.open(self._directory.paths.stacks(task, attempt), flags, 0o600)
+        stacks = os.open(self._directory.stacks(task, attempt), flags, 0o600)
         namespaces = () if self._network is None else self._network.namespaces(task)
         try:
             return self._family.spawn(Start(plan, env, output, stacks, namespaces), server)

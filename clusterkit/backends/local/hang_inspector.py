@@ -15,6 +15,7 @@ from pathlib import Path
 
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
 from clusterkit.backends.local.waits import Doing, Frame, doing, main_thread
+from clusterkit.client.directory import RunDirectory
 from clusterkit.machine.stall import halted
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
@@ -50,7 +51,7 @@ class Subject:
 class HangInspector:
     """Looks that take a while, each in a thread of its own that ends with it; `stop` ends them early."""
 
-    def __init__(self, run: Path, post: Post) -> None:
+    def __init__(self, run: RunDirectory, post: Post) -> None:
         self._run = run
         self._post = post
         self._ended = threading.Event()
@@ -59,7 +60,7 @@ class HangInspector:
     def begin(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
         """Look at live attempts, which are not reaped before this returns; Inspected is posted in the end."""
         for subject in subjects:
-            subject.dump = dump_for(self._run, str(subject.task), subject.attempt, why)
+            subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
             ask(subject.dump, subject.child.pid)
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         self._threads.append(start_thread("look", partial(self._look, look, why, subjects), self._post))
@@ -77,7 +78,7 @@ class HangInspector:
                 self._watch(subjects)
             _tell(subjects)
             with suppress(OSError):
-                report = str(_write(self._run / "stacks", look, report_of(why, subjects)))
+                report = str(_write(self._run.all_stacks, look, report_of(why, subjects)))
         finally:  # the machine waits for the answer
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 

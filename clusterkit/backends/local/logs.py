@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Drained, StorageFailed
@@ -44,7 +44,7 @@ class Stream:
 class LogPump:
     """One thread that moves the output of all tasks. It knows no lines: bytes in, the same bytes out."""
 
-    def __init__(self, post: Post, viewer: Viewer, arrivals: PurePosixPath) -> None:
+    def __init__(self, post: Post, viewer: Viewer, arrivals: PurePath) -> None:
         self._post = post
         self._arrived: list[bytes] = []  # what is to be noted there
         self._arrivals = os.open(arrivals, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -60,7 +60,7 @@ class LogPump:
         _make_fast()
         self._thread = start_thread("logs", self._run, post)
 
-    def open(self, task: Task, attempt: int, path: PurePosixPath) -> int:
+    def open(self, task: Task, attempt: int, path: PurePath) -> int:
         """Make the attempt's log and a pipe to it; return the pipe's end for the task. Raises OSError."""
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 NOBODY = (
     "its program does not use clusterkit.training (report, serve, Checkpointer or ReportProgress), "
@@ -12,17 +12,17 @@ NOBODY = (
 )
 
 
-def begin_profile(pipe: PurePosixPath, request: int, steps: int | None, seconds: float) -> bool:
+def begin_profile(pipe: PurePath, request: int, steps: int | None, seconds: float) -> bool:
     """Ask a task for a profile of that many steps, or until it is told to end; whether it listens."""
     return _ask(pipe, {"do": "profile", "request": request, "steps": steps, "seconds": seconds})
 
 
-def end_profile(pipe: PurePosixPath, request: int) -> None:
+def end_profile(pipe: PurePath, request: int) -> None:
     """Tell a task that its profile's window is over. Where it is gone meanwhile, there is nobody to tell."""
     _ask(pipe, {"do": "end-profile", "request": request})
 
 
-def _ask(pipe: PurePosixPath, request: dict[str, object]) -> bool:
+def _ask(pipe: PurePath, request: dict[str, object]) -> bool:
     try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # fails where nobody has it open
     except OSError:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterkit.client.rundir import RunDirectory
+from clusterkit.client.directory import RunDirectory
 from clusterkit.faults.aim import needs_disk
 from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of, endpoints_of
 from clusterkit.system.ports import Ports
@@ -55,8 +55,8 @@ def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetw
         return None
     try:
         pcap = None if job.pcap is None else Path(job.pcap)
-        plan = NetworkPlan(job.tasks, seed, _is_virtual(job), pcap, Path(directory.paths.checkpoints))
-        env = {**marks(directory.paths), "CLUSTERKIT_TASK": "switch"}
+        plan = NetworkPlan(job.tasks, seed, _is_virtual(job), pcap, directory.checkpoints)
+        env = {**marks(directory), "CLUSTERKIT_TASK": "switch"}
         return VirtualNetwork(plan, directory.path / "switch.log", env)
     except ClusterkitError:
         directory.discard()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import PurePath
 from typing import NamedTuple
 
 from clusterkit.client.checkpoints import newest_checkpoint
@@ -29,7 +29,7 @@ class Scout:
     Only what was written before then counts: the attempt itself may write its first one while the scan goes on.
     """
 
-    def __init__(self, directory: PurePosixPath, post: Callable[[CheckpointFound | Crashed], None]) -> None:
+    def __init__(self, directory: PurePath, post: Callable[[CheckpointFound | Crashed], None]) -> None:
         self._directory = directory
         self._post = post
         self._starts = queue.SimpleQueue[_Start | None]()

@@ -11,9 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clusterkit.client.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.errors import CannotLook
+from clusterkit.words.model import Task
 
 LOOK_EVERY = 0.02  # seconds between two looks at a file
 LONGEST = 4 << 20  # bytes that are read of a file; the stacks of 100 threads have a fifth of it
@@ -43,15 +45,15 @@ class Dump:
         return not self.asked or (bool(self.text) and time.monotonic() - self.grew_at > QUIET)
 
 
-def dump_of(run: Path, task: str, attempt: int, request: int) -> Dump:
+def dump_of(run: RunDirectory, task: Task, attempt: int, request: int) -> Dump:
     """Where the answer to a request is written."""
     return dump_for(run, task, attempt, f"request {request}")
 
 
-def dump_for(run: Path, task: str, attempt: int, why: str) -> Dump:
+def dump_for(run: RunDirectory, task: Task, attempt: int, why: str) -> Dump:
     """Where the stacks are written that are asked for by `ask` with the same `why`."""
     header = f"--- {task}, attempt {attempt}: {why}\n".encode()
-    return Dump(run / "stacks" / f"{task}.attempt-{attempt}.txt", header)
+    return Dump(run.stacks(task, attempt), header)
 
 
 def ask(dump: Dump, pid: int) -> None:

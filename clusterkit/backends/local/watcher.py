@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import PurePath
 from typing import NamedTuple
 
 from clusterkit.backends.local.reports import LONGEST, parse_report
@@ -65,7 +65,7 @@ class Watcher:
     others that rest, until it is found empty and nothing of it has to be passed on any more.
     """
 
-    def __init__(self, post: Post, pipes: Mapping[Task, PurePosixPath]) -> None:
+    def __init__(self, post: Post, pipes: Mapping[Task, PurePath]) -> None:
         self._post = post
         self._epoll = select.epoll()
         self._known: dict[int, Channel | Waiting] = {}
@@ -99,7 +99,7 @@ class Watcher:
         os.close(self._bell)
         os.close(self._ring)
 
-    def _listen(self, task: Task, path: PurePosixPath) -> Channel:
+    def _listen(self, task: Task, path: PurePath) -> Channel:
         # Opened for writing too, so that it never comes to an end between two attempts.
         channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
         self._known[channel.fd] = channel

@@ -1,0 +1,141 @@
+"""Cleaning up: what runs leave behind is found and ended, and runs that are over are removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from clusterkit.client.control_socket import address
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.store import RunStore
+from clusterkit.system import procfs
+from clusterkit.system.ports import port_here
+from clusterkit.system.sweep import kill_until_gone
+from clusterkit.words.errors import ClusterkitError
+
+SETTLING = 2.0  # seconds that processes which were killed may take to be gone
+LOOK_EVERY = 0.05  # seconds
+
+
+class StillLive(ClusterkitError):
+    """The run is not over."""
+
+
+class Process(NamedTuple):
+    """A process other than this one, and by its environment whose it is: a task's or helper's of a run, or nobody's."""
+
+    pid: int
+    run: RunDirectory | None
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """Sentences about what was left behind; none where nothing was."""
+
+    runs: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of them, the causes first: a live run has its processes, a process its ports."""
+        return (*self.runs, *self.processes, *self.ports)
+
+
+def find_strays(everywhere: bool = False) -> dict[str, list[int]]:
+    """Run id to pids, for this user's processes of runs that no living supervisor holds.
+
+    Of the runs in this state directory; `everywhere`, of those in any.
+    A run whose directory was removed can't be told from a live one, since the lock went with it: it is left alone.
+    """
+    here, found = RunStore().path, defaultdict[str, list[int]](list)
+    for pid, run, _ in _processes():
+        if run is None or not (everywhere or run.path.parent == here):
+            continue
+        if run.lock_file.exists() and not run.is_live():
+            found[run.run_id].append(pid)
+    return dict(found)
+
+
+def reap_strays(everywhere: bool = False) -> dict[str, int]:
+    """Kill strays until there are none. Returns how many were killed, by run id. Raises WillNotDie."""
+    counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere).items()}
+    if counts:
+        kill_until_gone(lambda: [pid for pids in find_strays(everywhere).values() for pid in pids])
+    return counts
+
+
+def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
+    """What is left of the runs in a store, or of that one, when all of them should be over.
+
+    These are live runs, processes of runs, and ports of runs on which something listens; what is gone after
+    SETTLING is none.
+    """
+    until = time.monotonic() + SETTLING
+    while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
+        time.sleep(LOOK_EVERY)
+    return leaks
+
+
+def end_leaks(store: RunStore) -> None:
+    """Kill what was left: live runs by their supervisors, whose guardians end the rest. Raises WillNotDie."""
+    for run in store.all():
+        if run.is_live() and (pid := run.supervisor()) is not None:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+    kill_until_gone(lambda: [pid for pid, run, _ in _processes() if run and run.path.is_relative_to(store.path)])
+
+
+def remove(run: RunDirectory) -> None:
+    """Remove a run that is over. Raises StillLive and ClusterkitError."""
+    if not run.is_over():
+        raise StillLive(f"The run {run.run_id} is live. End it first: clusterkit down {run.run_id}")
+    if run.run_id in find_strays():  # without its directory, what it left behind could not be told from a live run's
+        reap_strays()
+    with suppress(OSError):
+        address(run).unlink()
+    try:
+        shutil.rmtree(run.path)
+    except OSError as error:
+        why = f"{error.strerror} ({error.filename})"
+        raise ClusterkitError(f"The run {run.run_id} can't be removed: {why}.") from None
+
+
+def _processes() -> Iterator[Process]:
+    for pid in procfs.all_pids():
+        env = procfs.environ(pid)
+        directory = env.get("CLUSTERKIT_RUN_DIR")
+        if pid != os.getpid() and not (directory and procfs.is_zombie(pid)):
+            run = RunDirectory(Path(directory)) if directory else None
+            yield Process(pid, run, env.get("CLUSTERKIT_TASK", "a task"))
+
+
+def _leaks(store: RunStore, run_id: str) -> Leaks:
+    place, runs = store.path / run_id, [run for run in store.all() if run_id in ("", run.run_id)]
+    taken = {port_here(end): (run, task) for run in runs for task, end in run.endpoints().items()}
+    taken = {port: taken[port] for port in taken.keys() & procfs.listening_ports()}
+    processes, ports = list[str](), list[str]()
+    for pid, run, task in _processes():
+        if run is not None and not run.path.is_relative_to(place):
+            continue  # the system may have given the port to another run meanwhile
+        if run is not None:
+            processes.append(f"{_name(pid)} of {task} (run {run.run_id}) still runs.")
+        for port in taken.keys() & procfs.listening_ports_of(pid) if taken else ():
+            of, whose = taken[port]
+            ports.append(f"{_name(pid)} still listens on port {port}, which was {whose}'s in the run {of.run_id}.")
+    live = tuple(f"The run {run.run_id} is still live." for run in runs if run.is_live())
+    return Leaks(live, tuple(processes), tuple(sorted(ports)))
+
+
+def _name(pid: int) -> str:
+    line = " ".join(" ".join(procfs.command_line(pid)).split())
+    return f"The process {pid}" + (f" ({line[:80]})" if line else "")

@@ -1,0 +1,100 @@
+"""The journal as a client reads it: while it is written, and whatever is in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from clusterkit.client.directory import RunDirectory
+from clusterkit.words import wire
+from clusterkit.words.events import Event
+
+KEPT = 40  # progress reports of each task that are kept where only the present matters
+LATEST = 1e11  # seconds since 1970; `datetime` ends some time after that
+_PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
+
+Stamped = tuple[float, Event]  # wall time, event
+
+
+class Entry(NamedTuple):
+    """A line of the journal that is a JSON object, and the offset at which the next line begins."""
+
+    offset: int
+    message: dict[str, Any]
+
+    def event(self, clock: str = "t") -> Stamped | None:
+        """The event, with its wall time, or monotonic time by the clock `m`. None: a newer run may know more."""
+        try:
+            at = float(self.message[clock])
+            return (at, wire.decode_event(self.message)) if abs(at) < LATEST else None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            return None
+
+
+class JournalReader:
+    """Reads each line once, from an offset on, also while the run writes."""
+
+    def __init__(self, run: RunDirectory, offset: int = 0) -> None:
+        self._path = run.journal
+        self.offset = offset  # where the next line begins
+
+    def new(self) -> list[Entry]:
+        """What is new since the last call."""
+        return list(_entries(self._lines()))
+
+    def events(self, clock: str = "t") -> list[Stamped]:
+        """The events that are new since the last call."""
+        return events_of(self.new(), clock)
+
+    def newest(self) -> list[Stamped]:
+        """As `events`, without the progress reports that later ones have overtaken: a day has 100,000 of them."""
+        return events_of(_entries(_thinned(self._lines())))
+
+    def skip(self) -> None:
+        """Read on from what is new after this call."""
+        self._lines()
+
+    def _lines(self) -> list[tuple[int, bytes]]:
+        """The new lines with the offsets after them. The last one of a live run may be half written: not yet."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except OSError:
+            return []
+        lines = []
+        for line in data.split(b"\n")[:-1]:
+            self.offset += len(line) + 1
+            lines.append((self.offset, line))
+        return lines
+
+
+def events_of(entries: Iterable[Entry], clock: str = "t") -> list[Stamped]:
+    """The entries that are events."""
+    return [event for entry in entries if (event := entry.event(clock)) is not None]
+
+
+def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry]:
+    for offset, line in lines:
+        try:
+            # Any program can report NaN, which Python writes and reads, and JSON has not.
+            message = json.loads(line, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(message, dict):
+            yield Entry(offset, message)
+
+
+def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    seen = Counter[bytes]()
+    kept = []
+    for offset, line in reversed(lines):
+        if match := _PROGRESS.search(line, 0, 120):
+            seen[match[1]] += 1
+            if seen[match[1]] > KEPT:
+                continue
+        kept.append((offset, line))
+    return kept[::-1]
