@@ -1,1 +1,1 @@
-"""The virtual network: an address for each task, and what can go wrong between two of them."""
+"""The virtual network: an address for each task, and a switch that can impair the traffic between any two of them."""

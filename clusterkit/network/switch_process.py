@@ -1,4 +1,4 @@
-"""The switch's process: how it is started, asked and stopped. What it does is in `network/switch/`."""
+"""Starts, queries and stops the switch process, whose code is in `network/switch/`."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ from clusterkit.words.errors import ClusterkitError
 UP_WITHIN = 10.0  # seconds; it takes a tenth of one, and 10 ms more for each task
 ANSWER_WITHIN = 5.0
 END_WITHIN = 2.0
-_MOST_AT_ONCE = 253  # descriptors in a message
+_DESCRIPTORS_PER_MESSAGE = 253  # the kernel's limit
 
 
 class NetworkError(ClusterkitError):
-    """The virtual network can't be made, or is gone, or does not answer."""
+    """The virtual network can't be created, has ended, or does not answer."""
 
 
 class Switch:
-    """The process, and the namespaces that it made: `descriptors`. `pidfd` can be read once it has ended.
+    """The switch process and the namespaces that it created, as `descriptors`. `pidfd` is readable once it has ended.
 
-    Start it from the thread that lives as long as the supervisor: its parent-death signal is tied to that.
+    Create it in a thread that lives as long as the supervisor: its parent-death signal is tied to that thread.
+    Raises NetworkError.
     """
 
     def __init__(self, plan: Mapping[str, Any], log: Path, env: Mapping[str, str]) -> None:
         self._log = log
         self._lock = threading.Lock()
         self._ids = itertools.count()
-        self._half = b""
+        self._partial_line = b""
         self._stopped = False
         self.descriptors: list[int] = []
         self._channel, other = socket.socketpair()
         try:
             with other, log.open("ab") as errors:
-                words = _argv(str(other.fileno()))
-                self._process = start_beside(words, other.fileno(), errors.fileno(), {**os.environ, **env})
+                argv = _argv(str(other.fileno()))
+                self._process = start_beside(argv, other.fileno(), errors.fileno(), {**os.environ, **env})
         except OSError as error:
             self._channel.close()
             raise NetworkError(f"The switch of the virtual network can't be started: {error.strerror}.") from None
@@ -55,12 +56,12 @@ class Switch:
             self.stop()
             raise
 
-    def ask(self, verb: str, **words: Any) -> Any:
-        """Have it do something, and return the result. Raises NetworkError."""
-        return self._ask(ANSWER_WITHIN, {"do": verb, **words})
+    def ask(self, verb: str, **arguments: Any) -> Any:
+        """Send a request and return the result. Raises NetworkError."""
+        return self._ask(ANSWER_WITHIN, {"do": verb, **arguments})
 
     def stop(self) -> None:
-        """End it, and let its namespaces go: they are gone when no task is in them any more."""
+        """End the switch and release its namespaces; the kernel removes them once no task is in them."""
         if self._stopped:
             return
         self._stopped = True
@@ -76,38 +77,43 @@ class Switch:
             self._channel.settimeout(within)
             try:
                 self._channel.sendall(json.dumps({"id": number, **request}).encode() + b"\n")
-                while (answer := self._next())["id"] != number:
-                    pass  # it came too late for the one that asked
+                while (answer := self._next_answer())["id"] != number:
+                    pass  # the late answer to a request that timed out
             except TimeoutError:
                 raise NetworkError(f"The switch did not answer within {within:g} s. Its log: {self._log}") from None
             except OSError:
                 raise NetworkError(f"The switch of the virtual network has ended. Its log: {self._log}") from None
         if "error" in answer:
-            raise NetworkError(f"The virtual network can't do that: {answer['error']}.")
+            raise NetworkError(f"The virtual network failed: {answer['error']}.")
         return answer["result"]
 
-    def _next(self) -> dict[str, Any]:
-        """The next answer; the descriptors that come before the first one are kept."""
-        while b"\n" not in self._half:
-            more, descriptors, *_ = socket.recv_fds(self._channel, 1 << 16, _MOST_AT_ONCE, socket.MSG_CMSG_CLOEXEC)
+    def _next_answer(self) -> dict[str, Any]:
+        """Read the next answer; keep the descriptors that precede the first one."""
+        while b"\n" not in self._partial_line:
+            more, descriptors, *_ = socket.recv_fds(
+                self._channel, 1 << 16, _DESCRIPTORS_PER_MESSAGE, socket.MSG_CMSG_CLOEXEC
+            )
             self.descriptors += descriptors
             if not more:
                 raise ConnectionResetError
-            self._half += more
-        line, _, self._half = self._half.partition(b"\n")
+            self._partial_line += more
+        line, _, self._partial_line = self._partial_line.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
 
-def check(*words: str, within: float) -> str | None:
-    """Have a process of its own try something; why it could not, in a clause. Raises OSError, TimeoutExpired."""
-    tried = subprocess.run(_argv("check", *words), stdin=subprocess.DEVNULL, capture_output=True, timeout=within)
-    if tried.returncode == 0:
-        return tried.stdout.decode(errors="replace") or None
-    last = tried.stderr.decode(errors="replace").strip().splitlines()[-1:]
+def check(*features: str, within: float) -> str | None:
+    """Try "network" and "disk" in a separate process; return why one is unavailable, as a clause, or None.
+
+    Raises OSError, TimeoutExpired.
+    """
+    checked = subprocess.run(_argv("check", *features), stdin=subprocess.DEVNULL, capture_output=True, timeout=within)
+    if checked.returncode == 0:
+        return checked.stdout.decode(errors="replace") or None
+    last = checked.stderr.decode(errors="replace").strip().splitlines()[-1:]
     return "the switch does not start" + "".join(f" ({line})" for line in last)
 
 
-def _argv(*words: str) -> Sequence[str]:
-    # Isolated, and without what the environment adds to Python: it needs the standard library only, and starts faster.
-    return [sys.executable, "-I", "-S", "-c", code_of("clusterkit.network.switch.main"), *words]
+def _argv(*args: str) -> Sequence[str]:
+    # Isolated and without site packages: the switch needs the standard library only, and starts faster.
+    return [sys.executable, "-I", "-S", "-c", code_of("clusterkit.network.switch.main"), *args]

@@ -1,4 +1,4 @@
-"""The virtual network: an address of its own for each task, and everything that can go wrong between two of them."""
+"""The virtual network as the backend uses it: addresses and namespaces of tasks, impairments, resets, the full disk."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch_process import NetworkError, Switch, check
 from clusterkit.words.model import Task, TaskType
 
-PORT = 2222  # of every task's server: each has its address to itself
-TRIED_WITHIN = 5.0  # seconds; it takes a tenth of one
+PORT = 2222  # of every task's server: no two tasks share an address
+CHECKED_WITHIN = 5.0  # seconds; it takes a tenth of one
 __all__ = ["Layer", "NetworkError", "NetworkPlan", "Traffic", "VirtualNetwork", "why_not"]
 
 
 class Traffic(NamedTuple):
-    """What the switch has carried from one task to another since the start: nothing of what goes by cable."""
+    """What the switch has carried from one task to another since the start, without the traffic over cables."""
 
     packets: int
     bytes: int
@@ -32,11 +32,11 @@ class Traffic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """What a virtual network is to have.
+    """The features of a virtual network.
 
-    `seed` decides which packets are lost and delayed. Without `network` there is only the `disk`, a directory that can
-    be made full. `pcap` is the file that records what crosses. `cables`: pairs of tasks that nothing impairs are
-    connected by the kernel, if it can and if there is no `pcap`; the switch carries everything else.
+    `seed` decides which packets are lost and delayed. `disk` is a directory that can be filled; with `network` False
+    it is the only feature. `pcap` is the file that captures all packets. `cables`: the kernel connects pairs of tasks
+    that nothing impairs, if it supports that and there is no `pcap`; the switch carries everything else.
     """
 
     tasks: Sequence[Task]
@@ -48,12 +48,12 @@ class NetworkPlan:
 
 
 class VirtualNetwork:
-    """The namespaces of a run's tasks, joined by a switch.
+    """The namespaces of a run's tasks, connected by a switch.
 
-    `log` is the file for the errors of the switch's process, and `env` is added to its environment; `pidfd` becomes
-    readable when it ends. Raises NetworkError with a sentence if the network can't be made.
+    The switch process, `pid`, logs its errors to `log` and gets `env` on top of this environment; `pidfd` becomes
+    readable when it ends. Raises NetworkError if the network can't be created.
 
-    Make it in the thread that lives as long as the supervisor, before there is a task.
+    Create it in a thread that lives as long as the supervisor, before any task starts.
     """
 
     def __init__(self, plan: NetworkPlan, log: Path, env: Mapping[str, str]) -> None:
@@ -79,35 +79,35 @@ class VirtualNetwork:
         self.pid, self.pidfd = self._switch.pid, self._switch.pidfd
 
     def namespaces(self, task: Task) -> tuple[int, ...]:
-        """Descriptors of the namespaces that the task joins, in that order; they are closed on exec."""
+        """Return descriptors of the namespaces that the task joins, in that order; they are closed on exec."""
         shared = len(self._switch.descriptors) - len(self.addresses)
         own = [shared + self._index[task]] if self.addresses else []
         return tuple(self._switch.descriptors[i] for i in (*range(shared), *own))
 
     def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
-        """Put a layer with this number between every task of `a` and every one of `b`, both ways, at once."""
+        """Add the layer `number` between every task of `a` and every task of `b`, in both directions."""
         self._switch.ask("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
 
     def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
-        """End the TCP connections between every task of `a` and every one of `b`; return how many there were."""
+        """Reset the TCP connections between every task of `a` and every task of `b`; return how many there were."""
         count: int = self._switch.ask("reset", a=self._indices(a), b=self._indices(b))
         return count
 
     def fill_disk(self, number: int) -> None:
-        """From now on the directory has no room, for tasks. What they have open there is as it was."""
+        """Make writes to the directory's files fail in tasks; files that are open already are not affected."""
         self._switch.ask("fill", number=number)
 
     def heal(self, number: int) -> None:
-        """Take away the layer with that number, or the full disk; nothing where there is none."""
+        """Remove the layer or the full disk with that number, if there is one."""
         self._switch.ask("heal", number=number)
 
     def counts(self) -> Mapping[tuple[Task, Task], Traffic]:
-        """What has come to the switch, by source and destination, where something has."""
-        told = self._switch.ask("counts")
-        return {(self._tasks[a], self._tasks[b]): Traffic(*counts) for (a, b), counts in told}
+        """Return the traffic of each pair (source, destination) that had any through the switch."""
+        answer = self._switch.ask("counts")
+        return {(self._tasks[a], self._tasks[b]): Traffic(*counts) for (a, b), counts in answer}
 
     def stop(self) -> None:
-        """End the switch; once no task is left, all of it is gone."""
+        """End the switch; the namespaces vanish with the last task in them."""
         self._switch.stop()
         self._remove_scratch()
 
@@ -121,23 +121,23 @@ class VirtualNetwork:
 
 
 def addresses_of(tasks: Sequence[Task]) -> dict[Task, str]:
-    """The address of each task, by its place among the sorted ones."""
+    """Return the address of each task, by its position in `tasks`, which are sorted."""
     return {task: f"10.77.{index // 250}.{index % 250 + 1}" for index, task in enumerate(tasks)}
 
 
 def endpoints_of(tasks: Sequence[Task]) -> dict[Task, str]:
-    """Where each of them listens, but for the evaluator."""
+    """Return the `host:port` on which each task but the evaluator listens."""
     at = addresses_of(tasks)
     return {task: f"{address}:{PORT}" for task, address in at.items() if task.type is not TaskType.EVALUATOR}
 
 
 def why_not(network: bool, disk: bool) -> str | None:
-    """Why this machine can have no such network, or full disk, in a clause; None where it can. Takes 0.1 s."""
-    words = [*(["network"] if network else []), *(["disk"] if disk else [])]
+    """Return why this machine can't create the network or the full disk, as a clause; None if it can. Takes 0.1 s."""
+    features = [*(["network"] if network else []), *(["disk"] if disk else [])]
     try:
-        return check(*words, within=TRIED_WITHIN)
+        return check(*features, within=CHECKED_WITHIN)
     except subprocess.TimeoutExpired:
-        return f"a trial of it did not end within {TRIED_WITHIN:g} s"
+        return f"a trial did not end within {CHECKED_WITHIN:g} s"
     except OSError as error:
         return f"the switch can't be started: {error.strerror}"
 

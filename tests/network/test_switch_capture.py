@@ -40,7 +40,7 @@ def test_packets_are_kept_back_for_a_second(tmp_path: Path) -> None:
 
 def test_many_packets_are_written_before_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So they don't pile up."""
-    monkeypatch.setattr(module, "FULL", 100)
+    monkeypatch.setattr(module, "FLUSH_SIZE", 100)
     capture = Capture(str(tmp_path / "file"))
     capture.add(bytes(100))
     assert packets(tmp_path / "file") == [bytes(100)]

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from clusterkit.network.switch.flows import answer, listed, question
-from clusterkit.network.switch.packets import ACK, RST, SYN, Segment, forged, reverse, segment_of
+from clusterkit.network.switch.flows import parse_table, probe, replies
+from clusterkit.network.switch.packets import ACK, RST, SYN, Segment, forge, reverse, segment_of
 
 A, B = socket.inet_aton("10.77.0.1"), socket.inet_aton("10.77.0.2")
 FLOW = B + A + struct.pack("!HH", 40000, 2222)  # towards A
@@ -27,7 +27,7 @@ def table(*rows: str) -> str:
 @little
 def test_an_end_is_listed_with_the_flow_towards_it() -> None:
     """Addresses and ports are as packets have them."""
-    assert list(listed(table("01004D0A:08AE 02004D0A:9C40 01"))) == [FLOW]
+    assert list(parse_table(table("01004D0A:08AE 02004D0A:9C40 01"))) == [FLOW]
 
 
 @little
@@ -35,7 +35,7 @@ def test_an_end_that_also_takes_ipv6_is_listed_too() -> None:
     """Such as gRPC's servers; but no connection of IPv6, which nothing carries."""
     mapped = "0000000000000000FFFF000001004D0A:08AE 0000000000000000FFFF000002004D0A:9C40 01"
     other = "00000000000000000000000001000000:08AE 00000000000000000000000001000000:9C40 01"
-    assert list(listed(table(mapped, other))) == [FLOW]
+    assert list(parse_table(table(mapped, other))) == [FLOW]
 
 
 @little
@@ -46,41 +46,41 @@ def test_an_end_that_also_takes_ipv6_is_listed_too() -> None:
 )
 def test_only_ends_that_expect_something_are_listed(state: str, is_live: bool) -> None:
     """A bare SYN would begin a connection at one that waits for a SYN, or that waits until its ports are free."""
-    assert bool(list(listed(table(f"01004D0A:08AE 02004D0A:9C40 {state}")))) is is_live
+    assert bool(list(parse_table(table(f"01004D0A:08AE 02004D0A:9C40 {state}")))) is is_live
 
 
 def test_an_empty_table_has_none() -> None:
     """Only the line above it."""
-    assert list(listed(table())) == []
+    assert list(parse_table(table())) == []
 
 
 def test_a_question_is_a_bare_syn() -> None:
     """With no acknowledgement."""
-    assert segment_of(question(FLOW)) == (FLOW, SYN, bytes(4))
+    assert segment_of(probe(FLOW)) == (FLOW, SYN, bytes(4))
 
 
 def test_what_comes_is_answered_with_its_own_number() -> None:
     """A reset that its sender has to take: it has exactly the number which that expects next."""
     doomed = {FLOW, reverse(FLOW)}
     for flow in doomed:
-        assert answer(Segment(flow, ACK, NUMBER), doomed) == [forged(reverse(flow), RST, NUMBER)]
-    assert answer(Segment(FLOW, SYN | ACK, NUMBER), doomed) == [forged(reverse(FLOW), RST, NUMBER)]
+        assert replies(Segment(flow, ACK, NUMBER), doomed) == [forge(reverse(flow), RST, NUMBER)]
+    assert replies(Segment(FLOW, SYN | ACK, NUMBER), doomed) == [forge(reverse(FLOW), RST, NUMBER)]
     assert len(doomed) == 2
 
 
 @pytest.mark.parametrize("flags", [RST, RST | ACK])
 def test_a_reset_gets_no_answer(flags: int) -> None:
     """Its sender has no such connection any more."""
-    assert answer(Segment(FLOW, flags, NUMBER), {FLOW, reverse(FLOW)}) == []
+    assert replies(Segment(FLOW, flags, NUMBER), {FLOW, reverse(FLOW)}) == []
 
 
 def test_other_connections_are_let_be() -> None:
     """Also between the same hosts."""
-    assert answer(Segment(FLOW[:8] + bytes(4), ACK, NUMBER), {FLOW, reverse(FLOW)}) is None
+    assert replies(Segment(FLOW[:8] + bytes(4), ACK, NUMBER), {FLOW, reverse(FLOW)}) is None
 
 
 def test_a_connection_that_begins_anew_is_not_answered() -> None:
     """The same ports may come again; from then on neither direction is doomed."""
     doomed = {FLOW, reverse(FLOW)}
-    assert answer(Segment(FLOW, SYN, bytes(4)), doomed) is None
+    assert replies(Segment(FLOW, SYN, bytes(4)), doomed) is None
     assert doomed == set()

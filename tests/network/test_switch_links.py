@@ -23,7 +23,7 @@ def times(on: Link, packets: Sequence[tuple[float, int]]) -> list[float | None]:
     """When packets leave that come at a time, in its order, with a size; None for those that are lost."""
     found: list[float | None] = []
     for number, (now, size) in enumerate(packets):
-        taken = on.take(number.to_bytes(2) * (size // 2), now)
+        taken = on.accept(number.to_bytes(2) * (size // 2), now)
         found.append(on._waiting[-1][0] if taken else None)
     return found
 
@@ -32,7 +32,7 @@ def test_a_link_without_layers_lets_everything_through_at_once() -> None:
     """And it says so."""
     plain = link()
     assert plain.is_clear
-    assert plain.take(b"packet", 5)
+    assert plain.accept(b"packet", 5)
     assert list(plain.due(5)) == [b"packet"]
     assert plain.is_clear
 
@@ -56,14 +56,14 @@ def test_layers_combine(layers: list[Layer], leaves: float | None) -> None:
 def test_losses_combine_independently() -> None:
     """Two halves let a quarter through."""
     both = link(Layer(loss=0.5), Layer(loss=0.5))
-    assert sum(both.take(b"packet", 0) for _ in range(10_000)) == pytest.approx(2500, abs=150)
+    assert sum(both.accept(b"packet", 0) for _ in range(10_000)) == pytest.approx(2500, abs=150)
 
 
 def test_chance_is_one_number_a_packet_of_the_seed() -> None:
     """Of the seed, the layer and the direction, whatever other layers do; another seed has others."""
     expected = random.Random("1/0/a>b")
     lossy = link(Layer(loss=0.3, jitter=0.001, delay=0.01))
-    fates = [lossy.take(b"packet", n) for n in range(200)]
+    fates = [lossy.accept(b"packet", n) for n in range(200)]
     assert fates == [expected.random() >= 0.3 for _ in range(200)]
 
     cut_meanwhile = link(Layer(loss=0.3))
@@ -72,10 +72,10 @@ def test_chance_is_one_number_a_packet_of_the_seed() -> None:
             cut_meanwhile.impair(7, Layer(cut=True), n)
         if n == 100:
             cut_meanwhile.heal(7, n)
-        assert cut_meanwhile.take(b"packet", n) == (fates[n] and not 50 <= n < 100)
+        assert cut_meanwhile.accept(b"packet", n) == (fates[n] and not 50 <= n < 100)
 
     for other in (link(Layer(loss=0.3), seed=2), link(Layer(loss=0.3), name="c"), link(Layer(), Layer(loss=0.3))):
-        assert [other.take(b"packet", n) for n in range(200)] != fates
+        assert [other.accept(b"packet", n) for n in range(200)] != fates
 
 
 def test_jitter_is_around_the_delay() -> None:
@@ -93,7 +93,7 @@ def test_no_packet_overtakes_another() -> None:
     """Also where jitter is larger than the time between them."""
     trembling = link(Layer(delay=0.1, jitter=0.1))
     packets = [n.to_bytes(2) for n in range(500)]
-    assert all(trembling.take(packet, n / 1000) for n, packet in enumerate(packets))
+    assert all(trembling.accept(packet, n / 1000) for n, packet in enumerate(packets))
     assert list(trembling.due(10)) == packets
 
 
@@ -122,19 +122,19 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A delay alone would keep whatever comes."""
     monkeypatch.setattr(module, "MOST_WAITING", 1000)
     far = link(Layer(delay=100))
-    assert [far.take(bytes(400), n) for n in range(3)] == [True, True, False]
+    assert [far.accept(bytes(400), n) for n in range(3)] == [True, True, False]
     assert len(list(far.due(100))) == 1
-    assert far.take(bytes(400), 100)
+    assert far.accept(bytes(400), 100)
 
 
 def test_healing_frees_what_waits() -> None:
     """In its order; nothing stands behind a fault that is over."""
     far = link(Layer(delay=100), Layer(delay=1))
-    assert far.take(b"first", 1)
-    assert far.take(b"second", 2)
+    assert far.accept(b"first", 1)
+    assert far.accept(b"second", 2)
     far.heal(0, 10)
     assert far.next == 11
-    assert far.take(b"third", 10.5)
+    assert far.accept(b"third", 10.5)
     far.heal(1, 10.5)
     assert not far.is_clear
     assert list(far.due(10.5)) == [b"first", b"second", b"third"]
@@ -156,7 +156,7 @@ def test_healing_a_rate_lets_the_backlog_go() -> None:
 def test_a_new_delay_does_not_hold_what_is_under_way() -> None:
     """A change applies to what comes after it; order is kept."""
     near = link(Layer(delay=1))
-    assert near.take(b"first", 0)
+    assert near.accept(b"first", 0)
     near.impair(5, Layer(delay=10), 0.5)
     assert near.next == 1
     assert times(near, [(0.5, 10)]) == [11.5]

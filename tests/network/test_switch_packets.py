@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from clusterkit.network.switch.packets import ACK, RST, SYN, checksum, forged, reverse, segment_of
+from clusterkit.network.switch.packets import ACK, RST, SYN, checksum, forge, reverse, segment_of
 
 A, B = socket.inet_aton("10.77.0.1"), socket.inet_aton("10.77.0.2")
 FLOW = A + B + struct.pack("!HH", 40000, 2222)
@@ -65,7 +65,7 @@ def test_a_flow_can_be_turned_round() -> None:
 
 def test_what_is_forged_has_the_number_and_right_checksums() -> None:
     """It is a whole packet, with nothing but the headers."""
-    made = forged(FLOW, RST, b"\x01\x02\x03\x04")
+    made = forge(FLOW, RST, b"\x01\x02\x03\x04")
     assert len(made) == 40
     assert int.from_bytes(made[2:4]) == 40
     assert segment_of(made) == (FLOW, RST, bytes(4))

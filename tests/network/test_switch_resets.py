@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from clusterkit.network.switch import resets as module
-from clusterkit.network.switch.flows import answer, question
+from clusterkit.network.switch.flows import probe, replies
 from clusterkit.network.switch.packets import ACK, SYN, Segment, reverse
-from clusterkit.network.switch.resets import TIMES, Resets
+from clusterkit.network.switch.resets import PROBES, Resets
 from clusterkit.network.switch.ways import Ways
 
 NAMESPACES = [100, 101, 102]
@@ -59,13 +59,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """A world without connections."""
     made = World()
     monkeypatch.setattr(module, "enter", made.entered.append)
-    monkeypatch.setattr(module, "own_flows", made.listed)
+    monkeypatch.setattr(module, "local_flows", made.listed)
     return made
 
 
 def questions(*flows: bytes) -> list[bytes]:
     """For both ends of each connection, in some order."""
-    return sorted(question(both) for flow in flows for both in (flow, reverse(flow)))
+    return sorted(probe(both) for flow in flows for both in (flow, reverse(flow)))
 
 
 def test_both_ends_of_every_connection_between_the_two_are_asked(world: World) -> None:
@@ -88,7 +88,7 @@ def test_a_connection_is_reset_once(world: World) -> None:
 
 
 def test_nothing_goes_on_where_there_is_nothing(world: World) -> None:
-    """No question, no timer."""
+    """No probe, no timer."""
     assert world.resets.begin([(0, 1)]) == 0
     assert not world.sent
     assert not world.timers
@@ -106,7 +106,7 @@ def test_ends_are_asked_again_and_then_it_is_over(world: World) -> None:
     """The pair's packets need not pass the switch any longer."""
     flow = world.connects(0, 1)
     world.resets.begin([(0, 1)])
-    for _ in range(TIMES - 2):
+    for _ in range(PROBES - 2):
         assert sorted(world.next()) == questions(flow)
         assert not world.ways.way(1, 0).is_clear
     assert sorted(world.next()) == questions(flow)
@@ -121,6 +121,6 @@ def test_ports_that_have_begun_anew_are_not_asked(world: World) -> None:
     old, new = world.connects(0, 1, 1), world.connects(0, 1, 2)
     world.resets.begin([(0, 1)])
     doomed = world.ways.way(0, 1).doomed
-    assert answer(Segment(new, SYN, bytes(4)), doomed) is None
+    assert replies(Segment(new, SYN, bytes(4)), doomed) is None
     assert sorted(world.next()) == questions(old)
-    assert answer(Segment(new, ACK, bytes(4)), doomed) is None
+    assert replies(Segment(new, ACK, bytes(4)), doomed) is None

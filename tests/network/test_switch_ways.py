@@ -8,7 +8,7 @@ import pytest
 
 from clusterkit.network.switch.cables import Detours, Pair
 from clusterkit.network.switch.links import Layer
-from clusterkit.network.switch.packets import forged
+from clusterkit.network.switch.packets import forge
 from clusterkit.network.switch.ways import Way, Ways
 
 CUT, SLOW = Layer(cut=True), Layer(delay=5)
@@ -52,10 +52,10 @@ def three(captured: bool = False) -> Ways:
 
 def impair(ways: Ways, pairs: list[Pair], layer: Layer = CUT, number: int = 1) -> list[Way]:
     """Put a layer on both ways of each pair."""
-    changed = ways.there_and_back(pairs)
+    changed = ways.both_ways(pairs)
     for way in changed:
         way.link.impair(number, layer, 0)
-    ways.arrange(changed)
+    ways.update_routes(changed)
     return changed
 
 
@@ -63,7 +63,7 @@ def heal(ways: Ways, changed: Iterable[Way], number: int = 1) -> None:
     """Take it away."""
     for way in changed:
         way.link.heal(number, 0)
-    ways.arrange(changed)
+    ways.update_routes(changed)
 
 
 def test_impaired_pairs_have_a_detour_until_they_are_healed(ways: Ways, told: Told) -> None:
@@ -87,7 +87,7 @@ def test_a_detour_lasts_as_long_as_anything_impairs_the_pair(ways: Ways, told: T
 def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Ways, told: Told) -> None:
     """What was delayed would else be overtaken."""
     there, back = impair(ways, [(0, 1)], SLOW)
-    there.link.take(bytes(100), 1)
+    there.link.accept(bytes(100), 1)
     there.link.impair(1, Layer(), 1)
     heal(ways, [back])
     assert [call[0] for call in told.calls] == ["make"]
@@ -100,17 +100,17 @@ def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Ways, told: T
     """Both ways know of the same flows, whichever was there first."""
     there, back = ways.way(0, 1), ways.way(1, 0)
     there.doomed.add(b"flow")
-    ways.arrange([back])
+    ways.update_routes([back])
     assert told.calls == [("make", {(0, 1)})]
     back.doomed.clear()
-    ways.arrange([there])
+    ways.update_routes([there])
     assert told.calls[1:] == [("end", {(0, 1)})]
 
 
 def test_packets_of_clear_ways_need_no_closer_look(ways: Ways) -> None:
     """The table of the source tells where they go; those of impaired ways are not in it."""
     changed = impair(ways, [(0, 1)])
-    ways.arrange([ways.way(0, 2)])
+    ways.update_routes([ways.way(0, 2)])
     assert ways.clear == [{ways.addresses[2]: ways.way(0, 2)}, {}, {}]
     heal(ways, changed)
     assert [len(table) for table in ways.clear] == [2, 1, 0]
@@ -126,10 +126,10 @@ def test_all_packets_that_are_captured_are_looked_at() -> None:
 def test_a_packet_is_for_another_host_or_for_none(ways: Ways) -> None:
     """By its destination; not for its own sender, for a stranger, or of another version."""
     a, b, c = ways.addresses
-    packet = forged(a + c + bytes(4), 0)
+    packet = forge(a + c + bytes(4), 0)
     assert ways.way_of(0, packet) is ways.way(0, 2)
     assert ways.way(0, 2).device == ways.device_of(c) == 102
     assert ways.way_of(2, packet) is None
-    assert ways.way_of(0, forged(a + b"\n\x4d\t\t" + bytes(4), 0)) is None
+    assert ways.way_of(0, forge(a + b"\n\x4d\t\t" + bytes(4), 0)) is None
     assert ways.way_of(0, b"\x60" + packet[1:]) is None
     assert b != c

@@ -1,1 +1,1 @@
-"""The switch: a process of its own that joins the tasks' network namespaces. Standard library only."""
+"""The switch: a separate process that connects the tasks' network namespaces. Standard library only."""

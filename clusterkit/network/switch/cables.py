@@ -1,7 +1,7 @@
-"""Cables: the kernel's own way from host to host, past this process, for pairs of hosts that nothing impairs.
+"""Cables: veth pairs by which the kernel connects hosts that nothing impairs, without going through this process.
 
-A host's `eth0` is one end of a cable. The other end is in the hub, a network namespace that passes packets on and is
-joined to nothing else. A route to a single address is a detour: by the TUN device, and so through the switch.
+A host's `eth0` is one end of a cable. The other end is in the hub, a network namespace that forwards packets and is
+connected to nothing else. A detour is a host's route to one address over its TUN device, and so through the switch.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from clusterkit.network.switch.netlink import Netlink
-from clusterkit.network.switch.system import NotPossible, enter, new_network, said
+from clusterkit.network.switch.system import NotPossible, enter, new_network, reason_of
 
-CABLE, TUN = "eth0", "tun0"  # as a host names them
+CABLE, TUN = "eth0", "tun0"  # device names inside a host
 Pair = tuple[int, int]
 
 
 class Hub:
-    """Where the cables end. It goes with this process, and with it all of them."""
+    """The namespace in which all cables end. The kernel removes it, and them, when this process ends."""
 
     def __init__(self) -> None:
-        """Go into it. Raises NotPossible, also where the kernel can make no cables."""
+        """Create and enter it. Raises NotPossible, also if the kernel does not support veth pairs."""
         self._namespace = new_network()
         self._cables = 0
         self._kernel = Netlink()
-        try:  # with a cable that leads nowhere: as soon as there is a hub, every host has to have one
+        try:  # with a trial cable that leads nowhere: once there is a hub, every host has to have a cable
             self._kernel.lay("trial0", "trial1", self._namespace)
             self._kernel.forward(self._kernel.index("trial0"))
         except OSError as error:
-            raise NotPossible(f"a cable can't be made: {said(error)}") from None
+            raise NotPossible(f"a veth pair can't be created: {reason_of(error)}") from None
 
     def connect(self, address: bytes) -> None:
-        """Lay a cable to the namespace in which this process is, whose address that will be. Raises OSError."""
+        """Lay a cable to the host whose namespace this process is in, and route its address there. Raises OSError."""
         name, self._cables = f"host{self._cables}", self._cables + 1
         with Netlink() as there:
             there.lay(CABLE, name, self._namespace)
@@ -42,14 +42,14 @@ class Hub:
 
 
 class Detours:
-    """Which pairs have one, of hosts that are told by their index."""
+    """Switches pairs of hosts, given by index, between their cables and the switch."""
 
     def __init__(self, namespaces: Sequence[int], addresses: Sequence[bytes]) -> None:
         self._namespaces = namespaces
         self._addresses = addresses
 
     def make(self, pairs: Iterable[Pair]) -> None:
-        """From now on all packets between the two of each pair pass the switch. Raises NotPossible."""
+        """Route all packets between the hosts of each pair through the switch. Raises NotPossible."""
         for host, others in _by_host(pairs).items():
             enter(self._namespaces[host])
             try:
@@ -57,11 +57,11 @@ class Detours:
                     tun = kernel.index(TUN)
                     for other in others:
                         kernel.route(self._addresses[other], tun, self._addresses[host])
-            except OSError as error:  # a task that has rights in its namespace may have taken its device away
-                raise NotPossible(f"a task's packets can't be sent by its TUN device: {said(error)}") from None
+            except OSError as error:  # a task with rights in its namespace may have deleted its device
+                raise NotPossible(f"a task's packets can't be routed to its TUN device: {reason_of(error)}") from None
 
     def end(self, pairs: Iterable[Pair]) -> None:
-        """They go by the cables again."""
+        """Route the packets of these pairs over the cables again."""
         for host, others in _by_host(pairs).items():
             with suppress(NotPossible, OSError):
                 enter(self._namespaces[host])

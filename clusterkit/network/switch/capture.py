@@ -1,4 +1,4 @@
-"""The capture: every packet that is delivered, in a file that packet tools read (classic pcap, raw IP)."""
+"""The capture: a pcap file (classic format, raw IP) of every packet that is delivered."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ import sys
 import time
 from contextlib import suppress
 
-EVERY = 1.0  # seconds for which packets are kept back at most
-FULL = 1 << 20  # bytes that are
+FLUSH_EVERY = 1.0  # seconds that packets are buffered at most
+FLUSH_SIZE = 1 << 20  # bytes that are
 RAW_IP = 101
 _HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, RAW_IP)
 _RECORD = struct.Struct("=IIII")
 
 
 class Capture:
-    """A pcap file, which at any moment has whole packets only. Raises OSError where it can't be made.
+    """A pcap file that never ends within a packet. Raises OSError if it can't be created.
 
-    Where it can't be written any more, it ends with the last whole packet.
+    If writing fails, the capture stops and the file is truncated to its last whole packet.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         self._records = [_HEADER]
-        self._kept = len(_HEADER)
+        self._size = len(_HEADER)
         self._written = 0
         self._due: float | None = 0.0
 
     def add(self, packet: bytes) -> None:
-        """Take a packet that is delivered now."""
+        """Record a packet that is delivered now."""
         if self._file is None:
             return
         seconds, rest = divmod(time.time_ns(), 1_000_000_000)
         self._records += (_RECORD.pack(seconds, rest // 1000, len(packet), len(packet)), packet)
-        self._kept += len(packet) + _RECORD.size
+        self._size += len(packet) + _RECORD.size
         if self._due is None:
-            self._due = time.monotonic() + EVERY
-        if self._kept >= FULL:
+            self._due = time.monotonic() + FLUSH_EVERY
+        if self._size >= FLUSH_SIZE:
             self.flush()
 
     def wait(self, now: float) -> float | None:
-        """Seconds until something has to be written; None where nothing is kept back."""
+        """Return the seconds until `flush` is due; None if nothing is buffered."""
         return None if self._due is None else max(0.0, self._due - now)
 
     def flush(self) -> None:
-        """Write what is kept back. Where that fails, the capture is over, and only that."""
-        data, self._records, self._kept, self._due = b"".join(self._records), [], 0, None
+        """Write what is buffered. If that fails, the capture stops, and nothing else does."""
+        data, self._records, self._size, self._due = b"".join(self._records), [], 0, None
         if self._file is None:
             return
         done = 0
@@ -62,13 +62,13 @@ class Capture:
             self.close()
 
     def close(self) -> None:
-        """Nothing is taken any more; what was kept back and not flushed is lost."""
+        """Close the file; what is buffered is lost."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def _whole(self, data: bytes, end: int) -> int:
-        """How many of the first bytes are whole packets."""
+        """Return how many bytes of `data[:end]` are whole packets, counted from the start."""
         position = 0 if self._written else len(_HEADER)
         if position > end:
             return 0

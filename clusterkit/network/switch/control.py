@@ -1,4 +1,4 @@
-"""The control: what the supervisor asks of the switch, a line of JSON each, and the answers."""
+"""The control channel: executes the supervisor's requests and answers them, one line of JSON each."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CHUNK = 1 << 16
 
 
 class Control:
-    """One end of a channel, whose other end the supervisor has. When that is gone, the switch ends."""
+    """The switch's end of the channel to the supervisor. When the other end closes, the switch stops."""
 
     def __init__(self, channel: socket.socket, fabric: Fabric, disk: FullDisk | None) -> None:
         self._channel = channel
         self._fabric = fabric
         self._disk = disk
-        self._half = b""
+        self._partial_line = b""
         fabric.listen(channel.fileno(), self._read)
 
     def _read(self) -> None:
@@ -34,9 +34,9 @@ class Control:
         if not data:
             self._fabric.stop()
             return
-        *lines, self._half = (self._half + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
-            answer(self._channel, self._do(json.loads(line)))
+            send(self._channel, self._do(json.loads(line)))
 
     def _do(self, request: dict[str, Any]) -> dict[str, Any]:
         number, verb = request.pop("id"), getattr(self, f"_do_{request.pop('do')}")
@@ -65,8 +65,8 @@ class Control:
         return list(self._fabric.counts().items())
 
 
-def answer(channel: socket.socket, message: dict[str, Any]) -> None:
-    """Send a line; where nobody is there to read it, the next read tells."""
+def send(channel: socket.socket, message: dict[str, Any]) -> None:
+    """Send a line of JSON. A closed channel is ignored: the next read reports it."""
     try:
         channel.sendall(json.dumps(message).encode() + b"\n")
     except OSError:

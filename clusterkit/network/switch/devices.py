@@ -1,4 +1,4 @@
-"""Devices: a network namespace with a TUN device, whose packets this process reads and writes, and with a cable."""
+"""Hosts: for each task a network namespace with a TUN device, which this process reads and writes, and a cable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.network.switch.cables import CABLE, TUN, Hub
 from clusterkit.network.switch.netlink import MTU
-from clusterkit.network.switch.system import NotPossible, new_network, said
+from clusterkit.network.switch.system import NotPossible, new_network, reason_of
 
 NETMASK = "255.0.0.0"
 _TUN = "/dev/net/tun"
@@ -23,17 +23,17 @@ _UP = 0x1 | 0x40 | 0x80  # IFF_UP, IFF_RUNNING, IFF_NOARP
 
 
 class Host(NamedTuple):
-    """What is a task's: descriptors of its namespace and of its device."""
+    """Descriptors of a task's network namespace and of its TUN device."""
 
     namespace: int
     device: int
 
 
 def new_host(address: str, hub: Hub | None) -> Host:
-    """Go into a new network namespace with devices that are up. Raises NotPossible.
+    """Create and enter a network namespace whose devices are up. Raises NotPossible.
 
-    The one that has the address is joined to the hub; without a hub it is the TUN device. Nothing is persistent: all of
-    it is gone when nothing has it open and no process is in the namespace.
+    The device with the address is the cable to the hub; without a hub, the TUN device. The kernel removes all of it
+    once nothing has it open and no process is in the namespace.
     """
     namespace = new_network()
     tun = CABLE if hub is None else TUN
@@ -48,12 +48,12 @@ def new_host(address: str, hub: Hub | None) -> Host:
             for name in dict.fromkeys((tun, CABLE, "lo")):
                 fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH22x", name.encode(), _UP))
     except OSError as error:
-        raise NotPossible(f"the devices of a task can't be set up: {said(error)}") from None
+        raise NotPossible(f"the network devices of a task can't be set up: {reason_of(error)}") from None
     return Host(namespace, device)
 
 
-def leave(devices: Iterable[int]) -> None:
-    """Let the devices go with their namespaces, all at once; with their descriptors, each would take 20 ms."""
+def release(devices: Iterable[int]) -> None:
+    """Make the kernel remove the devices with their namespaces, all at once, and not on close, 20 ms for each."""
     for device in devices:
         with suppress(OSError):
             fcntl.ioctl(device, _TUNSETPERSIST, 1)
@@ -65,12 +65,12 @@ def _open_tun(name: str) -> int:
     except OSError as error:
         if error.errno in (errno.ENODEV, errno.ENXIO):
             raise NotPossible("this kernel has no TUN devices (modprobe tun)") from None
-        raise NotPossible(f"{_TUN} can't be opened: {said(error)}") from None
+        raise NotPossible(f"{_TUN} can't be opened: {reason_of(error)}") from None
     try:
         fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
     except OSError as error:
         os.close(device)
-        raise NotPossible(f"a TUN device can't be made: {said(error)}") from None
+        raise NotPossible(f"a TUN device can't be created: {reason_of(error)}") from None
     return device
 
 

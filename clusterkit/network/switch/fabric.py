@@ -1,4 +1,4 @@
-"""The fabric: reads what each host sends, and writes it to the host that it is for."""
+"""The fabric: the event loop that reads the packets of each host and writes them to their destination."""
 
 from __future__ import annotations
 
@@ -13,86 +13,86 @@ from collections.abc import Callable, Iterable, Sequence
 
 from clusterkit.network.switch.cables import Pair
 from clusterkit.network.switch.capture import Capture
-from clusterkit.network.switch.flows import answer
+from clusterkit.network.switch.flows import replies
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.packets import LONGEST, segment_of
 from clusterkit.network.switch.resets import Resets
 from clusterkit.network.switch.ways import Way, Ways
 
-BURST = 32  # packets of one host before the others have their turn
+BURST = 32  # packets read from one host before the others get their turn
 
 
 class Fabric:
-    """Carries what comes to it; a packet on a way that is clear costs a read, a look into a dictionary, and a write."""
+    """Carries packets; one on a clear way costs a read, a dictionary lookup and a write."""
 
     def __init__(self, namespaces: Sequence[int], ways: Ways, capture: Capture | None) -> None:
         self._ways = ways
         self.devices = ways.devices
         self._capture = capture
-        self._resets = Resets(namespaces, ways, self._inject, self._later)
+        self._resets = Resets(namespaces, ways, self._inject, self._call_at)
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Callable[[float], None]]] = []
         self._ids = itertools.count()
-        self._over = False
+        self._stopped = False
         for index, device in enumerate(ways.devices):
             self.listen(device, functools.partial(self._drain, index))
 
     def listen(self, descriptor: int, handler: Callable[[], None]) -> None:
-        """Call a function whenever the descriptor can be read."""
+        """Call `handler` whenever the descriptor is readable."""
         self._handlers[descriptor] = handler
         self._epoll.register(descriptor, select.EPOLLIN)
 
     def run(self) -> None:
-        """Carry packets, and call handlers, until `stop`."""
-        while not self._over:
-            for descriptor, _ in self._epoll.poll(self._until_next()):
+        """Carry packets and call handlers until `stop`."""
+        while not self._stopped:
+            for descriptor, _ in self._epoll.poll(self._timeout()):
                 if (handler := self._handlers.get(descriptor)) is not None:
                     handler()
             if self._timers:
-                self._look_at_due(time.monotonic())
+                self._run_due_timers(time.monotonic())
             if self._capture is not None and self._capture.wait(time.monotonic()) == 0:
                 self._capture.flush()
 
     def stop(self) -> None:
-        """`run` returns; what was captured is in its file."""
-        self._over = True
+        """Make `run` return; flush the capture."""
+        self._stopped = True
         if self._capture is not None:
             self._capture.flush()
 
     def impair(self, number: int, pairs: Iterable[Pair], layer: Layer) -> None:
-        """Put a layer on both ways of each pair. Raises NotPossible."""
-        now, ways = time.monotonic(), self._ways.there_and_back(pairs)
+        """Add a layer to both ways of each pair. Raises NotPossible."""
+        now, ways = time.monotonic(), self._ways.both_ways(pairs)
         for way in ways:
             way.link.impair(number, layer, now)
             self._deliver(way, now)
-        self._ways.arrange(ways)
+        self._ways.update_routes(ways)
 
     def heal(self, number: int) -> None:
-        """Take that layer from wherever it is."""
+        """Remove the layer with that number from all ways that have it."""
         now, ways = time.monotonic(), list(self._ways)
         for way in ways:
             way.link.heal(number, now)
             self._deliver(way, now)
-        self._ways.arrange(ways)
+        self._ways.update_routes(ways)
 
     def reset(self, pairs: Iterable[Pair]) -> int:
-        """End every connection between the hosts of each pair; return how many there were. Raises NotPossible."""
+        """Reset every TCP connection between the hosts of each pair; return how many there were. Raises NotPossible."""
         return self._resets.begin(pairs)
 
     def counts(self) -> dict[Pair, list[int]]:
-        """Packets and bytes delivered, then packets and bytes dropped, by source and destination, where any were."""
+        """Return [packets delivered, bytes delivered, packets dropped, bytes dropped] of each way that had any."""
         return {way.pair: way.counts for way in self._ways if any(way.counts)}
 
     def _drain(self, source: int) -> None:
-        """Take a bounded number of packets that a host has sent."""
+        """Carry at most BURST packets that a host has sent."""
         device, clear = self.devices[source], self._ways.clear[source]
         try:
             for _ in range(BURST):
                 packet = os.read(device, LONGEST)
                 way = clear.get(packet[16:20])
                 if way is None or packet[0] >> 4 != 4:
-                    self._look_at(source, packet)
+                    self._inspect(source, packet)
                     continue
                 try:
                     os.write(way.device, packet)
@@ -104,34 +104,34 @@ class Fabric:
                 counts[1] += len(packet)
         except BlockingIOError:
             return
-        except OSError:  # a task that has rights in its namespace may have taken its device away
+        except OSError:  # a task with rights in its namespace may have deleted its device
             self._epoll.unregister(device)
             del self._handlers[device]
 
-    def _look_at(self, source: int, packet: bytes) -> None:
-        """Take a packet that may be impaired, or is of a connection that is reset, or goes nowhere."""
+    def _inspect(self, source: int, packet: bytes) -> None:
+        """Carry a packet on a way that is not clear, or drop one that is not for another host."""
         if (way := self._ways.way_of(source, packet)) is None:
             return
         if way.doomed and (segment := segment_of(packet)) is not None:
-            instead = answer(segment, way.doomed)
-            if instead is not None:
+            resets = replies(segment, way.doomed)
+            if resets is not None:
                 way.drop(packet)
-                for forged in instead:
-                    self._inject(forged)
+                for reset in resets:
+                    self._inject(reset)
                 return
         now = time.monotonic()
-        if not way.link.take(packet, now):
+        if not way.link.accept(packet, now):
             way.drop(packet)
-        self._settle(way, now)
+        self._deliver_and_reroute(way, now)
 
-    def _settle(self, way: Way, now: float) -> None:
-        """Deliver what is due on a way, which may be clear then."""
+    def _deliver_and_reroute(self, way: Way, now: float) -> None:
+        """Deliver what is due on a way; update its route if that has made it clear."""
         self._deliver(way, now)
         if way.is_clear:
-            self._ways.arrange([way])
+            self._ways.update_routes([way])
 
     def _deliver(self, way: Way, now: float) -> None:
-        """Deliver what is due on a way, and see to it that the rest is."""
+        """Deliver what is due on a way, and set a timer for the rest."""
         for packet in way.link.due(now):
             if self._write(way.device, packet):
                 way.counts[0] += 1
@@ -141,21 +141,21 @@ class Fabric:
         following = way.link.next
         if following is not None and following < way.wakes:
             way.wakes = following
-            self._later(following, functools.partial(self._wake, way, following))
+            self._call_at(following, functools.partial(self._wake, way, following))
 
     def _wake(self, way: Way, at: float, now: float) -> None:
-        if at == way.wakes:  # else something that waited was put forward, and has a timer of its own
+        if at == way.wakes:  # else the next delivery was moved forward, which has set another timer
             way.wakes = math.inf
-            self._settle(way, now)
+            self._deliver_and_reroute(way, now)
 
-    def _later(self, at: float, function: Callable[[float], None]) -> None:
+    def _call_at(self, at: float, function: Callable[[float], None]) -> None:
         heapq.heappush(self._timers, (at, next(self._ids), function))
 
-    def _look_at_due(self, now: float) -> None:
+    def _run_due_timers(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2](now)
 
-    def _until_next(self) -> float | None:
+    def _timeout(self) -> float | None:
         now = time.monotonic()
         waits = [] if self._capture is None else [self._capture.wait(now)]
         waits += [max(0.0, self._timers[0][0] - now)] if self._timers else []

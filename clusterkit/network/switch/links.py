@@ -1,4 +1,4 @@
-"""Links: what becomes of a packet between two tasks, one direction of it, with everything that impairs it."""
+"""Links: decide whether and when a packet from one task to another is delivered, given what impairs the way."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-BURST = 1 << 16  # bytes that pass a limited link at once after it was idle: one packet of any size
-BACKLOG, BACKLOG_SECONDS = 4 * BURST, 0.05  # what may wait before a limited link, whichever is more
-MOST_WAITING = 64 << 20  # bytes that may wait in all
+BURST = 1 << 16  # bytes that pass a rate-limited link at once after it was idle: one packet of any size
+BACKLOG, BACKLOG_SECONDS = 4 * BURST, 0.05  # bytes or seconds that a rate limit may hold back, whichever is more
+MOST_WAITING = 64 << 20  # bytes that may wait on one link
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
     """What one fault does to the packets between two tasks.
 
-    `delay` is in seconds one way, and `jitter` is up to how much it varies, more or less; `loss` is the probability
-    that a packet is lost; `rate` is in bytes a second, 0 for no limit.
+    `delay` is in seconds one way and varies by up to `jitter`, more or less; `loss` is the probability that a packet
+    is lost; `rate` is in bytes a second, 0 for no limit.
     """
 
     cut: bool = False
@@ -28,14 +28,14 @@ class Layer:
 
     @property
     def is_random(self) -> bool:
-        """Whether it takes a random number a packet."""
+        """Whether it draws a random number for each packet."""
         return self.loss > 0 or self.jitter > 0
 
 
 class Link:
-    """One direction of a pair: layers by number, and the packets that wait, in their order.
+    """The layers between two hosts in one direction, and the packets that wait to be delivered, in order.
 
-    `now` is in seconds, of any clock that only goes forward.
+    `now` is in seconds of any monotonic clock.
     """
 
     def __init__(self, seed: int, source: str, destination: str) -> None:
@@ -44,55 +44,55 @@ class Link:
         self._layers: dict[int, tuple[Layer, random.Random]] = {}
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._bytes = 0  # that wait
-        self._last = 0.0  # when the newest packet leaves
-        self._free = 0.0  # when all that was accepted has passed the rate
+        self._last = 0.0  # when the newest packet is due
+        self._free = 0.0  # when the rate limit has let all accepted packets pass
         self._rate = self._delay = 0.0
 
     @property
     def is_clear(self) -> bool:
-        """Whether packets pass as if there were no link: nothing impairs it, and nothing waits."""
+        """Whether nothing impairs the link and no packet waits."""
         return not self._layers and not self._waiting
 
     @property
     def next(self) -> float | None:
-        """When the next packet leaves; None where none waits."""
+        """When the next packet is due; None if none waits."""
         return self._waiting[0][0] if self._waiting else None
 
     def impair(self, number: int, layer: Layer, now: float) -> None:
-        """Add a layer, or replace the one with that number; it begins with its first random number."""
+        """Add a layer, or replace the one with that number; its random numbers start from the beginning."""
         self._layers[number] = (layer, random.Random(f"{self._seed}/{number}/{self._name}"))
-        self._change(now)
+        self._reschedule(now)
 
     def heal(self, number: int, now: float) -> None:
-        """Take a layer away, where it is there."""
+        """Remove the layer with that number, if there is one."""
         if self._layers.pop(number, None) is not None:
-            self._change(now)
+            self._reschedule(now)
 
-    def take(self, packet: bytes, now: float) -> bool:
-        """Accept a packet, which may be due at once; False where it is lost."""
+    def accept(self, packet: bytes, now: float) -> bool:
+        """Schedule a packet, which may be due at once; return False if it is lost."""
         lost, delay = False, self._delay
         for layer, chance in self._layers.values():
             lost |= layer.cut
             if layer.is_random:
-                # Each layer draws one number for each packet, whatever the others do: so a replay loses the same.
+                # Each layer draws one number for each packet, whatever the others do, so a replay loses the same ones.
                 drawn = chance.random()
                 lost |= drawn < layer.loss
                 delay += layer.jitter * (2 * (drawn - layer.loss) / (1 - layer.loss) - 1) if not lost else 0.0
         size = len(packet)
         if lost or self._bytes + size > MOST_WAITING or self._is_full(size, now):
             return False
-        self._wait(packet, max(now, self._passed(size, now) + delay))
+        self._enqueue(packet, max(now, self._time_past_rate(size, now) + delay))
         return True
 
     def due(self, now: float) -> Iterator[bytes]:
-        """The packets whose time has come, which no longer wait."""
+        """Remove and yield the packets that are due."""
         while self._waiting and self._waiting[0][0] <= now:
             packet = self._waiting.popleft()[1]
             self._bytes -= len(packet)
             yield packet
 
-    def _wait(self, packet: bytes, leaves: float) -> None:
-        self._last = max(leaves, self._last)  # never before the one before it
+    def _enqueue(self, packet: bytes, due: float) -> None:
+        self._last = max(due, self._last)  # keeps the order
         self._waiting.append((self._last, packet))
         self._bytes += len(packet)
 
@@ -101,19 +101,19 @@ class Link:
             return False
         return (self._free - now) * self._rate + size > max(BACKLOG, self._rate * BACKLOG_SECONDS)
 
-    def _passed(self, size: int, now: float) -> float:
-        """When a packet of that size is through the rate."""
+    def _time_past_rate(self, size: int, now: float) -> float:
+        """Return when the rate limit has let a packet of that size pass."""
         if not self._rate:
             return now
         self._free = max(self._free, now - BURST / self._rate) + size / self._rate
         return max(now, self._free)
 
-    def _change(self, now: float) -> None:
-        """What waits leaves no later than if it came now: nothing has to stand behind what was healed."""
+    def _reschedule(self, now: float) -> None:
+        """Apply the layers as they are now; a waiting packet becomes due no later than if it had just arrived."""
         layers = [layer for layer, _ in self._layers.values()]
         self._delay = sum(layer.delay for layer in layers)
         self._rate = min((layer.rate for layer in layers if layer.rate), default=0.0)
         waiting, self._waiting = self._waiting, deque()
         self._bytes, self._last, self._free = 0, now, now
-        for leaves, packet in waiting:
-            self._wait(packet, min(leaves, self._passed(len(packet), now) + self._delay))
+        for due, packet in waiting:
+            self._enqueue(packet, min(due, self._time_past_rate(len(packet), now) + self._delay))

@@ -1,4 +1,4 @@
-"""Netlink: cables and routes of the namespace in which this process is (man 7 rtnetlink)."""
+"""Netlink: creates cables and routes in the network namespace that this process is in (man 7 rtnetlink)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import struct
 from types import TracebackType
 
-MTU = 65000  # bytes: the larger a packet, the fewer of them there are
+MTU = 65000  # bytes; large, since the switch's cost is per packet
 _NEWLINK, _GETLINK, _SETLINK, _NEWROUTE, _DELROUTE = 16, 18, 19, 24, 25
 _REQUEST, _ACK, _REPLACE, _EXCL, _CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 _ERROR = 2
@@ -18,12 +18,12 @@ _RTA_DST, _RTA_OIF, _RTA_PREFSRC = 1, 4, 7
 _TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_LINK, _UNICAST = 254, 4, 253, 1
 _IFF_UP, _IFF_NOARP = 0x1, 0x80
 _HEADER, _LINK, _ROUTE = struct.Struct("=IHHII"), struct.Struct("=BxHiII"), struct.Struct("=8BI")
-# Of every end: where nothing asks for addresses, a device sends to its own, and so the other end has to have it too.
+# The same for every device: without ARP a device sends to its own address, so the other end has to have it too.
 _MAC = b"\x02\0\0\0\0\1"
 
 
 class Netlink:
-    """A conversation with the kernel; it stays with the namespace in which it was begun. All of it raises OSError."""
+    """A socket to the kernel; it stays with the namespace in which it was opened. Every method raises OSError."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -35,32 +35,32 @@ class Netlink:
         self._socket.close()
 
     def lay(self, name: str, other: str, namespace: int) -> None:
-        """Make a cable: one end here, the other in that namespace; both are down, as the kernel wants it first."""
+        """Create a cable, whose ends are down: `name` in this namespace and `other` in `namespace`."""
         peer = _end(other) + _attribute(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
         data = _attribute(_INFO_DATA, _attribute(_VETH_INFO_PEER, peer))
         kind = _attribute(_IFLA_LINKINFO, _attribute(_INFO_KIND, b"veth") + data)
         self._ask(_NEWLINK, _ACK | _CREATE | _EXCL, _end(name) + kind)
 
     def index(self, name: str) -> int:
-        """The number of a device."""
+        """Return the interface index of a device."""
         answer = self._ask(_GETLINK, 0, _LINK.pack(0, 0, 0, 0, 0) + _name(name))
         number: int = _LINK.unpack_from(answer)[2]
         return number
 
     def forward(self, device: int) -> None:
-        """A device is up, and what comes in by it and is for somebody else is passed on."""
-        # Not by /proc/sys, which can't be written in many containers.
+        """Set a device up, and forward the packets from it that are for other hosts."""
+        # Why not /proc/sys: many containers mount it read-only.
         conf = _attribute(_INET_CONF, _attribute(_CONF_FORWARDING, struct.pack("=I", 1)))
         spec = _attribute(_IFLA_AF_SPEC, _attribute(socket.AF_INET, conf))
         self._ask(_SETLINK, _ACK, _LINK.pack(0, 0, device, _IFF_UP, _IFF_UP) + spec)
 
     def route(self, address: bytes, device: int, source: bytes | None = None) -> None:
-        """Send what is for that one address out by a device, whatever other routes say."""
+        """Send packets for this one address out by `device`, with `source` as their sender if it is given."""
         preferred = b"" if source is None else _attribute(_RTA_PREFSRC, source)
         self._ask(_NEWROUTE, _ACK | _CREATE | _REPLACE, _route(address, device) + preferred)
 
     def unroute(self, address: bytes, device: int) -> None:
-        """Take such a route away."""
+        """Remove the route that `route` added."""
         self._ask(_DELROUTE, _ACK, _route(address, device))
 
     def _ask(self, kind: int, flags: int, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Packets: what the switch reads of an IPv4 packet, and the TCP segments that it makes itself."""
+"""Packets: parses the TCP header of IPv4 packets, and forges TCP segments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from typing import NamedTuple
 
 LONGEST = 65535  # bytes of an IPv4 packet
-PLAIN_HEADER = 0x45  # the first byte of an IPv4 packet whose header has no options
+PLAIN_HEADER = 0x45  # the first byte of an IPv4 header without options
 TCP = 6
 SYN, RST, ACK = 0x02, 0x04, 0x10
 _FRAGMENT_OFFSET = 0x1FFF
@@ -15,7 +15,7 @@ _DO_NOT_FRAGMENT, _TTL = 0x4000, 64
 
 
 class Segment(NamedTuple):
-    """The header of a TCP segment. `flow` is its source address, destination address and both ports: 12 bytes."""
+    """The fields of a TCP header. `flow` is source address, destination address and both ports: 12 bytes."""
 
     flow: bytes
     flags: int
@@ -23,7 +23,7 @@ class Segment(NamedTuple):
 
 
 def segment_of(packet: bytes) -> Segment | None:
-    """The TCP header of a packet; None where it has none, or not all of it."""
+    """Parse the TCP header of a packet; None if it has none, or a truncated one."""
     if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != TCP:
         return None
     start = (packet[0] & 15) * 4
@@ -33,12 +33,12 @@ def segment_of(packet: bytes) -> Segment | None:
 
 
 def reverse(flow: bytes) -> bytes:
-    """The flow of a connection's other direction."""
+    """Return the other direction of a flow."""
     return flow[4:8] + flow[:4] + flow[10:12] + flow[8:10]
 
 
-def forged(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
-    """A packet that is nothing but the headers of a segment of that flow."""
+def forge(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
+    """Make a packet of that flow: a TCP segment without data."""
     segment = _TCP.pack(flow[8:12], sequence, bytes(4), 5 << 4, flags, 0, 0, 0)
     pseudo_header = flow[:8] + struct.pack("!HH", TCP, len(segment))
     segment = segment[:16] + checksum(pseudo_header + segment).to_bytes(2) + segment[18:]
@@ -47,7 +47,7 @@ def forged(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
 
 
 def checksum(data: bytes) -> int:
-    """The internet checksum (RFC 1071); 0 over what holds its own right one."""
+    """Compute the internet checksum (RFC 1071); it is 0 over data that includes its correct checksum."""
     data += bytes(len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:

@@ -1,4 +1,4 @@
-"""Resets: how every connection between two hosts is ended, also one that is idle, and that the switch never saw."""
+"""Resets: ends every TCP connection between two hosts, also idle ones and those that went over a cable."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from clusterkit.network.switch.cables import Pair
-from clusterkit.network.switch.flows import own_flows, question
+from clusterkit.network.switch.flows import local_flows, probe
 from clusterkit.network.switch.packets import reverse
 from clusterkit.network.switch.system import enter
 from clusterkit.network.switch.ways import Ways
 
-AGAIN = 0.6  # seconds until each end is asked again: it does not answer more often than twice a second
-TIMES = 3  # that it is asked
+PROBE_EVERY = 0.6  # seconds; the kernel answers such probes at most twice a second
+PROBES = 3
 Flows = Mapping[Pair, set[bytes]]
 
 
 class Resets:
-    """Those that go on. A connection of them is doomed: to all that its ends send, they get an answer that ends it.
+    """The resets that are in progress. Their flows are `doomed` in `ways`: whatever an end sends, it gets a reset back.
 
-    So that an idle end sends something, it is asked. It is again, since something may have come to it between what it
-    sent and the answer; one that is gone by then has nothing but a reset to say.
+    A probe makes an idle end send something. It is repeated: data that arrives between the end's reply and the reset
+    makes the reset's sequence number stale. An end that is closed by then only sends a reset of its own.
     """
 
     def __init__(
@@ -31,15 +31,15 @@ class Resets:
         namespaces: Sequence[int],
         ways: Ways,
         inject: Callable[[bytes], None],
-        later: Callable[[float, Callable[[float], None]], None],
+        call_at: Callable[[float, Callable[[float], None]], None],
     ) -> None:
         self._namespaces = namespaces
         self._ways = ways
         self._inject = inject
-        self._later = later
+        self._call_at = call_at
 
     def begin(self, pairs: Iterable[Pair]) -> int:
-        """Reset what there is between the two of each pair; return how many connections that is. Raises NotPossible."""
+        """Reset the connections between the hosts of each pair; return how many there are. Raises NotPossible."""
         begun = dict[Pair, set[bytes]]()
         for pair, flows in self._flows({(min(pair), max(pair)) for pair in pairs}).items():
             doomed = self._ways.way(*pair).doomed
@@ -47,28 +47,28 @@ class Resets:
                 begun[pair] = new
                 doomed |= new
         if begun:
-            self._go_on(begun, TIMES, time.monotonic())
+            self._probe(begun, PROBES, time.monotonic())
         return sum(map(len, begun.values())) // 2
 
-    def _go_on(self, begun: Flows, times: int, now: float) -> None:
-        if times:
-            self._later(now + AGAIN, functools.partial(self._go_on, begun, times - 1))
+    def _probe(self, begun: Flows, left: int, now: float) -> None:
+        if left:
+            self._call_at(now + PROBE_EVERY, functools.partial(self._probe, begun, left - 1))
         else:
             for pair, flows in begun.items():
                 self._ways.way(*pair).doomed.difference_update(flows)
-        self._ways.arrange(self._ways.there_and_back(begun))
+        self._ways.update_routes(self._ways.both_ways(begun))
         for pair, flows in begun.items():
-            for flow in flows & self._ways.way(*pair).doomed:  # else its ports have begun anew
-                self._inject(question(flow))
+            for flow in flows & self._ways.way(*pair).doomed:  # without those whose ports have a new connection
+                self._inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:
-        """Both directions of what there is between the two of each pair, as one of the two knows it."""
-        often = Counter(itertools.chain.from_iterable(pairs))
-        asked = {pair: max(pair, key=lambda host: (often[host], host)) for pair in pairs}
+        """Return both flows of each connection between the hosts of each pair, as one of the two hosts lists them."""
+        frequency = Counter(itertools.chain.from_iterable(pairs))  # so that few hosts are listed
+        listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
         found = defaultdict[bytes, set[bytes]](set)
-        for host in set(asked.values()):
+        for host in set(listed.values()):
             enter(self._namespaces[host])
-            for flow in own_flows():
+            for flow in local_flows():
                 found[flow[:8]].add(flow)
         return {pair: self._between(*pair, found) for pair in sorted(pairs)}
 

@@ -1,4 +1,4 @@
-"""The system: namespaces, mounts and the tie to the parent, which Python's library has no words for before 3.12."""
+"""System calls that Python's library lacks (before 3.12): namespaces, mounts and the parent-death signal."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PR_SET_PDEATHSIG = 1
 _CAP_NET_ADMIN, _CAP_SYS_ADMIN = 12, 21
 _KINDS = {CLONE_NEWNS: "mnt", CLONE_NEWUSER: "user", CLONE_NEWNET: "net"}
 _NAMES = {CLONE_NEWNS: "mount", CLONE_NEWUSER: "user", CLONE_NEWNET: "network"}
-# Where systems say that people without rights can make no namespaces, and the value with which they say it.
-_SWITCHES = (
+# Kernel settings that forbid unprivileged users to create namespaces, and the value that does.
+_SETTINGS = (
     ("kernel.unprivileged_userns_clone", "0"),
     ("kernel.apparmor_restrict_unprivileged_userns", "1"),
     ("user.max_user_namespaces", "0"),
@@ -29,37 +29,40 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NotPossible(Exception):
-    """This machine can't do it; the text is a clause that says why."""
+    """This machine does not support it. The message is a clause that says why."""
 
 
 def has_rights() -> bool:
-    """Whether this process may make network and mount namespaces without a user namespace."""
+    """Whether this process may create network and mount namespaces without a user namespace."""
     lines = Path("/proc/self/status").read_text().splitlines()
     rights = next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
     return all(rights >> number & 1 for number in (_CAP_NET_ADMIN, _CAP_SYS_ADMIN))
 
 
 def new_namespace(flag: int) -> int:
-    """Go into a new namespace of that kind; return a descriptor of it. Raises NotPossible."""
+    """Create and enter a namespace of that kind; return a descriptor of it. Raises NotPossible."""
     try:
         _call("unshare", flag)
     except OSError as error:
-        raise NotPossible(f"{_NAMES[flag]} namespaces {_why_none(error)}") from None
+        raise NotPossible(f"{_NAMES[flag]} namespaces {_why_unavailable(error)}") from None
     return os.open(f"/proc/self/ns/{_KINDS[flag]}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def new_network() -> int:
-    """Go into a new network namespace; return a descriptor of it. Raises NotPossible."""
+    """Create and enter a network namespace without IPv6; return a descriptor of it. Raises NotPossible."""
     descriptor = new_namespace(CLONE_NEWNET)
-    # Nothing carries IPv6 there; a program that is told so at once tries no address of it.
+    # The switch carries IPv4 only; with IPv6 off, programs do not wait for its addresses in vain.
     for place in ("all", "default"):
-        with suppress(OSError):  # a kernel without it, or a container with a /proc/sys that can't be written
+        with suppress(OSError):  # a kernel without IPv6, or a container with a read-only /proc/sys
             Path(f"/proc/sys/net/ipv6/conf/{place}/disable_ipv6").write_text("1")
     return descriptor
 
 
 def new_user_namespace() -> int:
-    """Go into a user namespace in which this user is the same, but may make others. Raises NotPossible."""
+    """Create and enter a user namespace that maps this user to itself, and allows other namespaces.
+
+    Returns a descriptor of it. Raises NotPossible.
+    """
     user, group = os.getuid(), os.getgid()
     descriptor = new_namespace(CLONE_NEWUSER)
     try:
@@ -67,20 +70,20 @@ def new_user_namespace() -> int:
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     except OSError as error:
-        raise NotPossible(f"user namespaces {_why_none(error)}") from None
+        raise NotPossible(f"user namespaces {_why_unavailable(error)}") from None
     return descriptor
 
 
 def enter(namespace: int) -> None:
-    """Go into a namespace that is open. Raises NotPossible."""
+    """Enter the namespace of this descriptor. Raises NotPossible."""
     try:
         _call("setns", namespace, 0)
     except OSError as error:
-        raise NotPossible(f"a namespace can't be entered: {said(error)}") from None
+        raise NotPossible(f"a namespace can't be entered: {reason_of(error)}") from None
 
 
 def keep_mounts_to_itself() -> None:
-    """What is mounted here from now on is not seen outside; what is mounted outside still is here."""
+    """Hide new mounts of this namespace from others, while new mounts outside still appear here."""
     mount("none", "/", flags=MS_REC | MS_SLAVE)
 
 
@@ -90,28 +93,28 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def detach(target: str) -> None:
-    """Unmount; what is open in it stays as it is. Raises OSError."""
+    """Unmount; files that are open in it stay open. Raises OSError."""
     _call("umount2", os.fsencode(target), MNT_DETACH)
 
 
 def die_with_parent(parent: int) -> None:
-    """Get SIGKILL when the thread that started this process is gone; now, if its process is gone already."""
+    """Have the kernel send SIGKILL when the thread that started this process ends; now, if `parent` is gone already."""
     _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _why_none(error: OSError) -> str:
+def _why_unavailable(error: OSError) -> str:
     if error.errno in (errno.EINVAL, errno.ENOSYS):
-        return "are not in this kernel"
-    off = [f"{name}={value}" for name, value in _SWITCHES if _setting(name) == value]
+        return "are not supported by this kernel"
+    off = [f"{name}={value}" for name, value in _SETTINGS if _setting(name) == value]
     if off:
         return f"are switched off ({', '.join(off)})"
-    return f"can't be made: {said(error)}"
+    return f"can't be created: {reason_of(error)}"
 
 
-def said(error: OSError) -> str:
-    """What went wrong, in the words of a clause."""
+def reason_of(error: OSError) -> str:
+    """Return the error's text as a clause: it starts in lower case."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 

@@ -1,4 +1,4 @@
-"""Ways: one direction of each pair of hosts, and which of them packets may go without a closer look."""
+"""Ways: one for each direction between two hosts, with its impairments, counters and route."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from clusterkit.network.switch.links import Link
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """Where it begins and ends, what impairs it, and what has passed."""
+    """One direction between two hosts: what impairs it, and how much it has carried."""
 
-    pair: Pair  # its beginning and its end
-    address: bytes  # of its end
-    device: int  # there
+    pair: Pair  # source and destination
+    address: bytes  # of the destination
+    device: int  # of the destination
     link: Link
-    doomed: set[bytes]  # flows of connections that are being reset: the way back has the same set
+    doomed: set[bytes]  # flows of connections that are being reset; shared with the way back
     # Packets and bytes that were delivered, then those that were not.
     counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
-    wakes: float = math.inf  # when something that waits has to be delivered
+    wakes: float = math.inf  # when the next waiting packet is due
 
     @property
     def is_clear(self) -> bool:
-        """Whether packets pass as if there were no way between the two."""
+        """Whether packets pass without delay, loss or inspection."""
         return self.link.is_clear and not self.doomed
 
     def drop(self, packet: bytes) -> None:
@@ -36,9 +36,9 @@ class Way:
 
 
 class Ways:
-    """Between hosts, which are told by their index.
+    """All ways between hosts, which are given by index.
 
-    Where there are detours, packets pass the switch only on ways that are not clear, or whose way back is not.
+    With `detours`, packets go through the switch only on ways that are not clear, or whose way back is not.
     """
 
     detours: Detours | None = None
@@ -52,23 +52,23 @@ class Ways:
         self._seed = seed
         self._captured = captured
         self._indices = {address: index for index, address in enumerate(self.addresses)}
-        # Made when they are needed: there are far more pairs than pairs that speak with each other.
+        # Created on demand: most pairs of hosts never exchange a packet.
         self._ways: dict[Pair, Way] = {}
         self._detoured: set[Pair] = set()
-        # By source: all ways by the destination's address, and those on which packets go without a closer look.
+        # By source, then by the destination's address: all ways, and those whose packets need no inspection.
         self._all: list[dict[bytes, Way]] = [{} for _ in devices]
         self.clear: list[dict[bytes, Way]] = [{} for _ in devices]
 
     def __iter__(self) -> Iterator[Way]:
         return iter(self._ways.values())
 
-    def there_and_back(self, pairs: Iterable[Pair]) -> list[Way]:
-        """Both ways of each pair."""
+    def both_ways(self, pairs: Iterable[Pair]) -> list[Way]:
+        """Return both ways of each pair."""
         both = {way for a, b in pairs for way in ((a, b), (b, a)) if a != b}
         return [self.way(*pair) for pair in sorted(both)]
 
     def way(self, a: int, b: int) -> Way:
-        """From one host to another."""
+        """Return the way from one host to another."""
         if (way := self._ways.get((a, b))) is None:
             link = Link(self._seed, self._names[a], self._names[b])
             back = self._ways.get((b, a))
@@ -78,7 +78,7 @@ class Ways:
         return way
 
     def way_of(self, source: int, packet: bytes) -> Way | None:
-        """Where a packet goes; None where it is not for another host."""
+        """Return the way of a packet from `source`; None if it is not an IPv4 packet for another host."""
         address = packet[16:20]
         if (way := self._all[source].get(address)) is None:
             destination = self._indices.get(address, source)
@@ -86,11 +86,11 @@ class Ways:
         return way if packet[0] >> 4 == 4 else None
 
     def device_of(self, address: bytes) -> int:
-        """The device of the host with that address."""
+        """Return the device of the host with that address."""
         return self.devices[self._indices[address]]
 
-    def arrange(self, ways: Iterable[Way]) -> None:
-        """See to it that their packets go where they have to, clear or not as they are now. Raises NotPossible."""
+    def update_routes(self, ways: Iterable[Way]) -> None:
+        """Route packets past or through inspection and detours, as the ways are clear or not. Raises NotPossible."""
         begin, end = set[Pair](), set[Pair]()
         for way in ways:
             source, destination = way.pair
