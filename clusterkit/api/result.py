@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from clusterkit.client.directory import RunDirectory, failed_result
+from clusterkit.client.directory import RunDirectory
 from clusterkit.recovery.reading import report_of
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
@@ -47,4 +47,5 @@ class Result(RunResult):
 
 def read_result(run: RunDirectory, exit_code: int) -> RunResult:
     """How a run ended; what can be said where supervisor and guardian were killed before they could."""
-    return run.result() or failed_result(exit_code, f"the run ended with code {exit_code} and left no result")
+    left_none = RunResult(RunState.FAILED, exit_code, f"the run ended with code {exit_code} and left no result")
+    return run.result() or left_none

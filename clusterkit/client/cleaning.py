@@ -89,9 +89,9 @@ def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
 def end_leaks(store: RunStore) -> None:
     """Kill what was left: live runs by their supervisors, whose guardians end the rest. Raises WillNotDie."""
     for run in store.all():
-        if run.is_live() and (pid := run.supervisor()) is not None:
+        if run.is_live() and (info := run.info()) is not None and info.pid > 0:
             with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(info.pid, signal.SIGKILL)
     kill_until_gone(lambda: [pid for pid, run, _ in _processes() if run and run.path.is_relative_to(store.path)])
 
 

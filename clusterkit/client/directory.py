@@ -24,34 +24,23 @@ from clusterkit.words.recovery import RecoveryReport
 
 STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is about to begin
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-# What a file lacks that an older clusterkit wrote, or, in the last moment, what was left of this one.
-_JOB: dict[str, Any] = {"clusterkit": "", "pid": 0, "cwd": "", "seed": 0}
-_RESULT: dict[str, Any] = {
-    "cause": None,
-    "collateral": [],
-    "attempts": [],
-    "restarts": 0,
-    "last_step": None,
-    "duration": 0.0,
-}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
     """What job.json holds. `created` is wall time, `clusterkit` the version, `pid` the supervisor's."""
 
-    run_id: str
+    run_id: str = ""
     created: float
-    clusterkit: str
-    pid: int
-    cwd: str
-    seed: int
+    clusterkit: str = ""
+    pid: int = 0
+    cwd: str = ""
+    seed: int = 0
     endpoints: Mapping[Task, str]
-    checkpoints: str
+    checkpoints: str = ""
     job: JobSpec
 
 
-@dataclass(frozen=True)
 class RunDirectory(Paths[Path]):
     """The directory of one run, whether it is there or not: nothing is read or made before it is asked for."""
 
@@ -156,8 +145,7 @@ class RunDirectory(Paths[Path]):
 
     def info(self) -> RunInfo | None:
         """What was asked for; None where the run ended before it was written."""
-        own = {"run_id": self.run_id, "checkpoints": str(self.checkpoints)}
-        info: RunInfo | None = _decoded(RunInfo, {**_JOB, **own, **_read(self.job_file)})
+        info: RunInfo | None = _decoded(RunInfo, _read(self.job_file))
         return None if info is None else replace(info, endpoints=self.endpoints())
 
     def endpoints(self) -> dict[Task, str]:
@@ -167,18 +155,14 @@ class RunDirectory(Paths[Path]):
         except _DAMAGED:
             return {}
 
-    def supervisor(self) -> int | None:
-        """The pid of the run's supervisor; None where that was not written."""
-        pid = _read(self.job_file).get("pid")
-        return pid if isinstance(pid, int) and pid > 0 else None
-
     def used_checkpoints(self) -> Path:
         """Where the run's checkpoints are, by what it wrote itself."""
         return Path(str(_read(self.job_file).get("checkpoints", self.checkpoints)))
 
     def result(self) -> RunResult | None:
         """How the run ended; None where it has not, or nobody was left to write it."""
-        return _result(self.read_result())
+        result: RunResult | None = _decoded(RunResult, self.read_result())
+        return result
 
     def recovered(self) -> RecoveryReport | None:
         """What the run recovered from, as it wrote at its end; None where it did not."""
@@ -195,18 +179,6 @@ class RunDirectory(Paths[Path]):
     def read_result(self) -> dict[str, Any]:
         """result.json as it is; empty where there is none that can be read."""
         return _read(self.result_file)
-
-
-def failed_result(exit_code: int, reason: str) -> RunResult:
-    """The result of a run that left none."""
-    result = _result({"state": RunState.FAILED.value, "exit_code": exit_code, "reason": reason})
-    assert result is not None
-    return result
-
-
-def _result(message: Mapping[str, Any]) -> RunResult | None:
-    result: RunResult | None = _decoded(RunResult, {**_RESULT, **message})
-    return result
 
 
 def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Generic, TypeVar
 
@@ -11,77 +10,24 @@ from clusterkit.words.model import Task
 P_co = TypeVar("P_co", bound=PurePath, covariant=True)
 
 
-@dataclass(frozen=True)
 class Paths(Generic[P_co]):
-    """The files of a run. `checkpoint_dir` is where the job keeps its checkpoints elsewhere."""
+    """The files of a run. `checkpoint_dir` is where the job keeps its checkpoints, if not below `path`."""
 
-    path: P_co
-    checkpoint_dir: P_co | None = None
-
-    @property
-    def run_id(self) -> str:
-        """The directory's name."""
-        return self.path.name
-
-    @property
-    def checkpoints(self) -> P_co:
-        """Where programs put their checkpoints."""
-        return self.checkpoint_dir or self.path / "checkpoints"
-
-    @property
-    def job_file(self) -> P_co:
-        """What was asked for."""
-        return self.path / "job.json"
-
-    @property
-    def result_file(self) -> P_co:
-        """How the run ended."""
-        return self.path / "result.json"
-
-    @property
-    def journal(self) -> P_co:
-        """Everything that happened and was decided, an event a line."""
-        return self.path / "journal.jsonl"
-
-    @property
-    def lock_file(self) -> P_co:
-        """Held by the supervisor for as long as the run is live."""
-        return self.path / "lock"
-
-    @property
-    def console(self) -> P_co:
-        """What a run in the background printed."""
-        return self.path / "console.log"
-
-    @property
-    def control_socket(self) -> P_co:
-        """Where the supervisor takes requests, unless that path is too long for a socket."""
-        return self.path / "control.sock"
-
-    @property
-    def control_path(self) -> P_co:
-        """Names the place of a control socket that is elsewhere."""
-        return self.path / "control.path"
-
-    @property
-    def tensorboard(self) -> P_co:
-        """The directory that TensorBoard shows."""
-        return self.path / "tensorboard"
-
-    @property
-    def all_stacks(self) -> P_co:
-        """The directory of stack dumps and of reports about tasks that hang."""
-        return self.path / "stacks"
-
-    @property
-    def all_tasks(self) -> P_co:
-        """The directory of the tasks' own directories."""
-        return self.path / "tasks"
-
-    @property
-    def arrivals(self) -> P_co:
-        """When which part of which log was written."""
-        return self.all_tasks / "arrivals"
+    def __init__(self, path: P_co, checkpoint_dir: P_co | None = None) -> None:
+        self.path = path
+        self.run_id = path.name
+        self.checkpoints = checkpoint_dir or path / "checkpoints"
+        self.job_file = path / "job.json"  # what was asked for
+        self.result_file = path / "result.json"  # how the run ended
+        self.journal = path / "journal.jsonl"  # everything that happened and was decided, an event a line
+        self.lock_file = path / "lock"  # held by the supervisor as long as the run is live
+        self.console = path / "console.log"  # what a run in the background printed
+        self.control_socket = path / "control.sock"
+        self.control_path = path / "control.path"  # names the control socket, where that path is too long for one
+        self.tensorboard = path / "tensorboard"  # what TensorBoard shows
+        self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
+        self.all_tasks = path / "tasks"
+        self.arrivals = self.all_tasks / "arrivals"  # when which part of which log was written
 
     def of_task(self, task: Task) -> P_co:
         """The directory of a task's logs and pipes."""

@@ -146,12 +146,13 @@ class RunResult:
     state: RunState
     exit_code: int
     reason: str
-    cause: Failure | None
-    collateral: tuple[Failure, ...]
-    attempts: tuple[AttemptEnded, ...]
-    restarts: int
-    last_step: int | None
-    duration: float
+    # A result that was written in the last moment, in the place of a supervisor that was killed or failed, lacks these.
+    cause: Failure | None = None
+    collateral: tuple[Failure, ...] = ()
+    attempts: tuple[AttemptEnded, ...] = ()
+    restarts: int = 0
+    last_step: int | None = None
+    duration: float = 0.0
     same: tuple[Failure, ...] = ()
     repeated: bool = False
     not_injected: tuple[NotInjected, ...] = ()
