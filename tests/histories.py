@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
+from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
 from clusterkit.machine import Machine
 from clusterkit.words import events as ev
@@ -32,7 +33,7 @@ from clusterkit.words.actions import (
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import Fault
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.job import JobSpec, Limits, RestartRules
+from clusterkit.words.job import JobOptions, JobSpec, Limits, RestartRules
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult
 from clusterkit.words.states import TaskState
@@ -61,10 +62,10 @@ def job(
 
 def build_job(options: Mapping[str, Any], kind: ProgramKind) -> JobSpec:
     """The job that options describe. Raises BadJob with every problem."""
-    built, problems = describe(options, kind)
-    if problems or built is None:
+    built, problems, _ = describe(Gathered(cast(JobOptions, options)))
+    if problems:
         raise BadJob(problems)
-    return built
+    return replace(built, program=replace(built.program, kind=kind))
 
 
 def faults(*texts: str) -> tuple[Fault, ...]:

@@ -2,9 +2,9 @@
 
 from clusterkit.api.cluster import Cluster
 from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
-from clusterkit.api.options import Options
 from clusterkit.api.result import Result
 from clusterkit.api.tasks import Attempt, TaskHandle
+from clusterkit.words.job import Options
 
 __all__ = [
     "Attempt",

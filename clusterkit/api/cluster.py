@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
 from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.functions import RUNNER, pickle_call, read_returns
-from clusterkit.api.options import Invocation, Options, check_names, invocation
+from clusterkit.api.options import Invocation, check_names, invocation
 from clusterkit.api.result import Result, read_result
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import TaskHistory, Tasks, known
@@ -24,6 +24,7 @@ from clusterkit.client.journal import JournalReader
 from clusterkit.client.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
+from clusterkit.words.job import Options
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL, RunState
 

@@ -5,68 +5,27 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from clusterkit.job.handed import Handed
+from clusterkit.job.options import OPTIONS, Entry, Kind
 from clusterkit.job.spec import UNFIT
 from clusterkit.words.errors import BadJob
+from clusterkit.words.faults import plain
+from clusterkit.words.job import Options
 from clusterkit.words.secrets import looks_secret
 
 T = TypeVar("T")
-Path = str | os.PathLike[str]
-Duration = float | str  # seconds, or "1m30s"
-
-
-class Options(TypedDict, total=False):
-    """What a job is, apart from its program: the flags of `clusterkit up`, under the same names."""
-
-    file: Path  # a job file; keywords override it
-    module: str  # runs `python -m MODULE` in place of a program
-    workers: int
-    ps: int
-    chief: bool
-    evaluator: bool
-    env: Mapping[str, object]
-    cwd: Path
-    python: Path
-    restart: str
-    restart_budget: int
-    restart_backoff: Duration
-    restart_backoff_max: Duration
-    restart_scope: str
-    grace_period: Duration
-    startup_timeout: Duration
-    stall_warning: Duration
-    stall_timeout: Duration
-    timeout: Duration  # of the whole job
-    run_id: str
-    checkpoint_dir: Path
-    resume: str
-    progress_regex: str
-    start: str  # auto, warm, cold
-    preload: Sequence[str]
-    fault: str | Sequence[str]
-    seed: int
-    network: str  # host, virtual
-    pcap: Path
-    servers: str  # program, builtin
-    keras: int  # 2, 3
-    keras_fix: bool
-    cpus_per_task: int
-    gpus_per_task: int
-    tensorboard: bool
-
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
-SWITCHES = ("chief", "evaluator", "keras_fix", "tensorboard")
 
 
-def check_names(options: Mapping[str, Any]) -> None:
+def check_names(options: Mapping[str, object]) -> None:
     """Raise TypeError for a keyword that is no option."""
     for name in options:
-        if name not in Options.__annotations__:
-            close = difflib.get_close_matches(name, Options.__annotations__, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"The options are {', '.join(Options.__annotations__)}."
+        if name not in OPTIONS:
+            close = difflib.get_close_matches(name, OPTIONS, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"The options are {', '.join(OPTIONS)}."
             raise TypeError(f"Cluster has no option {name!r}. {hint}")
 
 
@@ -78,13 +37,13 @@ class Invocation(NamedTuple):
 
 
 def invocation(
-    program: str | None, args: Sequence[object], options: Mapping[str, Any], found: Sequence[str] = ()
+    program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()
 ) -> Invocation:
     """The job as `up` takes it. Options that are None are as if they were not given.
 
     What can't be a flag is a problem, beside those that were `found` before. `up` adds its own and tells all at once.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    given: dict[str, object] = {name: value for name, value in options.items() if value is not None}
     problems = list(found)
     if program is not None and given.pop("module", None) is not None:
         problems.append("Give a program or module=, not both.")
@@ -92,8 +51,8 @@ def invocation(
         problems.append("There are args, but no program that they could be for.")
         args = ()
     env = _collected(_variables, given.pop("env", {}), problems)
-    words = [flag for name, value in given.items() for flag in _collected(_flags, (name, value), problems)]
-    words += ["--", *([] if program is None else [program]), *map(_text, args)]
+    words = [flag for name, value in given.items() for flag in _collected(_flags, (OPTIONS[name], value), problems)]
+    words += ["--", *([] if program is None else [_text(program)]), *map(_text, args)]
     if any(map(UNFIT.search, words)):
         problems.append("A NUL character or half a character can't be part of a program's arguments or options.")
     return Invocation([UNFIT.sub("\ufffd", word) for word in words], Handed(dict(env), problems))
@@ -121,21 +80,20 @@ def _variables(env: Any) -> Iterator[tuple[str, str]]:
     yield from ((name, _text(value)) for name, value in env.items())
 
 
-def _flags(option: tuple[str, Any]) -> Iterator[str]:
-    name, value = option
-    flag = f"--{name.replace('_', '-')}"
-    if name in SWITCHES:
-        if value not in (True, False):  # 0 and 1 too, as in a job file
-            raise BadJob([f"{name}={value!r}: it has to be True or False, since a cluster has at most one."])
-        yield flag if value else f"--no-{name}"
-    elif name == "preload":
-        if isinstance(value, str):
+def _flags(option: tuple[Entry, Any]) -> Iterator[str]:
+    entry, value = option
+    match entry.kind:
+        case Kind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
+            yield entry.flag if value else f"--no-{entry.key}"
+        case Kind.SWITCH:
+            raise BadJob([f"{entry.name}={value!r}: it has to be True or False, since a cluster has at most one."])
+        case Kind.TEXTS if isinstance(value, str) and entry.name == "preload":
             raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
-        yield from (f"{flag}={_text(module)}" for module in value)
-    elif name == "fault":
-        yield from (f"{flag}={_text(fault)}" for fault in ([value] if isinstance(value, str) else value))
-    else:
-        yield f"{flag}={_text(value)}"  # with =, or a value that begins with a dash would be a flag
+        case Kind.TEXTS:
+            yield from (f"{entry.flag}={_text(item)}" for item in ([value] if isinstance(value, str) else value))
+        case _:
+            text = plain(value) if isinstance(value, float) else _text(value)
+            yield f"{entry.flag}={text}"  # with =, or a value that begins with a dash would be a flag
 
 
 def _text(value: object) -> str:

@@ -16,7 +16,7 @@ from clusterkit.chaos.model import Baseline, Outcome, Shrunk
 from clusterkit.chaos.schedule import Plan, trial, useful
 from clusterkit.chaos.shrinking import alike, shrink
 from clusterkit.chaos.trial import Asked, Ended, Trials
-from clusterkit.words.faults import FaultAction, plain
+from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import RunState
 
 TRIES = 3  # runs of a candidate that passes: a fault in the midst of a write does not always hit it
@@ -56,7 +56,7 @@ class Campaign:
     def begin(cls, asked: Asked, terms: Terms) -> Campaign | Ended:
         """Do the run without faults; that run, where it does not succeed."""
         always = asked.job.faults
-        asked = asked.changed(fault=None, seed=None)
+        asked = asked.changed({}, "fault", "seed")
         trials = Trials(asked, terms.name, terms.keep, terms.measure)
         try:
             ended = trials.baseline()
@@ -69,7 +69,7 @@ class Campaign:
         if not terms.keep:
             trials.remove_baseline()
         if not asked.job.limits.job:
-            trials.asked = asked.changed(timeout=plain(round(max(AT_LEAST, TIMES * baseline.duration))))
+            trials.asked = asked.changed({"timeout": round(max(AT_LEAST, TIMES * baseline.duration))})
         actions = useful(terms.actions, baseline)
         return cls(terms, trials, Plan(asked.job, baseline, actions, terms.rate, always))
 

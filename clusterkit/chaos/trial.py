@@ -6,11 +6,10 @@ import shlex
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from clusterkit.api.options import Invocation, env_flags, invocation
 from clusterkit.api.supervisor import PUSH, Supervisor
@@ -25,8 +24,7 @@ from clusterkit.client.journal import JournalReader
 from clusterkit.client.store import RunStore
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
-from clusterkit.words.faults import plain
-from clusterkit.words.job import JobSpec, RestartRules
+from clusterkit.words.job import JobOptions, JobSpec, Options, RestartRules
 from clusterkit.words.outcome import RunResult
 
 LONG = 1e9  # seconds: the run's own --timeout ends it
@@ -37,30 +35,28 @@ NEVER = "stop any for=1s @ step=99999999999"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The job as it was asked for: `options` are those of `up` under the flags' names."""
+    """The job as it was asked for, with the options that `up` takes for it."""
 
     job: JobSpec
-    program: str | None
-    args: tuple[str, ...]
-    options: Mapping[str, Any]
+    options: JobOptions
 
-    def invocation(self, **changes: Any) -> Invocation:
-        """A `clusterkit up` with these options changed; None takes one out."""
-        options = {name: value for name, value in self.options.items() if name not in changes} | changes
-        return invocation(self.program, self.args, {name: _plain(value) for name, value in options.items()})
+    def invocation(self) -> Invocation:
+        """A `clusterkit up` of the job."""
+        options = self.options.copy()
+        return invocation(options.pop("program", None), options.pop("args", ()), options)
 
-    def command(self, **changes: Any) -> str:
+    def command(self) -> str:
         """The same to type. Secrets are not in it: they come from the environment in which it is typed."""
-        words, handed = self.invocation(**changes)
+        words, handed = self.invocation()
         end = words.index("--")
         if not words[end + 1 : end + 2] or not words[end + 1].startswith("-"):
             words = words[:end] + words[end + 1 :]
         return shlex.join(["clusterkit", "up", *env_flags(handed.env), *words])
 
-    def changed(self, **changes: Any) -> Asked:
-        """The same with other options; None takes one out."""
-        options = {**self.options, **changes}
-        return replace(self, options={name: value for name, value in options.items() if value is not None})
+    def changed(self, changes: Options, *without: str) -> Asked:
+        """The same with other options, and without some."""
+        kept = {name: value for name, value in self.options.items() if name not in without}
+        return replace(self, options=cast(JobOptions, kept | changes))
 
 
 @dataclass(slots=True)
@@ -88,12 +84,12 @@ class Trials:
 
     def baseline(self) -> Ended:
         """The run without faults, or with one that never comes."""
-        return self._up(f"{self.campaign}-baseline", fault=(NEVER,))
+        return self._up(f"{self.campaign}-baseline", {"fault": [NEVER]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
         """One run, checked. One with a `name` only asks whether its faults do harm, and leaves nothing."""
         run_id = f"{self.campaign}-{trial.number}{name}"
-        ended = self._up(run_id, **self._broken(trial))
+        ended = self._up(run_id, self._broken(trial))
         job, events = replace(self.asked.job, faults=trial.faults), ended.events
         left = () if self.stopped else find_leaks(self.store, run_id).sentences
         found = [*violations(job, baseline, ended.result, events, left, self.measure), *ended.problems]
@@ -114,7 +110,7 @@ class Trials:
     def replay(self, trial: Trial) -> str:
         """The command that does a trial again."""
         places = self._places(f"{self.campaign}-{trial.number}-replay")
-        return self.asked.command(**places, run_id=None, **self._broken(trial))
+        return self.asked.changed({**places, **self._broken(trial)}, "run_id").command()
 
     def remove(self, outcome: Outcome) -> None:
         """Remove a run with all that is of it alone."""
@@ -136,9 +132,9 @@ class Trials:
         for thread in ending:
             thread.join()
 
-    def _up(self, run_id: str, **changes: Any) -> Ended:
+    def _up(self, run_id: str, changes: Options) -> Ended:
         run = self.store.run(run_id)
-        invoked = self.asked.invocation(**self._places(run_id), run_id=run_id, **changes)
+        invoked = self.asked.changed({**self._places(run_id), "run_id": run_id, **changes}).invocation()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:
@@ -155,16 +151,16 @@ class Trials:
         events = [(at - stamped[0][0], event) for at, event in stamped]
         return Ended(run, result, events, problems)
 
-    def _broken(self, trial: Trial) -> dict[str, Any]:
+    def _broken(self, trial: Trial) -> Options:
         """The options of a trial; it may restart once for each fault, and some more, where the user sets no budget."""
         rules = self.asked.job.restart
         usual = rules.budget == RestartRules().budget and "restart_budget" not in self.asked.options
-        own = {"restart_budget": budget(trial.faults, rules)} if usual else {}
-        return {**own, "seed": trial.seed, "fault": tuple(map(str, trial.faults))}
+        own: Options = {"restart_budget": budget(trial.faults, rules)} if usual else {}
+        return {**own, "seed": trial.seed, "fault": list(map(str, trial.faults))}
 
-    def _places(self, run_id: str) -> dict[str, Any]:
+    def _places(self, run_id: str) -> Options:
         """A run's own checkpoints and packets, where the user has chosen places for them: no run may see another's."""
-        places: dict[str, Any] = {}
+        places: Options = {}
         if self.asked.job.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(Path(self.asked.job.checkpoint_dir, run_id))
         if self.asked.job.pcap is not None:
@@ -180,10 +176,6 @@ class Trials:
             shutil.rmtree(places["checkpoint_dir"], ignore_errors=True)
         if "pcap" in places:
             Path(places["pcap"]).unlink(missing_ok=True)
-
-
-def _plain(value: Any) -> Any:
-    return plain(value) if isinstance(value, float) else value
 
 
 def _record(run: RunDirectory) -> dict[str, Any]:

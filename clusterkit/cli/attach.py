@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("attach")
 @run_argument
 @click.option("-n", "--tail", type=click.IntRange(min=0), default=0, metavar="N", help="Begin with the last N lines.")
-@display_options
+@display_options(collects=False)
 def command(
     run: str | None, tail: int, only: tuple[str, ...], all_output: bool, log_level: str, quiet: bool, color: bool | None
 ) -> None:

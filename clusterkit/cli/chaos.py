@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.options import given, job_options
+from clusterkit.cli.options import display_options, given, job_options, program_argument
 from clusterkit.cli.terminal import echo
 from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:
     from clusterkit.chaos.trial import Asked
+    from clusterkit.job.options import Gathered
     from clusterkit.words.job import JobSpec
 
 LONGEST_NAME = 40  # letters
-DISPLAY = ("only", "all_output", "log_level", "quiet", "color")
 
 
 class Actions(click.ParamType[tuple[FaultAction, ...]]):
@@ -73,11 +73,13 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
 @click.option("-x", "--fail-fast", is_flag=True, help="Begin no other run once one has failed.")
 @click.option("--keep", is_flag=True, help="Keep the directories of runs that passed, too.")
 @click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON; - is standard output.")
-@job_options
+@job_options()
+@program_argument
+@display_options(collects=True)
 def command(
     runs: int, actions: tuple[FaultAction, ...] | None, rate: float, parallel: int | None, metric: str | None,
-    tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, json_file: str | None, job_file: str | None,
-    **values: Any,
+    tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, json_file: str | None,
+    **values: object,
 ) -> None:  # fmt: skip
     """Run PROGRAM many times, break something else each time, and check that it recovers.
 
@@ -90,7 +92,7 @@ def command(
     from clusterkit.cli.campaign import run_campaign
 
     with exit_on_error():
-        asked = _asked(values, job_file)
+        asked = _asked(given(values))
         name = _name(asked)
         seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
         terms = Terms(
@@ -100,17 +102,15 @@ def command(
         sys.exit(run_campaign(asked, terms, json_file))
 
 
-def _asked(values: dict[str, Any], job_file: str | None) -> Asked:
+def _asked(options: Gathered) -> Asked:
     """The job, checked as `up` checks it. Raises BadJob."""
     from clusterkit.chaos.trial import Asked
     from clusterkit.supervisor.prepare import prepare
 
-    options = given({name: value for name, value in values.items() if name not in DISPLAY})
-    prepared = prepare(options, job_file)
+    prepared = prepare(options)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)
-    program, args = options.pop("program", None), options.pop("args", ())
-    return Asked(prepared.job, program, tuple(args), {**options, **({"file": job_file} if job_file else {})})
+    return Asked(prepared.job, options.options)
 
 
 def _name(asked: Asked) -> str:

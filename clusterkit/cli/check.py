@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.options import given, options_of_job
+from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
 
 @click.command("check", context_settings={"allow_interspersed_args": False})
-@options_of_job("program", "job_file", "module", "workers", "ps", "chief", "evaluator", "cwd", "keras")
+@job_options("file", "module", "workers", "ps", "chief", "evaluator", "cwd", "keras")
+@program_argument
 @json_option
-def command(job_file: str | None, as_json: bool, **values: Any) -> None:
+def command(as_json: bool, **values: object) -> None:
     """Read PROGRAM and warn of what may go wrong with it in this job. Starts nothing, and imports nothing of it.
 
     Exits with 1 only where the program is not valid Python.
@@ -27,7 +27,7 @@ def command(job_file: str | None, as_json: bool, **values: Any) -> None:
     from clusterkit.supervisor.prepare import prepare
 
     with exit_on_error():
-        job = prepare(given(values), job_file, must_parse=False).job
+        job = prepare(given(values), must_parse=False).job
         findings = findings_of(job)
     if as_json:
         echo_json(document(str(job.program), findings))

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.options import given, options_of_job
+from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.terminal import echo
 
 
 @click.command("config", context_settings={"allow_interspersed_args": False})
-@options_of_job()
+@job_options()
+@program_argument
 @click.option(
     "--show-secrets",
     is_flag=True,
     help="Show variables named like TOKEN, SECRET, PASSWORD, KEY or CREDENTIAL.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(job_file: str | None, as_json: bool, show_secrets: bool, **values: Any) -> None:
+def command(as_json: bool, show_secrets: bool, **values: object) -> None:
     """Show the resolved job, and every task's TF_CONFIG, command and environment. Starts nothing."""
     from clusterkit.supervisor.prepare import prepare
     from clusterkit.supervisor.resolve import as_text, resolve
 
     with exit_on_error():
-        prepared = prepare(given(values), job_file)
+        prepared = prepare(given(values))
         resolved = resolve(prepared, show_secrets)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.options import given, options_of_job
+from clusterkit.cli.options import given, job_options
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import color_option, echo, use_color
 
-OPTIONS = (
-    *("job_file", "workers", "ps", "chief", "evaluator", "env", "cwd", "python"),
-    *("network", "cpus_per_task", "gpus_per_task"),
-)
-
 
 @click.command("doctor")
-@options_of_job(*OPTIONS)
+@job_options("file", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "network",
+             "cpus_per_task", "gpus_per_task")  # fmt: skip
 @click.option("--deep", is_flag=True, help="Run a small job too, of two workers: ten to thirty seconds.")
 @json_option
 @color_option
-def command(job_file: str | None, as_json: bool, deep: bool, color: bool | None, **values: Any) -> None:
+def command(as_json: bool, deep: bool, color: bool | None, **values: object) -> None:
     """Examine Python, its packages, the machine and the environment, and say what to do where something is wrong.
 
     With the size of a job, or a job file, also whether the machine has enough for it.
@@ -36,7 +31,7 @@ def command(job_file: str | None, as_json: bool, deep: bool, color: bool | None,
     from clusterkit.supervisor.prepare import gather
 
     with exit_on_error():
-        found = diagnose(collect_facts(gather(given(values), job_file), deep))
+        found = diagnose(collect_facts(gather(given(values)), deep))
     is_colored = use_color(color)
     if as_json:
         echo_json(document(found))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.options import given, job_options, problems_in, usable
+from clusterkit.cli.options import display_options, given, job_options, program_argument
 from clusterkit.cli.terminal import use_color
 
 
@@ -18,7 +17,9 @@ from clusterkit.cli.terminal import use_color
     "-d", "--detach", is_flag=True, help="Return when every task is ready, print the run id; the run goes on."
 )
 @click.option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
-@job_options
+@job_options()
+@program_argument
+@display_options(collects=True)
 @click.option("--rope", type=int, hidden=True, help="A pipe to the process that the run must not outlive.")
 @click.option("--handed", type=int, hidden=True, help="A file with what no command line may show.")
 @click.option(
@@ -27,7 +28,6 @@ from clusterkit.cli.terminal import use_color
 def command(
     detach: bool,
     no_wait: bool,
-    job_file: str | None,
     only: tuple[str, ...],
     all_output: bool,
     log_level: str,
@@ -36,15 +36,15 @@ def command(
     rope: int | None,
     handed: int | None,
     session: tuple[int, str, str] | None,
-    **values: Any,
+    **values: object,
 ) -> None:
     """Run PROGRAM as a cluster until its job is done.
 
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
     that fails is started again with what TensorFlow needs restarted beside it; Ctrl-C ends everything.
     """
-    from clusterkit.job.gathered import merge_options
     from clusterkit.job.handed import take
+    from clusterkit.job.options import Gathered, merged
     from clusterkit.supervisor.guardian import check_rope
     from clusterkit.supervisor.launch import Display, up
     from clusterkit.supervisor.prepare import prepare
@@ -53,9 +53,12 @@ def command(
     from clusterkit.warm.session import Session
 
     with exit_on_error():
-        env, problems = take(handed) if handed is not None else ({}, ())
-        options = merge_options(given(values), {"env": env})
-        prepared = prepare(options, job_file, usable(only), [*problems, *problems_in(only)])
+        options = given(values)
+        if handed is not None:
+            env, problems = take(handed)
+            options = merged(options, Gathered({"env": env}, problems))
+        only = tuple(filter(None, only))  # of which some may have been no task's
+        prepared = prepare(options, only)
         if rope is not None:
             check_rope(rope)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach))

@@ -15,12 +15,11 @@ from clusterkit.doctor.probes import try_ports, try_state
 from clusterkit.doctor.python_rules import Interpreter
 from clusterkit.doctor.rules import Facts
 from clusterkit.job import preflight, resources
-from clusterkit.job.gathered import Gathered
+from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
 from clusterkit.network.virtual import why_not
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
-from clusterkit.words.model import ProgramKind
 
 ANY_PROGRAM = "PROGRAM"  # where the job file names none
 WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that say how tasks run, but ask about no job
@@ -51,17 +50,13 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
 
 def _job(given: Gathered) -> JobSpec:
     """The job; interpreters are not checked here, since the rules judge them."""
-    named = dict(given.options)
-    kind, of_program = ProgramKind.SCRIPT, list[str]()
-    if named.get("program") or named.get("module"):
-        kind, of_program = preflight.program_kind(named)
-    else:
-        named["program"] = ANY_PROGRAM
-    job, of_job = describe(named, kind, given.wrong)
-    tables = {name: {**table, "python": None} for name, table in named.get("task", {}).items()}
-    of_setup = preflight.setup_problems({**named, "python": None, "keras": None, "task": tables})
-    problems = [*given.problems, *of_job, *of_program, *of_setup]
-    if problems or job is None:
+    is_named = bool(given.options.get("program") or given.options.get("module"))
+    if not is_named:
+        given = given._replace(options={**given.options, "program": ANY_PROGRAM})
+    job, problems, clear = describe(given)
+    job, of_program = preflight.with_program(job) if is_named else (job, [])
+    problems += [*of_program, *preflight.directory_problems(job)]
+    if problems or not clear:
         raise BadJob(problems)
     return job
 

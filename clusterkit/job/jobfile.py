@@ -1,95 +1,30 @@
-"""The job file: TOML whose keys are the names of `up`'s flags, checked against a schema."""
+"""The job file: TOML whose keys are the names of `up`'s flags."""
 
 from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
-
-from clusterkit.job.gathered import Gathered
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, Kind
 from clusterkit.words.durations import seconds
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import Network, RestartPolicy, RestartScope, Servers, StartMode
+from clusterkit.words.job import JobOptions
 from clusterkit.words.model import TaskType
 
-
-def _scalar_text(value: object) -> object:
-    """Let `LEVEL = 3` stand in an env table; everything else has to be a string already."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def _zero_or_one(value: object) -> bool:
-    """Both `evaluator = true` and `evaluator = 1` are how people write it."""
-    if isinstance(value, int) and value in (0, 1):
-        return bool(value)
-    raise ValueError("it has to be true, false, 0 or 1")
-
-
-Duration = Annotated[float, BeforeValidator(seconds)]
-Text = Annotated[StrictStr, BeforeValidator(_scalar_text)]
-Count = Annotated[StrictInt, Field(ge=0)]
-ZeroOrOne = Annotated[bool, BeforeValidator(_zero_or_one)]
-
-
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", alias_generator=_kebab)
-
-
-class TaskTable(_Table):
-    """`[task.worker]`: what is different for one task type."""
-
-    env: dict[str, Text] = {}
-    cwd: StrictStr | None = None
-    args: list[Text] | None = None
-    python: StrictStr | None = None
-
-
-class JobFile(_Table):
-    """A whole job file. Every key is optional."""
-
-    program: StrictStr | None = None
-    module: StrictStr | None = None
-    args: list[Text] | None = None
-    workers: Count | None = None
-    ps: Count | None = None
-    chief: ZeroOrOne | None = None
-    evaluator: ZeroOrOne | None = None
-    env: dict[str, Text] | None = None
-    cwd: StrictStr | None = None
-    python: StrictStr | None = None
-    task: dict[TaskType, TaskTable] | None = None
-    restart: RestartPolicy | None = None
-    restart_budget: Count | None = None
-    restart_backoff: Duration | None = None
-    restart_backoff_max: Duration | None = None
-    restart_scope: RestartScope | None = None
-    grace_period: Duration | None = None
-    startup_timeout: Duration | None = None
-    stall_warning: Duration | None = None
-    stall_timeout: Duration | None = None
-    timeout: Duration | None = None
-    checkpoint_dir: StrictStr | None = None
-    resume: StrictStr | None = None
-    progress_regex: StrictStr | None = None
-    start: StartMode | None = None
-    preload: list[StrictStr] | None = None
-    fault: list[StrictStr] | None = None
-    seed: Count | None = None
-    network: Network | None = None
-    pcap: StrictStr | None = None
-    servers: Servers | None = None
-    keras: Literal[2, 3] | None = None
-    keras_fix: ZeroOrOne | None = None
-    cpus_per_task: Count | None = None
-    gpus_per_task: Count | None = None
-    tensorboard: ZeroOrOne | None = None
+TASK = "task"  # its tables are for one task type each
+_PROGRAM = (Entry("program", Kind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
+_KNOWN = {entry.key: entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file}
+_KNOWN_OF_TASKS = {entry.key: entry for entry in TASK_OPTIONS.values()}
+KEYS = (*_KNOWN, TASK)
+_WANTED = {
+    Kind.SWITCH: "it has to be true, false, 0 or 1",
+    Kind.NUMBER: "input should be a valid integer",
+    Kind.TEXTS: "input should be a valid list",
+    Kind.VARIABLES: "input should be a valid dictionary",
+}
 
 
 def read_job_file(text: str, name: str) -> Gathered:
@@ -103,40 +38,92 @@ def read_job_file(text: str, name: str) -> Gathered:
         raise BadJob([f"{name} is not valid TOML: {error}."]) from None
     except RecursionError:
         raise BadJob([f"{name} can't be read: its tables or arrays are nested too deeply."]) from None
-    problems, wrong = list[str](), set[str]()
-    try:
-        job = JobFile.model_validate(table)
-    except ValidationError as error:
-        problems = [_problem(name, dict(e)) for e in error.errors()]
-        wrong = {str(e["loc"][0]) for e in error.errors()}
-        job = JobFile.model_validate({key: value for key, value in table.items() if key not in wrong})
-    options = {key: value for key, value in job.model_dump().items() if value is not None}
-    names = frozenset(key.replace("-", "_") for key in wrong)
-    return Gathered(_from_the_file(options, PurePosixPath(name).parent), problems, names)
+    options, problems, wrong = dict[str, object](), list[str](), set[str]()
+    for key, value in table.items():
+        reading = _Reading(name)
+        found = reading.tasks(value) if key == TASK else reading.entry(_KNOWN, key, value)
+        if reading.problems:
+            problems += reading.problems
+            wrong.add(key.replace("-", "_"))
+        else:
+            options[key.replace("-", "_")] = found
+    return Gathered(cast(JobOptions, options), problems, frozenset(wrong))
 
 
-def _from_the_file(options: dict[str, Any], here: PurePosixPath) -> dict[str, Any]:
-    for key in ("program", "cwd", "checkpoint_dir", "pcap"):
-        if key in options:
-            options[key] = str(here / options[key])
-    for table in options.get("task", {}).values():
-        if table["cwd"] is not None:
-            table["cwd"] = str(here / table["cwd"])
-    for table in (options, *options.get("task", {}).values()):
-        python = table.get("python") or ""
-        if "/" in python and not python.startswith("/"):  # one without a slash is looked up in PATH
-            table["python"] = f"{here}/{python}"
-    return options
+class _Reading:
+    """Reads a value and notes what is wrong with it; then what it returns is of no use."""
 
+    def __init__(self, file: str) -> None:
+        self._file, self._here = file, PurePosixPath(file).parent
+        self.problems: list[str] = []
 
-def _problem(name: str, error: dict[str, Any]) -> str:
-    place = ".".join(str(part) for part in error["loc"] if part != "[key]")
-    if error["type"] == "extra_forbidden":
-        known = [_kebab(key) for key in (TaskTable if place.startswith("task.") else JobFile).model_fields]
-        close = difflib.get_close_matches(place.rsplit(".", 1)[-1], known, 1)
-        hint = f"Did you mean {close[0]}?" if close else f"The keys are {', '.join(known)}."
-        return f"{name}: there is no key {place}. {hint}"
-    if error["loc"][:1] == ("task",) and error["loc"][-1] == "[key]":
-        return f"{name}: {place} is not a task type. The types are {', '.join(TaskType)}."
-    message = error["msg"].removeprefix("Value error, ").rstrip(".")
-    return f"{name}: {place}: {message[:1].lower() + message[1:]}."
+    def tasks(self, tables: object) -> object:
+        """The tables of the task types."""
+        if not isinstance(tables, dict):
+            return self._wrong(TASK, _WANTED[Kind.VARIABLES])
+        for kind in tables.keys() - set(TaskType):
+            self.problems.append(
+                f"{self._file}: {TASK}.{kind} is not a task type. The types are {', '.join(TaskType)}."
+            )
+        return {kind: self._task(tables[kind], f"{TASK}.{kind}") for kind in TaskType if kind in tables}
+
+    def entry(self, known: Mapping[str, Entry], key: str, value: object, above: str = "") -> object:
+        """What a key of a table has; it has to be one of those that are known."""
+        if key in known:
+            return self._value(known[key], value, above + key)
+        keys = KEYS if known is _KNOWN else tuple(known)
+        close = difflib.get_close_matches(key, keys, 1)
+        hint = f"Did you mean {close[0]}?" if close else f"The keys are {', '.join(keys)}."
+        self.problems.append(f"{self._file}: there is no key {above}{key}. {hint}")
+        return None
+
+    def _task(self, table: object, place: str) -> object:
+        if not isinstance(table, dict):
+            return self._wrong(place, _WANTED[Kind.VARIABLES])
+        return {key: self.entry(_KNOWN_OF_TASKS, key, value, f"{place}.") for key, value in table.items()}
+
+    def _value(self, entry: Entry, value: object, place: str) -> object:
+        match entry.kind:
+            case Kind.VARIABLES if isinstance(value, dict):
+                return {name: self._text(item, f"{place}.{name}") for name, item in value.items()}
+            case Kind.TEXTS if isinstance(value, list):
+                return [self._text(item, f"{place}.{number}") for number, item in enumerate(value)]
+            case Kind.TEXT:
+                return self._text(value, place, strict=True)
+            case Kind.PATH:
+                return self._path(entry, self._text(value, place, strict=True))
+            case Kind.DURATION:
+                try:
+                    return seconds(value)
+                except ValueError as error:
+                    return self._wrong(place, str(error))
+            case Kind.SWITCH if isinstance(value, int) and value in (0, 1):
+                return bool(value)
+            case Kind.NUMBER if type(value) is int:
+                return self._number(entry, value, place)
+            case Kind.CHOICE:
+                *first, last = map(repr, entry.choices)
+                fits = value in entry.choices
+                return value if fits else self._wrong(place, f"input should be {', '.join(first)} or {last}")
+        return self._wrong(place, _WANTED[entry.kind])
+
+    def _text(self, value: object, place: str, strict: bool = False) -> str:
+        """`strict`: a number does not stand for its text, as in `LEVEL = 3` of an env table."""
+        if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool) and not strict):
+            return str(value)
+        return self._wrong(place, "input should be a valid string")
+
+    def _number(self, entry: Entry, value: int, place: str) -> int:
+        if value < entry.about.least:
+            self._wrong(place, f"input should be greater than or equal to {entry.about.least}")
+        return value
+
+    def _path(self, entry: Entry, value: str) -> str:
+        if entry.name != "python":
+            return str(self._here / value)
+        relative = "/" in value and not value.startswith("/")  # one without a slash is looked up in PATH
+        return f"{self._here}/{value}" if relative else value
+
+    def _wrong(self, place: str, why: str) -> str:
+        self.problems.append(f"{self._file}: {place}: {why[:1].lower()}{why[1:].rstrip('.')}.")
+        return ""

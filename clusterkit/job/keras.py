@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from clusterkit.words.job import JobSpec, Servers
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
@@ -41,13 +40,11 @@ def mends_of(job: JobSpec, task: Task) -> str:
     return ",".join(name for name, needed in of_chief.items() if needed)
 
 
-def keras_problems(options: Mapping[str, Any]) -> list[str]:
+def keras_problems(job: JobSpec) -> Iterator[str]:
     """What contradicts the choice of a Keras."""
-    keras = options.get("keras")
-    if keras is None:
-        return []
-    if keras not in (2, 3):
-        return [f"--keras is {keras}. It has to be 2 or 3."]
-    tables = {"env": options, **{f"task.{kind}.env": table for kind, table in options.get("task", {}).items()}}
-    given = [place for place, table in tables.items() if LEGACY in (table.get("env") or {})]
-    return [f"{place}: {LEGACY} is what --keras {keras} sets. Give one of them." for place in given]
+    if job.keras not in (None, 2, 3):
+        yield f"--keras is {job.keras}. It has to be 2 or 3."
+    elif job.keras is not None:
+        for place, setup in {"env": job.setup, **{f"task.{kind}.env": own for kind, own in job.setups.items()}}.items():
+            if LEGACY in setup.env:
+                yield f"{place}: {LEGACY} is what --keras {job.keras} sets. Give one of them."

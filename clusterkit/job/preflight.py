@@ -7,27 +7,28 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import too_few
 from clusterkit.job.gpus import Found, gpus_here
 from clusterkit.network.virtual import why_not
 from clusterkit.system.process import runs
-from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.job import JobSpec, Network, Setup
 from clusterkit.words.model import ProgramKind
 
-Options = Mapping[str, Any]
+
+def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
+    """The job with how its program is to be started, and what is wrong with that program."""
+    if job.program.kind is ProgramKind.MODULE:
+        return job, _module_problems(job)
+    kind, problems = _program_kind(job.program.target)
+    return replace(job, program=replace(job.program, kind=kind)), problems
 
 
-def program_kind(options: Options) -> tuple[ProgramKind, list[str]]:
-    """How the program is to be started, and what is wrong with it."""
-    if module := options.get("module"):
-        return ProgramKind.MODULE, _module_problems(module, options)
-    target = options.get("program")
+def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
     if not target:
         return ProgramKind.SCRIPT, []  # the rules say that it is missing
     path = Path(target)
@@ -48,22 +49,31 @@ def program_kind(options: Options) -> tuple[ProgramKind, list[str]]:
     return ProgramKind.SCRIPT, []
 
 
-def setup_problems(options: Options) -> list[str]:
-    """What is wrong with directories and interpreters, each said once."""
-    problems: dict[str, None] = {}
-    tables = [options, *options.get("task", {}).values()]
-    for table in tables:
-        if (cwd := table.get("cwd")) is not None and not Path(cwd).is_dir():
-            problems[f"The directory {cwd} for the tasks does not exist, or is none."] = None
-        if (python := table.get("python")) is not None and (why := runs(python, {})):
-            problems[f"The interpreter {python} does not start: {why}."] = None
-    problems.update(dict.fromkeys(_keras_problems(options)))
-    if (directory := options.get("checkpoint_dir")) is not None and Path(directory).exists():
+def directory_problems(job: JobSpec) -> list[str]:
+    """What is wrong with the directories, each said once."""
+    cwds = dict.fromkeys(setup.cwd for setup in (job.setup, *job.setups.values()))
+    problems = [
+        f"The directory {cwd} for the tasks does not exist, or is none."
+        for cwd in cwds
+        if cwd is not None and not Path(cwd).is_dir()
+    ]
+    if (directory := job.checkpoint_dir) is not None and Path(directory).exists():
         if not Path(directory).is_dir():
-            problems[f"The checkpoint directory {directory} is a file."] = None
+            problems.append(f"The checkpoint directory {directory} is a file.")
         elif not os.access(directory, os.W_OK | os.X_OK):
-            problems[f"The checkpoint directory {directory} can't be written: permission denied."] = None
-    return list(problems)
+            problems.append(f"The checkpoint directory {directory} can't be written: permission denied.")
+    return problems
+
+
+def interpreter_problems(job: JobSpec) -> list[str]:
+    """What is wrong with the tasks' interpreters, each said once."""
+    pythons = dict.fromkeys(setup.python for setup in (job.setup, *job.setups.values()))
+    problems = [
+        f"The interpreter {python} does not start: {why}."
+        for python in pythons
+        if python is not None and (why := runs(python, {}))
+    ]
+    return [*problems, *dict.fromkeys(_keras_problems(job))]
 
 
 def network_problems(job: JobSpec) -> list[str]:
@@ -98,18 +108,13 @@ def with_devices(job: JobSpec) -> tuple[JobSpec, list[str]]:
     return job, too_few(job, found.why_none)
 
 
-def _keras_problems(options: Options) -> list[str]:
+def _keras_problems(job: JobSpec) -> Iterator[str]:
     """Where Keras 2 is asked for, and the tasks' interpreter does not have it."""
-    if options.get("keras") != 2:
-        return []
-    problems = []
-    for table in ({}, *options.get("task", {}).values()):
-        python = table.get("python") or options.get("python")
-        env = {**(options.get("env") or {}), **(table.get("env") or {})}
-        if not _has_tf_keras(python, env):
+    for own in (Setup(), *job.setups.values()) if job.keras == 2 else ():
+        python = own.python or job.setup.python
+        if not _has_tf_keras(python, {**job.setup.env, **own.env}):
             of_whom = "the tasks' interpreter" if python is None else f"the interpreter {python}"
-            problems.append(f"--keras 2 needs tf_keras, which {of_whom} lacks: pip install 'clusterkit[keras2]'.")
-    return problems
+            yield f"--keras 2 needs tf_keras, which {of_whom} lacks: pip install 'clusterkit[keras2]'."
 
 
 def _has_tf_keras(python: str | None, env: Mapping[str, str]) -> bool:
@@ -123,12 +128,12 @@ def _has_tf_keras(python: str | None, env: Mapping[str, str]) -> bool:
     return not asked.stdout.endswith(b"True\n")
 
 
-def _module_problems(module: str, options: Options) -> list[str]:
-    tables = [options, *options.get("task", {}).values()]
-    if any(table.get("python") for table in tables):
+def _module_problems(job: JobSpec) -> list[str]:
+    if any(setup.python for setup in (job.setup, *job.setups.values())):
         return []  # another interpreter finds other modules
+    module = job.program.target
     top = module.partition(".")[0]
-    here = str(Path(options.get("cwd") or ".").absolute())
+    here = str(Path(job.setup.cwd or ".").absolute())
     path = sys.path
     sys.path = [here, *path]
     try:

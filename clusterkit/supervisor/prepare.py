@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RUN_ID, RunStore
 from clusterkit.job import preflight, resources
-from clusterkit.job.gathered import Gathered, gathered, merged
+from clusterkit.job.jobfile import read_job_file
+from clusterkit.job.options import Gathered, merged
 from clusterkit.job.spec import SHAPING, describe
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import JobSpec, Setup
@@ -29,35 +29,29 @@ class Prepared:
     warnings: tuple[str, ...]
 
 
-def prepare(
-    options: Mapping[str, Any],
-    job_file: str | None = None,
-    only: Collection[str] = (),
-    found: Sequence[str] = (),
-    must_parse: bool = True,
-) -> Prepared:
+def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
     """Merge the job file with the flags, which win, and check everything. Raises BadJob with every problem.
 
-    `only` are the tasks that are to be shown, each as `worker:1` or `worker`; `found` are problems known before;
-    `must_parse`: a program that is not valid Python is a problem too.
+    `only` are the tasks that are to be shown, each as `worker:1` or `worker`; `must_parse`: a program that is not valid
+    Python is a problem too.
     """
-    given = gather(options, job_file)
-    kind, of_program = preflight.program_kind(given.options)
-    job, of_job = describe(given.options, kind, given.wrong)
-    problems = [*found, *given.problems, *of_job, *of_program, *preflight.setup_problems(given.options)]
+    given = gather(given)
+    job, problems, clear = describe(given)
+    job, of_program = preflight.with_program(job)
+    problems += [*of_program, *preflight.directory_problems(job), *preflight.interpreter_problems(job)]
     run_id = given.options.get("run_id")
     problems += [] if run_id is None else _run_id_problems(run_id)
-    problems += preflight.tensorboard_problems() if given.options.get("tensorboard") else []
+    problems += preflight.tensorboard_problems() if job.tensorboard else []
     resume = None
     try:
-        resume = _resume(given.options)
+        resume = _resume(job)
     except ClusterkitError as error:
         problems.append(str(error))
-    if job is not None:
+    if clear:
         problems += [*_only_problems(job, only), *preflight.network_problems(job)]
         job, of_devices = preflight.with_devices(job)
         problems += of_devices
-    if problems or job is None:
+    if problems or not clear:
         raise BadJob(problems)
     job = _anchored(job)
     if must_parse:
@@ -66,15 +60,17 @@ def prepare(
     return Prepared(replace(job, resume=resume.run_id if resume else None), run_id, resume, tuple(warnings))
 
 
-def gather(options: Mapping[str, Any], job_file: str | None) -> Gathered:
-    """The flags, over the job file if there is one."""
-    flags = gathered(options)
-    if job_file is None:
+def gather(flags: Gathered) -> Gathered:
+    """The flags, over the job file if they name one."""
+    options = flags.options.copy()
+    file = options.pop("file", None)
+    flags = flags._replace(options=options)
+    if file is None:
         return flags
     try:
-        return merged(_read(job_file), flags)
+        return merged(_read(str(file)), flags)
     except BadJob as error:  # nothing is known of what it says, and so of what is missing
-        return Gathered(flags.options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
+        return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
 
 
 def _run_id_problems(run_id: str) -> list[str]:
@@ -111,8 +107,6 @@ def _with_anchored_python(setup: Setup) -> Setup:
 
 
 def _read(job_file: str) -> Gathered:
-    from clusterkit.job.jobfile import read_job_file  # loads pydantic: 9 MB and 0.1 s, for two processes of each run
-
     try:
         text = Path(job_file).read_text(encoding="utf-8")
     except OSError as error:
@@ -122,10 +116,10 @@ def _read(job_file: str) -> Gathered:
     return read_job_file(text, job_file)
 
 
-def _resume(options: Mapping[str, Any]) -> RunDirectory | None:
-    if not options.get("resume"):
+def _resume(job: JobSpec) -> RunDirectory | None:
+    if not job.resume:
         return None
-    run = RunStore().find(options["resume"])
+    run = RunStore().find(job.resume)
     if run.is_live():
         raise ClusterkitError(f"The run {run.run_id} is still going on, so it can't be resumed. Stop it first.")
     return run

@@ -46,3 +46,8 @@ def shown(value: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def compact(value: float) -> str:
+    """Write a duration as it can be read again: `10s`, `2m`."""
+    return f"{value / 60:g}m" if value and value % 60 == 0 else f"{value:g}s"

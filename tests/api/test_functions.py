@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from clusterkit import Cluster, ClusterFailed
 from clusterkit.api.functions import RUNNER, pickle_call
 from clusterkit.client.store import RunStore
+from clusterkit.job.options import Gathered
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.run_server import Launch
@@ -54,8 +55,9 @@ def test_a_function_that_imports_tensorflow_starts_warm(function: Any, warm: boo
     path = tmp_path / "tensorflow" / "call.pkl"
     path.parent.mkdir()
     pickle_call(function, ["a keras"], {}, path, Path.cwd())
-    for start in ("auto", "cold"):
-        job = prepare({"program": RUNNER, "args": [str(path)], "start": start}).job
+    starts: tuple[Literal["auto", "cold"], ...] = ("auto", "cold")
+    for start in starts:
+        job = prepare(Gathered({"program": RUNNER, "args": [str(path)], "start": start})).job
         launch = launch_for(job, RunStore().run("some"))
         assert (isinstance(launch, Launch) and launch.preload.tensorflow) is (warm and start == "auto")
 

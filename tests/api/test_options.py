@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import pytest
 
-from clusterkit.api.options import Options, check_names, env_flags, invocation
+from clusterkit.api.options import check_names, env_flags, invocation
 from clusterkit.cli.up import command
 from clusterkit.job.handed import Handed, hand, take
+from clusterkit.job.options import OPTIONS
 from clusterkit.words.errors import BadJob
+from clusterkit.words.job import Options
 
 
 @pytest.mark.parametrize(
@@ -28,7 +30,7 @@ from clusterkit.words.errors import BadJob
 )
 def test_a_keyword_is_the_flag_of_its_name(options: dict[str, Any], flags: list[str]) -> None:
     """Underscores are dashes, None is nothing, and a value never looks like another flag."""
-    assert invocation("train.py", ["--steps", 5, Path("data")], options) == (
+    assert invocation("train.py", ["--steps", 5, Path("data")], cast(Options, options)) == (
         [*flags, "--", "train.py", "--steps", "5", "data"],
         Handed({}, []),
     )
@@ -57,7 +59,7 @@ def test_a_command_to_type_has_no_secrets() -> None:
 def test_every_keyword_is_a_flag_of_up() -> None:
     """The list of options and the command line do not drift apart."""
     flags = {flag for parameter in command.params if isinstance(parameter, click.Option) for flag in parameter.opts}
-    assert {f"--{name.replace('_', '-')}" for name in Options.__annotations__} <= flags
+    assert {f"--{name.replace('_', '-')}" for name in OPTIONS} <= flags
 
 
 def test_every_flag_of_a_job_is_a_keyword() -> None:
@@ -65,7 +67,7 @@ def test_every_flag_of_a_job_is_a_keyword() -> None:
     others = {"only", "all_output", "log_level", "quiet", "color", "rope", "session", "handed", "detach", "no_wait"}
     options = [option for option in command.params if isinstance(option, click.Option)]
     names = {option.opts[-1].lstrip("-").replace("-", "_") for option in options}
-    assert names - others == set(Options.__annotations__)
+    assert names - others == set(OPTIONS)
 
 
 def test_an_unknown_keyword_is_a_type_error() -> None:
@@ -91,7 +93,7 @@ def test_what_can_not_be_a_flag_is_a_problem_of_the_job(
     program: str | None, args: list[str], options: dict[str, Any], problem: str
 ) -> None:
     """Handed over beside the rest, so that `up` tells it together with what it finds itself."""
-    words, handed = invocation(program, args, {**options, "workers": -1}, ["known before"])
+    words, handed = invocation(program, args, cast(Options, {**options, "workers": -1}), ["known before"])
     assert len(handed.problems) == 2
     assert handed.problems[0] == "known before"
     assert problem in handed.problems[1]

@@ -175,7 +175,7 @@ def named(program: Path) -> list[str]:
 def test_no_workload_has_a_finding(words: str) -> None:
     """Each as its docstring says that it is started."""
     with command.make_context("up", words.split()) as context:
-        options = given({name: value for name, value in context.params.items() if name not in ("detach", "no_wait")})
+        options = given(context.params).options
     options["program"] = str(WORKLOADS.parent / options["program"])
     assert findings_of(build_job(options, ProgramKind.SCRIPT)) == []
 

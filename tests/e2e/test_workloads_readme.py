@@ -69,9 +69,8 @@ NAMES = [" ".join(command.words).replace("workloads/", "") for command in COMMAN
 
 def keywords(words: list[str]) -> dict[str, Any]:
     """What `Cluster` takes, for what `up` takes."""
-    parsed = up.make_context("up", list(words)).params
-    display = ("job_file", "only", "all_output", "log_level", "quiet", "color", "rope", "session", "detach", "no_wait")
-    return given({name: value for name, value in parsed.items() if name not in display})
+    with up.make_context("up", list(words)) as context:
+        return {**given(context.params).options}
 
 
 def test_every_workload_has_a_section() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from clusterkit.job.keras import keras_env, keras_problems
-from clusterkit.words.job import Servers
+from clusterkit.job.options import Gathered
+from clusterkit.job.spec import describe
+from clusterkit.words.job import JobOptions, Servers
 from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job, task
 
@@ -73,4 +75,4 @@ def test_tensorflow_is_told_which_keras(keras: int | None, value: str | None) ->
 )
 def test_contradictions_are_named(options: dict[str, Any], problems: list[str]) -> None:
     """Every one."""
-    assert keras_problems(options) == problems
+    assert list(keras_problems(describe(Gathered(cast(JobOptions, options))).job)) == problems

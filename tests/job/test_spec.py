@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope, Setup
+from clusterkit.words.job import JobOptions, JobSpec, Limits, RestartPolicy, RestartRules, RestartScope, Setup
 from clusterkit.words.model import ProgramKind, Shape, TaskType
 from tests.histories import build_job
 
@@ -210,8 +211,9 @@ def test_other_variables_may_be_set(name: str) -> None:
 )
 def test_problems_beside_wrong_options(wrong: set[str], options: dict[str, Any], told: list[str]) -> None:
     """Every problem that is one whatever was meant, and none that only the wrong option makes."""
-    job, found = describe({"program": "train.py", **options}, ProgramKind.SCRIPT, frozenset(wrong))
+    gathered = Gathered(cast(JobOptions, {"program": "train.py", **options}), (), frozenset(wrong))
+    _, found, clear = describe(gathered)
     assert len(found) == len(told), found
     for part, problem in zip(told, found, strict=True):
         assert part in problem
-    assert job is not None or told or wrong
+    assert clear or told or wrong

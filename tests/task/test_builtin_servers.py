@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from clusterkit.client.store import RunStore
+from clusterkit.job.options import Gathered
 from clusterkit.job.plan import BUILTIN_SERVER
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.run_server import Launch
+from clusterkit.words.job import JobOptions
 from tests.support import CHILDREN, Command
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
@@ -99,11 +101,9 @@ def test_a_job_without_parameter_servers_has_nobody_to_serve(
 @pytest.mark.parametrize("program", [ROLES, "sh"])
 def test_servers_start_warm_whatever_the_program_imports(program: str) -> None:
     """They import TensorFlow, be it that the coordinator's program does not seem to, or is no Python."""
-    options = {"workers": 1, "ps": 1, "program": program}
-    builtin, own = (
-        launch_for(prepare({**options, "servers": servers}).job, RunStore().run("some"))
-        for servers in ("builtin", "program")
-    )
+    options: JobOptions = {"workers": 1, "ps": 1, "program": program}
+    asked: list[JobOptions] = [{**options, "servers": "builtin"}, {**options, "servers": "program"}]
+    builtin, own = (launch_for(prepare(Gathered(one)).job, RunStore().run("some")) for one in asked)
     assert isinstance(builtin, Launch)
     assert builtin.preload.tensorflow
     assert not (isinstance(own, Launch) and own.preload.tensorflow)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -63,7 +64,7 @@ def coordinate() -> float:
 
 def test_a_function_that_coordinates_is_called_in_the_chief_alone(home: Path) -> None:
     """Its value comes back, the servers have none; at the addresses of a virtual network, where there can be one."""
-    network = "host" if why_not(network=True, disk=False) else "virtual"
+    network: Literal["host", "virtual"] = "host" if why_not(network=True, disk=False) else "virtual"
     with Cluster(
         coordinate, workers=2, ps=1, servers="builtin", network=network, home=home, patience=PATIENCE
     ) as cluster:

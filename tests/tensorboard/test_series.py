@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from clusterkit.job.options import Gathered
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.tensorboard.series import Scalar, Series
 from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
+from clusterkit.words.job import JobOptions
 from clusterkit.words.outcome import Exit
 from clusterkit.words.states import TaskState
 from tests.histories import task
@@ -93,10 +95,10 @@ def test_a_restarted_task_goes_on_in_its_series() -> None:
 def test_a_job_is_refused_where_tensorboard_is_not_installed(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
     """With the command that installs it; a directory of logs with that name is not it."""
     monkeypatch.setattr("clusterkit.job.preflight.importlib.util.find_spec", lambda name: found)
-    options = {"program": str(CHILDREN / "reports.py"), "workers": 1}
+    options: JobOptions = {"program": str(CHILDREN / "reports.py"), "workers": 1}
     with pytest.raises(BadJob) as refused:
-        prepare({**options, "tensorboard": True})
+        prepare(Gathered({**options, "tensorboard": True}))
     assert refused.value.problems == (
         "TensorBoard is not installed beside clusterkit. Install it: pip install 'clusterkit[tensorboard]'",
     )
-    assert not prepare(options).job.tensorboard
+    assert not prepare(Gathered(options)).job.tensorboard

@@ -1,0 +1,64 @@
+"""The table of options: each has one entry, which agrees with the job that it becomes."""
+
+from __future__ import annotations
+
+import enum
+import typing
+
+import pytest
+
+from clusterkit.job.options import OPTIONS, Gathered, Kind, merged
+from clusterkit.words.job import JobSpec
+
+# What becomes of options that are no field: the program, the counts, the faults, and what is not of the job itself.
+ELSEWHERE = {"file", "module", "workers", "ps", "chief", "evaluator", "run_id", "fault"}
+PLACED = [entry for entry in OPTIONS.values() if entry.name not in ELSEWHERE]
+
+
+def type_of(place: str) -> typing.Any:
+    """The type of a field of JobSpec, such as `limits.grace`; without None."""
+    kind: typing.Any = JobSpec
+    for name in place.split("."):
+        kind = typing.get_type_hints(kind)[name]
+    optional = type(None) in typing.get_args(kind)
+    return next(one for one in typing.get_args(kind) if one is not type(None)) if optional else kind
+
+
+@pytest.mark.parametrize("entry", PLACED, ids=lambda entry: entry.name)
+def test_an_option_has_its_place_in_the_job(entry: typing.Any) -> None:
+    """A field of its type; a choice has the values of its enumeration, and no others."""
+    kind = type_of(entry.about.field)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        assert entry.choices == tuple(one.value for one in kind)
+    simple = {Kind.SWITCH: bool, Kind.NUMBER: int, Kind.DURATION: float, Kind.TEXT: str, Kind.PATH: str}
+    assert kind is simple.get(entry.kind, kind)
+
+
+def test_the_other_options_have_no_field() -> None:
+    """They are the program, the number of tasks, or not of the job."""
+    assert {entry.name for entry in OPTIONS.values() if not entry.about.field} == ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("grace_period", "10s"), ("startup_timeout", "2m"), ("timeout", "off"), ("restart", "on-failure"),
+        ("restart_budget", "3"), ("keras_fix", "yes"), ("tensorboard", ""), ("seed", ""), ("workers",
+        "1, if no task is asked for"), ("python", "clusterkit's own"),
+    ],
+)  # fmt: skip
+def test_the_help_shows_the_default_of_the_job(name: str, default: str) -> None:
+    """As it is written on the command line, or in words where it is not a value."""
+    assert OPTIONS[name].default == default
+
+
+def test_flags_win_over_the_file() -> None:
+    """Environments merge; a program given anew has its own arguments; a right flag makes up for a wrong key."""
+    file = Gathered(
+        {"program": "a.py", "args": ["1"], "ps": 1, "env": {"A": "1", "B": "1"}},
+        ["workers: no"],
+        frozenset({"workers"}),
+    )
+    flags = Gathered({"module": "b", "workers": 2, "env": {"B": "2"}}, ["--seed: no"], frozenset({"seed"}))
+    options = {"module": "b", "workers": 2, "ps": 1, "env": {"A": "1", "B": "2"}}
+    assert merged(file, flags) == (options, ["--seed: no", "workers: no"], frozenset({"seed"}))
