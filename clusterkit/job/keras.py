@@ -26,18 +26,19 @@ def chosen_env(job: JobSpec) -> dict[str, str]:
 
 def mends_of(job: JobSpec, task: Task) -> str:
     """Those that the task needs, with commas between them; empty where it needs none."""
-    fixes_keras = job.keras_fix and job.keras != 2
+    fixes_keras, coordinates = job.keras_fix and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
     if job.program.kind is ProgramKind.COMMAND or task.type is TaskType.EVALUATOR:
         return ""
-    if job.shape is Shape.MULTI_WORKER:
-        return "keras-fit" if fixes_keras else ""
     if job.is_server(task):
         return "coordinator" if job.servers is Servers.PROGRAM else ""
-    if job.shape is not Shape.PARAMETER_SERVER:
-        return ""
-    # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.
-    of_chief = {"keras-ps": fixes_keras, "coordinator-end": job.servers is Servers.BUILTIN}
-    return ",".join(name for name, needed in of_chief.items() if needed)
+    mends = {
+        "keras-fit": fixes_keras and job.shape is Shape.MULTI_WORKER,
+        "keras-ps": fixes_keras and coordinates,
+        # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.
+        "coordinator-end": coordinates and job.servers is Servers.BUILTIN,
+        "steps": job.progress_regex is None,
+    }
+    return ",".join(name for name, needed in mends.items() if needed)
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:

@@ -93,6 +93,7 @@ class Watched(Channel):
 
 
 _channel: Channel | None = None
+reported = False  # whether the program has reported a step by itself; task/patches/steps.py then sends none
 
 
 def channel() -> Channel:
@@ -126,6 +127,8 @@ def report(step: int, **metrics: Number) -> None:
     Raises:
         ValueError: `step` is negative or not an integer.
     """
+    global reported
+    reported = True
     if type(step) is not int or not 0 <= step < STEP_LIMIT:
         step = _as_step(step)
     target = _channel or channel()

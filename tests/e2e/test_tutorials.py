@@ -15,16 +15,17 @@ Start = Callable[..., Up]
 TUTORIALS = CHILDREN / "tutorials"
 
 
-def check(run: Up) -> None:
-    """Success at the first attempt of each task."""
+def check(run: Up, steps: int) -> None:
+    """Success at the first attempt of each task; the steps are known, although no program reports any."""
     assert run.wait(160) == 0, run.output[-6000:]
     assert run.result["restarts"] == 0
+    assert run.result["last_step"] == steps
 
 
 def test_fit_on_workers_that_count_themselves_and_save_each_to_a_place_of_its_own(up: Start, tmp_path: Path) -> None:
     """`json.loads(os.environ["TF_CONFIG"])` for the number of workers; per-worker temporary directories."""
     run = up("--workers", "2", TUTORIALS / "main.py", tmp_path / "model")
-    check(run)
+    check(run, steps=20)
     assert len(re.findall(r"loss fell True", run.output)) == 2
     assert "loaded predicts (3, 2)" in run.output
     assert sorted(path.name for path in (tmp_path / "model").glob("*.keras")) == ["model.keras"]
@@ -34,7 +35,7 @@ def test_fit_on_workers_that_count_themselves_and_save_each_to_a_place_of_its_ow
 def test_a_custom_loop_over_a_distributed_dataset(up: Start, how: str) -> None:
     """`distribute_datasets_from_function` and `experimental_distribute_dataset`; all workers have the same weights."""
     run = up("--workers", "2", TUTORIALS / "loop.py", how)
-    check(run)
+    check(run, steps=20)
     assert len(re.findall(r"loss fell True", run.output)) == 2
     weights = re.findall(r"weights (-?[\d.]+)", run.output)
     assert len(weights) == 2
@@ -44,7 +45,7 @@ def test_a_custom_loop_over_a_distributed_dataset(up: Start, how: str) -> None:
 def test_the_experimental_names_of_a_parameter_server_program(up: Start) -> None:
     """Chief, workers and ps from one file, which looks at its own role."""
     run = up("--workers", "2", "--ps", "2", TUTORIALS / "coordinator.py")
-    check(run)
+    check(run, steps=101)
     assert "loss is small True" in run.output
 
 
@@ -52,6 +53,6 @@ def test_a_dataset_creator_and_callbacks_with_the_coordinators_code_alone(up: St
     """`fit` with parameter servers: Keras 2, and clusterkit's own servers."""
     options = ("--workers", "2", "--ps", "1", "--keras", "2", "--servers", "builtin")
     run = up(*options, TUTORIALS / "creator.py")
-    check(run)
+    check(run, steps=60)
     assert "loss fell True" in run.output
     assert "files ['ckpt-1.index', 'ckpt-2.index', 'ckpt-3.index']" in run.output

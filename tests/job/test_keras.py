@@ -18,11 +18,11 @@ from tests.histories import job, task
 @pytest.mark.parametrize(
     ("counts", "name", "mends"),
     [
-        ({"workers": 1}, "worker:0", None),
-        ({"workers": 2}, "worker:1", "keras-fit"),
-        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit"),
+        ({"workers": 1}, "worker:0", "steps"),
+        ({"workers": 2}, "worker:1", "keras-fit,steps"),
+        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,steps"),
         ({"workers": 2, "evaluator": 1}, "evaluator:0", None),
-        ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps"),
+        ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps,steps"),
         ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator"),
         ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator"),
     ],
@@ -36,9 +36,14 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
     """With --no-keras-fix, and with Keras 2, which has no such faults."""
     gang, servers = job(workers=2), job(workers=2, ps=1, chief=1)
     for change in ({"keras_fix": False}, {"keras": 2}):
-        assert "CLUSTERKIT_MENDS" not in keras_env(replace(gang, **change), task("worker:0"))
-        assert "CLUSTERKIT_MENDS" not in keras_env(replace(servers, **change), task("chief:0"))
+        assert keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_MENDS"] == "steps"
+        assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_MENDS"] == "steps"
         assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_MENDS"] == "coordinator"
+
+
+def test_steps_that_are_found_in_the_log_are_not_counted_too() -> None:
+    """With --progress-regex."""
+    assert keras_env(replace(job(workers=1), progress_regex="step ([0-9]+)"), task("worker:0")) == {}
 
 
 def test_what_runs_no_program_of_python_is_not_mended() -> None:
@@ -47,7 +52,7 @@ def test_what_runs_no_program_of_python_is_not_mended() -> None:
     assert keras_env(command, task("worker:0")) == {}
     builtin = replace(job(workers=2, ps=1, chief=1), servers=Servers.BUILTIN)
     assert keras_env(builtin, task("worker:0")) == {}
-    assert keras_env(builtin, task("chief:0")) == {"CLUSTERKIT_MENDS": "keras-ps,coordinator-end"}
+    assert keras_env(builtin, task("chief:0")) == {"CLUSTERKIT_MENDS": "keras-ps,coordinator-end,steps"}
 
 
 @pytest.mark.parametrize(("keras", "value"), [(None, None), (2, "1"), (3, "0")])

@@ -36,7 +36,10 @@ BASE = {
 # What TensorFlow's C++ logs about itself: times, pids, and at import, which a fork's server has done for it. Until
 # TensorFlow 2.19 that has errors, too, one for each of three CUDA libraries that are registered twice, and with 2.19
 # four warnings.
-AT_IMPORT = r"WARNING: All log messages before absl|I\d{4} [0-9:.]+ +\d+ |.*Unable to register cu\w+ factory: |.*computation placer already registered"
+AT_IMPORT = (
+    r"WARNING: All log messages before absl|I\d{4} [0-9:.]+ +\d+ "
+    r"|.*Unable to register cu\w+ factory: |.*computation placer already registered"
+)
 IMPORT_LOG = re.compile(f"^(?:{AT_IMPORT}).*\\n", re.M)
 STAMP = re.compile(r"^(?:\d{4}-\d\d-\d\d [0-9:.]+: ([WEF])|([WEF]\d{4}) [0-9:.]+ +\d+) ", re.M)
 Run = Callable[[Case], dict[str, Outcome]]

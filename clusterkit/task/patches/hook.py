@@ -18,27 +18,36 @@ Apply = Callable[[ModuleType], None]
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
 DISTRIBUTE = "tensorflow.python.distribute"
+COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
 # What a plan may ask for: the modules that each mend waits for, and the file and function that know what to do then.
 MENDS = {
     "keras-fit": {TRAINER: ("keras_fit", "watch")},
     "keras-ps": {TRAINER: ("refusals", "refuse_fit")},
     "coordinator": {
         f"{DISTRIBUTE}.parameter_server_strategy_v2": ("refusals", "refuse_strategy"),
-        f"{DISTRIBUTE}.coordinator.cluster_coordinator": ("refusals", "refuse_coordinator"),
+        COORDINATOR: ("refusals", "refuse_coordinator"),
     },
-    "coordinator-end": {f"{DISTRIBUTE}.coordinator.cluster_coordinator": ("endings", "end_without_workers")},
+    "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
+    "steps": {
+        "keras.src.callbacks.callback_list": ("steps", "watch_fit"),
+        "tf_keras.src.callbacks": ("steps", "watch_fit"),
+        "keras.src.optimizers.base_optimizer": ("steps", "watch_optimizers"),
+        "tf_keras.src.optimizers.optimizer": ("steps", "watch_optimizers"),
+        "tf_keras.src.optimizers.legacy.optimizer_v2": ("steps", "watch_optimizers"),
+        COORDINATOR: ("steps", "watch_coordinator"),
+    },
 }
 
 
 def install(names: Iterable[str], load: Load) -> None:
     """Have these mends applied. `load` loads a file beside entry.py."""
-    due: dict[str, Apply] = {}
+    due: dict[str, list[Apply]] = {}
     for module, (file, function) in [place for name in names for place in MENDS[name].items()]:
         apply = partial(mended, load=load, file=file, function=function)
         if module in sys.modules:
             apply(sys.modules[module])
         else:
-            due[module] = apply
+            due.setdefault(module, []).append(apply)
     if due:
         sys.meta_path.insert(0, Finder(due))
 
@@ -54,7 +63,7 @@ def mended(module: ModuleType, load: Load, file: str, function: str) -> None:
 class Finder:
     """Comes first in `sys.meta_path`, finds with the finders behind it, and goes when every module was loaded."""
 
-    def __init__(self, due: dict[str, Apply]) -> None:
+    def __init__(self, due: dict[str, list[Apply]]) -> None:
         self.due = due
 
     def find_spec(
@@ -76,10 +85,10 @@ class Finder:
 
     def loaded(self, module: ModuleType) -> None:
         """Mend it, now that it is complete."""
-        apply = self.due.pop(module.__name__, None)
+        mends = self.due.pop(module.__name__, [])
         if not self.due and self in sys.meta_path:
             sys.meta_path.remove(self)
-        if apply is not None:
+        for apply in mends:
             apply(module)
 
 

@@ -1,0 +1,218 @@
+"""Steps of programs that report none: with stand-ins for Keras's callbacks, optimizers and a coordinator."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches import steps as patch
+from clusterkit.task.patches.steps import Steps
+
+
+class Reports:
+    """The supervisor's end of the pipe."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def read(self) -> list[dict[str, Any]]:
+        """What has come."""
+        try:
+            return [json.loads(line) for line in os.read(self.fd, 1 << 16).splitlines()]
+        except BlockingIOError:
+            return []
+
+    def steps(self) -> list[int]:
+        """The steps that have come."""
+        return [report["step"] for report in self.read() if report["kind"] == "progress"]
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports]:
+    """A pipe to a supervisor, and counting that begins anew; without the thread, whose looks the tests make."""
+    made = Reports(tmp_path / "progress")
+    monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
+    monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
+    monkeypatch.setattr(Steps, "run", lambda self: setattr(self, "runs", True))
+    monkeypatch.setattr(patch, "steps", Steps())
+    monkeypatch.setattr(patch, "PAUSE", 0.0)
+    monkeypatch.delitem(sys.modules, "clusterkit.training.progress", raising=False)
+    yield made
+    os.close(made.fd)
+    if patch.steps.descriptor is not None:
+        os.close(patch.steps.descriptor)
+
+
+class Optimizer:
+    """As Keras's, as far as it is read."""
+
+    def __init__(self, made: int = 0) -> None:
+        self.made = made
+        self._iterations = SimpleNamespace(numpy=lambda: self.made)
+
+
+def callbacks(model: Any = None) -> Any:
+    """A list of callbacks as Keras's, which `watch_fit` has been put on."""
+
+    class CallbackList:
+        def __init__(self) -> None:
+            self.model = model
+
+    for name in ("train_begin", "train_end", "test_begin", "test_end", "predict_begin", "predict_end"):
+        setattr(CallbackList, f"on_{name}", lambda self, logs=None: "result")
+    for name in ("epoch_begin", "train_batch_end"):
+        setattr(CallbackList, f"on_{name}", lambda self, index, logs=None: "result")
+    patch.watch_fit(SimpleNamespace(CallbackList=CallbackList), None)
+    return CallbackList()
+
+
+def coordinator() -> tuple[Any, Any]:
+    """A coordinator and its queue as TensorFlow's, which `watch_coordinator` has been put on."""
+
+    class ClusterCoordinator:
+        def schedule(self, closure: str) -> str:
+            return f"scheduled {closure}"
+
+    class Queue:
+        def mark_finished(self) -> None:
+            return
+
+    module = SimpleNamespace(ClusterCoordinator=ClusterCoordinator, _CoordinatedClosureQueue=Queue)
+    patch.watch_coordinator(module, None)
+    return ClusterCoordinator(), Queue()
+
+
+def test_fit_is_counted_from_the_optimizers_step_on(reports: Reports) -> None:
+    """Which a restored model brings; over the epochs, and by the attempt's number."""
+    fit = callbacks(SimpleNamespace(optimizer=Optimizer(40)))
+    assert fit.on_train_begin() == "result"
+    for epoch in range(2):
+        fit.on_epoch_begin(epoch)
+        for batch in range(3):
+            assert fit.on_train_batch_end(batch, {"loss": 1.0}) == "result"
+    fit.on_train_end()
+    told = reports.read()
+    assert [report["step"] for report in told] == [41, 42, 43, 44, 45, 46]
+    assert {report["attempt"] for report in told} == {3}
+
+
+def test_several_steps_in_one_call(reports: Reports) -> None:
+    """`steps_per_execution`: the callback is called once for all of them."""
+    fit = callbacks(SimpleNamespace(optimizer=None))
+    fit.on_train_begin()
+    for epoch in range(2):
+        fit.on_epoch_begin(epoch)
+        fit.on_train_batch_end(9)
+        fit.on_train_batch_end(15)
+    assert reports.steps() == [10, 16, 26, 32]
+
+
+def test_evaluations_and_predictions_are_phases(reports: Reports) -> None:
+    """So that they are not taken for a stall."""
+    fit = callbacks()
+    fit.on_test_begin()
+    fit.on_test_end()
+    fit.on_predict_begin()
+    fit.on_predict_end()
+    told = [(report["phase"], report["begun"]) for report in reports.read()]
+    assert told == [("evaluation", True), ("evaluation", False), ("prediction", True), ("prediction", False)]
+
+
+def test_a_coordinators_finished_closures_are_its_steps(reports: Reports) -> None:
+    """From the optimizer's step at the first one on; those of an evaluation are none; threads finish them."""
+    made, queue = coordinator()
+    optimizer = Optimizer(100)
+    patch.note(optimizer)
+    assert made.schedule("a") == "scheduled a"
+    optimizer.made = 500  # it is on a parameter server: nothing reads it again
+    threads = [threading.Thread(target=queue.mark_finished) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    patch.steps.look()
+    made.schedule("b")
+    patch.steps.send_phase("evaluation", True)
+    queue.mark_finished()
+    patch.steps.send_phase("evaluation", False)
+    queue.mark_finished()
+    assert sorted(reports.steps())[-2:] == [105, 106]
+
+
+def test_fit_under_a_coordinator_counts_what_is_done_and_not_what_is_scheduled(reports: Reports) -> None:
+    """With the steps of each closure."""
+    made, queue = coordinator()
+    fit = callbacks(SimpleNamespace(optimizer=Optimizer()))
+    fit.on_train_begin()
+    fit.on_epoch_begin(0)
+    made.schedule("ten steps")
+    fit.on_train_batch_end(9)
+    assert reports.steps() == []
+    queue.mark_finished()
+    queue.mark_finished()
+    assert reports.steps() == [10, 20]
+
+
+def test_the_optimizer_that_moves_is_followed(reports: Reports) -> None:
+    """A loop of the program's own, perhaps with several; one that is gone or says nothing is none."""
+    moving, still, gone = Optimizer(), Optimizer(7), Optimizer(9)
+    strange: Any = Optimizer()
+    strange._iterations = None
+    for optimizer in (moving, still, gone, strange, moving):
+        patch.note(optimizer)
+    del optimizer, gone
+    patch.steps.look()
+    moving.made = 3
+    patch.steps.look()
+    patch.steps.send_step()
+    patch.steps.look()
+    patch.steps.send_step()
+    assert reports.steps() == [3]
+
+
+def test_nothing_is_sent_once_the_program_reports_by_itself(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own steps win; a program that only imports the module has reported nothing yet."""
+    own = SimpleNamespace(reported=False)
+    monkeypatch.setitem(sys.modules, "clusterkit.training.progress", own)
+    patch.steps.count(1)
+    own.reported = True
+    patch.steps.count(2)
+    assert reports.steps() == [1]
+
+
+def test_a_fork_reports_nothing(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a process of the program's, and not the task."""
+    monkeypatch.setattr(patch.steps, "pid", os.getpid() + 1)
+    patch.steps.count(1)
+    patch.steps.send_phase("evaluation", True)
+    patch.steps.end()
+    assert reports.read() == []
+
+
+def test_reports_are_not_sent_more_often_than_every_pause(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But the last one always is."""
+    monkeypatch.setattr(patch, "PAUSE", 3600.0)
+    patch.steps.sent_at = time.monotonic()
+    for step in range(1, 1000):
+        patch.steps.count(step)
+    patch.steps.send_step()
+    assert reports.steps() == [999]
+
+
+def test_nobody_waits_for_a_full_pipe_or_a_supervisor_that_is_gone(reports: Reports) -> None:
+    """Reports are dropped, training is not held up."""
+    for step in range(1, 20000):
+        patch.steps.count(step)
+    os.close(reports.fd)
+    patch.steps.count(20000)
+    reports.fd = os.open(os.devnull, os.O_RDONLY)
