@@ -39,7 +39,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Injection:
+class FaultOutcome:
     """What came of one fault that was injected.
 
     `types` are those of the tasks that were hit, none for a fault of the checkpoints. `seconds` is how long the
@@ -65,7 +65,7 @@ class Outcome:
     directory: str
     duration: float
     violations: tuple[str, ...]
-    injections: tuple[Injection, ...]
+    injections: tuple[FaultOutcome, ...]
     pinned: tuple[Fault, ...]
     record: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -15,7 +15,7 @@ from clusterkit.chaos.invariants import DEFAULT, Measure, baseline_of
 from clusterkit.chaos.model import Baseline, Outcome, Shrunk
 from clusterkit.chaos.schedule import Plan, trial, useful
 from clusterkit.chaos.shrinking import alike, shrink
-from clusterkit.chaos.trial import Asked, Ended, Trials
+from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import RunState
 
@@ -53,11 +53,11 @@ class Campaign:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def begin(cls, asked: Asked, terms: Terms) -> Campaign | Ended:
+    def begin(cls, template: JobTemplate, terms: Terms) -> Campaign | FinishedRun:
         """Do the run without faults; that run, where it does not succeed."""
-        always = asked.job.faults
-        asked = asked.changed({}, "fault", "seed")
-        trials = Trials(asked, terms.name, terms.keep, terms.measure)
+        always = template.job.faults
+        template = template.changed({}, "fault", "seed")
+        trials = Trials(template, terms.name, terms.keep, terms.measure)
         try:
             ended = trials.baseline()
         except BaseException:
@@ -68,10 +68,10 @@ class Campaign:
         baseline = baseline_of(ended.result, ended.events)
         if not terms.keep:
             trials.remove_baseline()
-        if not asked.job.limits.job:
-            trials.asked = asked.changed({"timeout": round(max(AT_LEAST, TIMES * baseline.duration))})
+        if not template.job.limits.job:
+            trials.template = template.changed({"timeout": round(max(AT_LEAST, TIMES * baseline.duration))})
         actions = useful(terms.actions, baseline)
-        return cls(terms, trials, Plan(asked.job, baseline, actions, terms.rate, always))
+        return cls(terms, trials, Plan(template.job, baseline, actions, terms.rate, always))
 
     @property
     def baseline(self) -> Baseline:

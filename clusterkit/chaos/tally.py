@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clusterkit.chaos.model import Injection, Outcome, Timed
+from clusterkit.chaos.model import FaultOutcome, Outcome, Timed
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
@@ -32,7 +32,7 @@ class Row:
         return self.seconds[min(len(self.seconds) - 1, max(0, -(-share * len(self.seconds) // 100) - 1))]
 
 
-def injections_of(job: JobSpec, events: Timed, passed: bool) -> tuple[Injection, ...]:
+def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[FaultOutcome, ...]:
     """What came of each fault of a run. It was recovered from where the run passed, or training went on after it."""
     fold = RecoveryFold(job)
     for now, event in events:
@@ -40,7 +40,7 @@ def injections_of(job: JobSpec, events: Timed, passed: bool) -> tuple[Injection,
     report = fold.report()
     times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
     return tuple(
-        Injection(
+        FaultOutcome(
             fault.fault,
             fault.action,
             tuple(dict.fromkeys(task.type for task in fault.tasks)),
@@ -54,7 +54,7 @@ def injections_of(job: JobSpec, events: Timed, passed: bool) -> tuple[Injection,
 
 def by_action(outcomes: Iterable[Outcome]) -> list[Row]:
     """How often each action was injected, and recovered from."""
-    found = defaultdict[FaultAction, list[Injection]](list)
+    found = defaultdict[FaultAction, list[FaultOutcome]](list)
     for one in _all(outcomes):
         found[one.action].append(one)
     return [_row(action, None, found[action]) for action in FaultAction if action in found]
@@ -62,7 +62,7 @@ def by_action(outcomes: Iterable[Outcome]) -> list[Row]:
 
 def by_type(outcomes: Iterable[Outcome]) -> list[Row]:
     """The same for each type of task that was hit, where something had to restart."""
-    found = defaultdict[tuple[FaultAction, TaskType], list[Injection]](list)
+    found = defaultdict[tuple[FaultAction, TaskType], list[FaultOutcome]](list)
     for one in _all(outcomes):
         for kind in one.types:
             found[one.action, kind].append(one)
@@ -70,10 +70,10 @@ def by_type(outcomes: Iterable[Outcome]) -> list[Row]:
     return [row for row in rows if row.seconds]
 
 
-def _all(outcomes: Iterable[Outcome]) -> list[Injection]:
+def _all(outcomes: Iterable[Outcome]) -> list[FaultOutcome]:
     return [one for outcome in outcomes for one in outcome.injections]
 
 
-def _row(action: FaultAction, kind: TaskType | None, ones: Sequence[Injection]) -> Row:
+def _row(action: FaultAction, kind: TaskType | None, ones: Sequence[FaultOutcome]) -> Row:
     seconds = sorted(one.seconds for one in ones if one.seconds is not None)
     return Row(action, kind, len(ones), sum(one.recovered for one in ones), tuple(seconds))

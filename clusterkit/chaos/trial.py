@@ -17,7 +17,7 @@ from clusterkit.chaos.invariants import DEFAULT, Measure, violations
 from clusterkit.chaos.model import Baseline, Outcome, Trial
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
-from clusterkit.chaos.tally import injections_of
+from clusterkit.chaos.tally import fault_outcomes
 from clusterkit.client.cleaning import find_leaks, remove
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
@@ -34,7 +34,7 @@ NEVER = "stop any for=1s @ step=99999999999"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JobTemplate:
     """The job as it was asked for, with the options that `up` takes for it."""
 
     job: JobSpec
@@ -53,14 +53,14 @@ class Asked:
             words = words[:end] + words[end + 1 :]
         return shlex.join(["clusterkit", "up", *env_flags(handed.env), *words])
 
-    def changed(self, changes: Options, *without: str) -> Asked:
+    def changed(self, changes: Options, *without: str) -> JobTemplate:
         """The same with other options, and without some."""
         kept = {name: value for name, value in self.options.items() if name not in without}
         return replace(self, options=cast(JobOptions, kept | changes))
 
 
 @dataclass(slots=True)
-class Ended:
+class FinishedRun:
     """A run that is over, as its files tell it."""
 
     run: RunDirectory
@@ -73,7 +73,7 @@ class Ended:
 class Trials:
     """Runs trials, from any thread, until it is stopped."""
 
-    asked: Asked
+    template: JobTemplate
     campaign: str
     keep: bool = False
     measure: Measure = DEFAULT
@@ -82,7 +82,7 @@ class Trials:
     _live: set[Supervisor] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def baseline(self) -> Ended:
+    def baseline(self) -> FinishedRun:
         """The run without faults, or with one that never comes."""
         return self._up(f"{self.campaign}-baseline", {"fault": [NEVER]})
 
@@ -90,7 +90,7 @@ class Trials:
         """One run, checked. One with a `name` only asks whether its faults do harm, and leaves nothing."""
         run_id = f"{self.campaign}-{trial.number}{name}"
         ended = self._up(run_id, self._broken(trial))
-        job, events = replace(self.asked.job, faults=trial.faults), ended.events
+        job, events = replace(self.template.job, faults=trial.faults), ended.events
         left = () if self.stopped else find_leaks(self.store, run_id).sentences
         found = [*violations(job, baseline, ended.result, events, left, self.measure), *ended.problems]
         outcome = Outcome(
@@ -99,7 +99,7 @@ class Trials:
             directory=str(ended.run.path),
             duration=0.0 if ended.result is None else ended.result.duration,
             violations=tuple(found),
-            injections=injections_of(job, events, not found),
+            injections=fault_outcomes(job, events, not found),
             pinned=pinned([event for _, event in events if isinstance(event, FaultInjected)]),
             record=_record(ended.run),
         )
@@ -110,7 +110,7 @@ class Trials:
     def replay(self, trial: Trial) -> str:
         """The command that does a trial again."""
         places = self._places(f"{self.campaign}-{trial.number}-replay")
-        return self.asked.changed({**places, **self._broken(trial)}, "run_id").command()
+        return self.template.changed({**places, **self._broken(trial)}, "run_id").command()
 
     def remove(self, outcome: Outcome) -> None:
         """Remove a run with all that is of it alone."""
@@ -125,20 +125,20 @@ class Trials:
         with self._lock:
             self.stopped = True
             live = list(self._live)
-        patience = self.asked.job.limits.grace + PUSH
+        patience = self.template.job.limits.grace + PUSH
         ending = [threading.Thread(target=supervisor.end, args=(patience,)) for supervisor in live]
         for thread in ending:
             thread.start()
         for thread in ending:
             thread.join()
 
-    def _up(self, run_id: str, changes: Options) -> Ended:
+    def _up(self, run_id: str, changes: Options) -> FinishedRun:
         run = self.store.run(run_id)
-        invoked = self.asked.changed({**self._places(run_id), "run_id": run_id, **changes}).invocation()
+        invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).invocation()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:
-                    return Ended(run, None, [], [])
+                    return FinishedRun(run, None, [], [])
                 supervisor = Supervisor(invoked, run_id, self.store.home, Path(temporary, "console"))
                 self._live.add(supervisor)
             supervisor.wait(LONG)
@@ -149,22 +149,22 @@ class Trials:
             supervisor.close(run)
         stamped = JournalReader(run).events()
         events = [(at - stamped[0][0], event) for at, event in stamped]
-        return Ended(run, result, events, problems)
+        return FinishedRun(run, result, events, problems)
 
     def _broken(self, trial: Trial) -> Options:
         """The options of a trial; it may restart once for each fault, and some more, where the user sets no budget."""
-        rules = self.asked.job.restart
-        usual = rules.budget == RestartRules().budget and "restart_budget" not in self.asked.options
+        rules = self.template.job.restart
+        usual = rules.budget == RestartRules().budget and "restart_budget" not in self.template.options
         own: Options = {"restart_budget": budget(trial.faults, rules)} if usual else {}
         return {**own, "seed": trial.seed, "fault": list(map(str, trial.faults))}
 
     def _places(self, run_id: str) -> Options:
         """A run's own checkpoints and packets, where the user has chosen places for them: no run may see another's."""
         places: Options = {}
-        if self.asked.job.checkpoint_dir is not None:
-            places["checkpoint_dir"] = str(Path(self.asked.job.checkpoint_dir, run_id))
-        if self.asked.job.pcap is not None:
-            file = Path(self.asked.job.pcap)
+        if self.template.job.checkpoint_dir is not None:
+            places["checkpoint_dir"] = str(Path(self.template.job.checkpoint_dir, run_id))
+        if self.template.job.pcap is not None:
+            file = Path(self.template.job.pcap)
             places["pcap"] = str(file.with_name(f"{file.stem}-{run_id}{file.suffix}"))
         return places
 

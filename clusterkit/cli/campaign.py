@@ -14,7 +14,7 @@ from typing import Any
 from clusterkit.chaos.model import Outcome
 from clusterkit.chaos.runner import Campaign, Terms
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
-from clusterkit.chaos.trial import Asked, Ended
+from clusterkit.chaos.trial import FinishedRun, JobTemplate
 from clusterkit.cli.terminal import CLEAR_LINE, act, echo, is_screen
 from clusterkit.system.process import ENDING
 
@@ -27,7 +27,7 @@ class Stopped(BaseException):
         self.number = number
 
 
-def run_campaign(asked: Asked, terms: Terms, json_file: str | None) -> int:
+def run_campaign(asked: JobTemplate, terms: Terms, json_file: str | None) -> int:
     """Run it, tell how it goes, and return the exit code."""
     say = Say(terms.runs, to_stderr=json_file == "-")
     outcomes: list[Outcome] = []
@@ -37,7 +37,7 @@ def run_campaign(asked: Asked, terms: Terms, json_file: str | None) -> int:
         with _signals():
             say.line(_greeting(terms))
             begun = Campaign.begin(asked, terms)
-            if isinstance(begun, Ended):
+            if isinstance(begun, FinishedRun):
                 say.line(_no_baseline(begun))
                 return 1
             campaign = begun
@@ -63,7 +63,7 @@ def _greeting(terms: Terms) -> str:
     return f"campaign {terms.name}: {runs}, {side}, seed {terms.seed}. Actions: {', '.join(terms.actions)}."
 
 
-def _no_baseline(ended: Ended) -> str:
+def _no_baseline(ended: FinishedRun) -> str:
     why = ended.problems or [ended.result.reason if ended.result else "it left no result"]
     reason = "; ".join(why).rstrip(".")
     return f"✘ The job does not succeed without any fault: {reason}. Its directory: {ended.run.path}"

@@ -15,7 +15,7 @@ from clusterkit.cli.terminal import echo
 from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:
-    from clusterkit.chaos.trial import Asked
+    from clusterkit.chaos.trial import JobTemplate
     from clusterkit.job.options import Gathered
     from clusterkit.words.job import JobSpec
 
@@ -102,18 +102,18 @@ def command(
         sys.exit(run_campaign(asked, terms, json_file))
 
 
-def _asked(options: Gathered) -> Asked:
+def _asked(options: Gathered) -> JobTemplate:
     """The job, checked as `up` checks it. Raises BadJob."""
-    from clusterkit.chaos.trial import Asked
+    from clusterkit.chaos.trial import JobTemplate
     from clusterkit.supervisor.prepare import prepare
 
     prepared = prepare(options)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)
-    return Asked(prepared.job, options.options)
+    return JobTemplate(prepared.job, options.options)
 
 
-def _name(asked: Asked) -> str:
+def _name(asked: JobTemplate) -> str:
     """The campaign's, with which the ids of its runs begin. Raises BadJob."""
     from clusterkit.client.store import new_run_id
     from clusterkit.words.errors import BadJob

@@ -12,7 +12,7 @@ from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collate
 from clusterkit.words.events import Failed, RestartPlanned
 from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Asked, Failure, Part, Role
+from clusterkit.words.outcome import Asked, Failure, FailureRole, RoleKind
 from clusterkit.words.seeded import seeded_uniform
 
 
@@ -138,11 +138,11 @@ class Recoveries:
     def _note(self, blamed: Blame) -> None:
         """Put each attempt's part on record."""
         cause = blamed.cause
-        parts = ((Part.CAUSE, (cause,)), (Part.SAME, blamed.same), (Part.COLLATERAL, blamed.collateral))
-        for part, failures in parts:
+        parts = ((RoleKind.CAUSE, (cause,)), (RoleKind.SAME, blamed.same), (RoleKind.COLLATERAL, blamed.collateral))
+        for kind, failures in parts:
             for failure in failures:
                 ended = self.state.attempts[failure.task, failure.attempt]
-                self.state.note(replace(ended, role=Role(part, cause.task, cause.attempt)))
+                self.state.note(replace(ended, role=FailureRole(kind, cause.task, cause.attempt)))
 
     def _repeats(self, before: Failure | None, cause: Failure) -> bool:
         """Whether a restart came to nothing: it failed as the attempt before it had, without a step in between."""

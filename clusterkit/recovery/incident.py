@@ -154,7 +154,7 @@ class Incident:
 
 
 @dataclass(slots=True)
-class Injury:
+class FaultIncident:
     """One injected fault."""
 
     event: FaultInjected

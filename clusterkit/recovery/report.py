@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
-from clusterkit.recovery.incident import Course, Incident, Injury
+from clusterkit.recovery.incident import Course, FaultIncident, Incident
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -29,7 +29,7 @@ class RecoveryFold:
         self._failures: dict[tuple[Task, int], float] = {}  # when each was detected
         self._reached: dict[Task, int] = {}  # the step at which each task's present attempt is
         self._incidents: list[Incident] = []
-        self._injuries: dict[int, Injury] = {}
+        self._injuries: dict[int, FaultIncident] = {}
         self._last: ev.Event | None = None
         self._stalled: float | None = None  # when it was warned that training stands still
 
@@ -73,7 +73,7 @@ class RecoveryFold:
             recoveries.append(incident.recovery(min([incident.began, *injected])))
         return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._injuries.values())))
 
-    def _fault(self, injury: Injury) -> InjectedFault:
+    def _fault(self, injury: FaultIncident) -> InjectedFault:
         explained = [key for key in self._failures if self._faults.get(key) == injury.event.number]
         return injury.fault([(key[0], self._failures[key]) for key in explained])
 
@@ -182,7 +182,7 @@ class RecoveryFold:
     def _of_faults(self, now: float, event: ev.Event) -> None:
         match event:
             case ev.FaultInjected(number):
-                self._injuries[number] = Injury(event, now)
+                self._injuries[number] = FaultIncident(event, now)
             case ev.FaultTook(number, detail, done) if number in self._injuries:
                 self._injuries[number].took(detail, done)
             case ev.FaultHealed(number, _, _, _, why) if number in self._injuries:

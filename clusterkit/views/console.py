@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from clusterkit.system.barrier import end_command, start_thread
-from clusterkit.views.prefixed import Prefixer, Text
+from clusterkit.views.prefixed import Chunk, Prefixer
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.printable import printable_lines
@@ -151,7 +151,7 @@ class Console:
             size += 0 if isinstance(taken[-1], str) else len(taken[-1][2])
         return taken, size
 
-    def _shown(self, item: _Item) -> Sequence[Text]:
+    def _shown(self, item: _Item) -> Sequence[Chunk]:
         if isinstance(item, str):
             return [item.encode("utf-8", "replace")]
         task, attempt, chunk = item
@@ -164,14 +164,14 @@ class Console:
         stream = self._streams.pop((task, attempt), None)
         return [] if stream is None else stream.flush(time.monotonic())
 
-    def _write(self, texts: Sequence[Text]) -> None:
+    def _write(self, texts: Sequence[Chunk]) -> None:
         try:
             for start in range(0, 0 if self._broken else len(texts), AT_ONCE):
                 self._write_all(texts[start : start + AT_ONCE])
         except OSError:  # the terminal or the reader is gone: the run goes on, and the logs have everything
             self._broken = True
 
-    def _write_all(self, texts: Sequence[Text]) -> None:
+    def _write_all(self, texts: Sequence[Chunk]) -> None:
         while texts:
             try:
                 written = os.writev(self._descriptor, texts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
-from clusterkit.words.outcome import SIGNAL_NAMES, Part
+from clusterkit.words.outcome import SIGNAL_NAMES, RoleKind
 
 
 def detail(event: ev.Event) -> str | None:
@@ -68,10 +68,10 @@ def signal_name(number: int) -> str:
 def _of_attempt(event: ev.AttemptEnded) -> str:
     how = "was left behind" if event.exit is None else str(event.exit)
     why = "" if event.fault is None else f", because of fault {event.fault}"
-    if event.role is not None and event.role.part is Part.CAUSE:
+    if event.role is not None and event.role.kind is RoleKind.CAUSE:
         why += ", and is the cause"
     elif event.role is not None:
-        same = event.role.part is Part.SAME
+        same = event.role.kind is RoleKind.SAME
         why += f", {'as' if same else 'collateral of'} {event.role.task} (attempt {event.role.attempt}){' did' * same}"
     return f"{event.task} (attempt {event.attempt}) is over: it {how}{why}."
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.views.status import Phase, RunStatus, TaskStatus
+from clusterkit.views.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.views.tables import age, number, size, table
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
@@ -22,10 +22,10 @@ class Usage:
     memory: int
 
 
-def run_state(live: bool, phase: Phase, result: RunResult | None) -> str:
+def run_state(live: bool, phase: RunPhase, result: RunResult | None) -> str:
     """In one word: how the run ended, or where it is; `lost` where it ended and nobody could say how."""
     if live:
-        return phase.value if phase is not Phase.OVER else Phase.STOPPING.value
+        return phase.value if phase is not RunPhase.OVER else RunPhase.STOPPING.value
     return "lost" if result is None else result.state.value
 
 

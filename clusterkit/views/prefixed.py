@@ -13,7 +13,7 @@ from clusterkit.words.printable import COLOR, printable
 BAR_EVERY = 1.0  # seconds between two states of a progress bar that are shown
 BLOCK = 1 << 11  # bytes; of a chunk that is not plain, only the blocks that are not are taken line by line
 
-Text = bytes | memoryview
+Chunk = bytes | memoryview
 
 _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
 # What `printable` hides beyond ASCII. Two expressions: each begins with one byte, which is searched for fast.
@@ -41,7 +41,7 @@ class Prefixer:
         self._bar: str | None = None
         self._bar_at = float("-inf")
 
-    def feed(self, chunk: bytes, now: float) -> list[Text]:
+    def feed(self, chunk: bytes, now: float) -> list[Chunk]:
         """What is shown once `chunk` has come; `now` in seconds."""
         end = chunk.rfind(b"\n") + 1
         if not end:
@@ -51,13 +51,13 @@ class Prefixer:
         shown = self._shown(whole, now)
         return shown + self._hold(chunk[end:], now) if end < len(chunk) else shown
 
-    def flush(self, now: float) -> list[Text]:
+    def flush(self, now: float) -> list[Chunk]:
         """What is left at the end of the output."""
         rest, self._rest = self._rest, b""
         shown = self._by_line([*self._splitter.feed(rest), *self._splitter.flush()], now)
         return shown if self._bar is None else [*shown, self._line(self._bar).encode("utf-8", "replace")]
 
-    def _hold(self, part: bytes, now: float) -> list[Text]:
+    def _hold(self, part: bytes, now: float) -> list[Chunk]:
         """Keep the beginning of a line; a progress bar and a line without end can't wait for it to end."""
         if self._splitter.is_empty and len(self._rest) + len(part) <= lines.LONGEST and b"\r" not in part:
             self._rest += part
@@ -68,7 +68,7 @@ class Prefixer:
     # From here on `whole` is whole lines after a newline: each has one before it, also the first, and it is them that
     # prefixes are put after.
 
-    def _shown(self, whole: bytes, now: float) -> list[Text]:
+    def _shown(self, whole: bytes, now: float) -> list[Chunk]:
         shown = self._if_plain(whole)
         if shown is not None:
             return shown
@@ -78,7 +78,7 @@ class Prefixer:
             shown += self._by_line(self._splitter.feed(block[1:]), now) if plain is None else plain
         return shown
 
-    def _if_plain(self, whole: bytes) -> list[Text] | None:
+    def _if_plain(self, whole: bytes) -> list[Chunk] | None:
         bare = without_colors(whole)
         return self._at_once(whole if self._color else bare) if self._is_plain(whole, bare) else None
 
@@ -91,11 +91,11 @@ class Prefixer:
             and not (self._filter is not None and self._filter.may_hide(whole))
         )
 
-    def _at_once(self, whole: bytes) -> list[Text]:
+    def _at_once(self, whole: bytes) -> list[Chunk]:
         self._bar = None
         return [memoryview(whole.replace(b"\n", self._next))[1 : -len(self._first)]]
 
-    def _by_line(self, split: list[tuple[str, bool]], now: float) -> list[Text]:
+    def _by_line(self, split: list[tuple[str, bool]], now: float) -> list[Chunk]:
         shown = [self._line(line) for line, is_bar in split if self._is_shown(line, is_bar, now)]
         return ["".join(shown).encode("utf-8", "replace")] if shown else []
 

@@ -25,7 +25,7 @@ def recovery_lines(report: RecoveryReport) -> list[str]:
     return _lines(report, report.recoveries)
 
 
-def vain_lines(report: RecoveryReport, restarts: int) -> list[str]:
+def unrecovered_lines(report: RecoveryReport, restarts: int) -> list[str]:
     """What is said of a run that ended without a recovery, and the table of the faults of which nothing died."""
     texts = {fault.number: fault.fault for fault in report.faults}
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
@@ -34,7 +34,7 @@ def vain_lines(report: RecoveryReport, restarts: int) -> list[str]:
     return [f"  The job did not recover{of}: {why}.", *_lines(report, ())]
 
 
-def is_vain(report: RecoveryReport) -> bool:
+def nothing_recovered(report: RecoveryReport) -> bool:
     """Whether something failed and nothing of it was ever mended."""
     return bool(report.recoveries) and not any(one.ended is not None or one.went_on for one in report.recoveries)
 

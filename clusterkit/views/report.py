@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from clusterkit.client.paths import RunPaths
 from clusterkit.views.narrate import failed
-from clusterkit.views.recoveries import is_vain, recovery_lines, vain_lines
+from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
 from clusterkit.words.durations import shown
 from clusterkit.words.model import Task
 from clusterkit.words.noise import NoiseFilter
@@ -91,9 +91,9 @@ def _tasks(attempts: Sequence[AttemptEnded]) -> list[_Line]:
 
 def _recoveries(result: RunResult, recovered: RecoveryReport) -> list[_Line]:
     """The table, or one sentence where the run ended before anything was mended."""
-    if result.state is RunState.SUCCEEDED or not is_vain(recovered):
+    if result.state is RunState.SUCCEEDED or not nothing_recovered(recovered):
         return _titled(recovery_lines(recovered))
-    said, *table = vain_lines(recovered, result.restarts)
+    said, *table = unrecovered_lines(recovered, result.restarts)
     return [[(said, ())], *_titled(table)]
 
 

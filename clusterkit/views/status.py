@@ -17,7 +17,7 @@ WINDOW = 30.0  # seconds of progress that the speed is taken from
 QUIET = 5.0  # seconds without a report after which the speed that is shown goes down
 
 
-class Phase(enum.StrEnum):
+class RunPhase(enum.StrEnum):
     """Where a run is."""
 
     STARTING = "starting"
@@ -86,7 +86,7 @@ class RunStatus:
         known = endpoints or {}
         self.tasks = {task: TaskStatus(task, known.get(task)) for task in tasks}
         self.began: float | None = None
-        self.phase = Phase.STARTING
+        self.phase = RunPhase.STARTING
         self.reason = ""
         self.restarts = 0
         self.checkpoint: tuple[int, str] | None = None
@@ -106,7 +106,7 @@ class RunStatus:
         """Take in an event that happened at wall time `at`."""
         match event:
             case ev.Began():
-                self.began, self.phase = at, Phase.RUNNING
+                self.began, self.phase = at, RunPhase.RUNNING
             case ev.RestartPlanned():
                 self.restarts += 1
             case ev.Succeeded(task):
@@ -157,10 +157,10 @@ class RunStatus:
                 status.faults.pop(event.number, None)
 
     def _stop(self, reason: str) -> None:
-        self.phase, self.reason = Phase.STOPPING, self.reason or reason
+        self.phase, self.reason = RunPhase.STOPPING, self.reason or reason
 
     def _finish(self, result: RunResult) -> None:
-        self.phase, self.result, self.reason = Phase.OVER, result, result.reason
+        self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason
         for attempt in result.attempts:  # in order: the last one stays
             if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
                 status.last_exit = attempt.exit

@@ -77,7 +77,7 @@ class Failure:
     exception: str | None = None
 
 
-class Part(enum.StrEnum):
+class RoleKind(enum.StrEnum):
     """The part of an attempt in what failed together."""
 
     CAUSE = "cause"
@@ -86,10 +86,10 @@ class Part(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class FailureRole:
     """An attempt's part in what failed together; `task` and `attempt` are those of the cause."""
 
-    part: Part
+    kind: RoleKind
     task: Task
     attempt: int
 
@@ -113,7 +113,7 @@ class AttemptEnded:
     resumed_step: int | None
     resumed_from: str | None
     fault: int | None = None
-    role: Role | None = None
+    role: FailureRole | None = None
 
 
 class RunState(enum.StrEnum):

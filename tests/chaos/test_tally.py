@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusterkit.chaos.model import Baseline, Injection, Outcome, Shrunk, Trial
-from clusterkit.chaos.tally import Row, by_action, by_type, injections_of
+from clusterkit.chaos.model import Baseline, FaultOutcome, Outcome, Shrunk, Trial
+from clusterkit.chaos.tally import Row, by_action, by_type, fault_outcomes
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
 from clusterkit.words.events import Began, Event, Failed, FaultInjected, FaultTook, Progressed, RestartPlanned, Spawned
 from clusterkit.words.faults import FaultAction
@@ -17,18 +17,18 @@ JOB = JobSpec(Program(ProgramKind.SCRIPT, "t.py"), {TaskType.CHIEF: 1, TaskType.
 KILL, STOP = FaultAction.KILL, FaultAction.STOP
 
 
-def outcome(number: int, *injections: Injection, violations: tuple[str, ...] = ()) -> Outcome:
+def outcome(number: int, *injections: FaultOutcome, violations: tuple[str, ...] = ()) -> Outcome:
     """A run."""
     trial = Trial(number, 7, tuple(parse_fault(one.fault) for one in injections))
     return Outcome(trial, f"c-{number}", f"/runs/c-{number}", 9.0, violations, injections, trial.faults)
 
 
-def kill(kind: TaskType, seconds: float | None) -> Injection:
+def kill(kind: TaskType, seconds: float | None) -> FaultOutcome:
     """A death of a task, and how long it took to recover."""
-    return Injection(f"kill {kind}", KILL, (kind,), seconds is not None, seconds)
+    return FaultOutcome(f"kill {kind}", KILL, (kind,), seconds is not None, seconds)
 
 
-GOOD = outcome(1, kill(TaskType.CHIEF, 3.0), kill(TaskType.WORKER, 1.0), Injection("stop chief", STOP, (), True))
+GOOD = outcome(1, kill(TaskType.CHIEF, 3.0), kill(TaskType.WORKER, 1.0), FaultOutcome("stop chief", STOP, (), True))
 BAD = outcome(2, kill(TaskType.CHIEF, None), violations=("The job failed: so.",))
 SMALL = Shrunk(Trial(2, 7, (parse_fault("kill chief:0"),)), ("The job failed: so.",), 3)
 
@@ -71,9 +71,13 @@ def test_a_recovery_is_as_long_as_the_report_of_the_run_says() -> None:
         (3.1, Spawned(CHIEF, 2, 2)),
         (5.0, Progressed(CHIEF, 2, 1)),
     ]
-    assert injections_of(JOB, events, passed=False) == (Injection("kill chief:0", KILL, (TaskType.CHIEF,), True, 3.0),)
-    assert injections_of(JOB, events[:-1], passed=False) == (Injection("kill chief:0", KILL, (TaskType.CHIEF,), False),)
-    assert injections_of(JOB, events[:-1], passed=True)[0].recovered
+    assert fault_outcomes(JOB, events, passed=False) == (
+        FaultOutcome("kill chief:0", KILL, (TaskType.CHIEF,), True, 3.0),
+    )
+    assert fault_outcomes(JOB, events[:-1], passed=False) == (
+        FaultOutcome("kill chief:0", KILL, (TaskType.CHIEF,), False),
+    )
+    assert fault_outcomes(JOB, events[:-1], passed=True)[0].recovered
 
 
 def test_a_failing_run_is_told_with_its_commands() -> None:

@@ -10,7 +10,7 @@ from clusterkit.machine.attribution import Suspect, explaining
 from clusterkit.words import events as ev
 from clusterkit.words.events import FaultInjected
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, Part, Role
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, FailureRole, RoleKind
 from tests.histories import SIGKILL, SIGTERM, task
 from tests.machine.faulty import with_faults
 
@@ -107,7 +107,10 @@ def test_the_end_of_an_attempt_is_recorded_again_when_more_is_decided() -> None:
     cause = (task("ps:0"), 1)
     first, second, *decided = run.decided(AttemptEnded)
     assert (first.role, second.role) == (None, None)
-    assert [one.role for one in decided] == [Role(Part.CAUSE, *cause), Role(Part.COLLATERAL, *cause)]
+    assert [one.role for one in decided] == [
+        FailureRole(RoleKind.CAUSE, *cause),
+        FailureRole(RoleKind.COLLATERAL, *cause),
+    ]
     assert [replace(one, role=None) for one in decided] == [second, first]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.views.listing import Usage, run_state, task_row, tasks_table
-from clusterkit.views.status import Phase, RunStatus, TaskStatus
+from clusterkit.views.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
@@ -44,7 +44,7 @@ def status_of(*events: tuple[float, ev.Event]) -> RunStatus:
 def test_nothing_has_happened() -> None:
     """Every task waits for its first attempt."""
     status = status_of()
-    assert (status.phase, status.attempts, status.step) == (Phase.STARTING, 0, None)
+    assert (status.phase, status.attempts, status.step) == (RunPhase.STARTING, 0, None)
     assert [of.state for of in status.tasks.values()] == [TaskState.WAITING] * 2
 
 
@@ -103,7 +103,7 @@ def test_the_result_has_the_last_word() -> None:
     attempt = AttemptEnded(WORKER, 1, 0.0, 5.0, how, None, None, None, None)
     result = RunResult(RunState.SUCCEEDED, 0, "chief:0 exited with code 0", None, (), (attempt,), 0, None, 5.0)
     status = status_of(*starts(WORKER, 1, 7), *ends(WORKER, 1, Exit(signal=15)), (9.0, ev.Finished(result)))
-    assert (status.phase, status.result, status.tasks[WORKER].last_exit) == (Phase.OVER, result, how)
+    assert (status.phase, status.result, status.tasks[WORKER].last_exit) == (RunPhase.OVER, result, how)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_speed_is_of_the_last_reports(reports: list[tuple[float, int]], now: flo
 @pytest.mark.parametrize(
     ("live", "phase", "result", "state"),
     [
-        (True, Phase.STARTING, None, "starting"),
-        (True, Phase.RUNNING, None, "running"),
-        (True, Phase.OVER, None, "stopping"),  # the supervisor writes its report
-        (False, Phase.RUNNING, None, "lost"),
-        (False, Phase.OVER, RunResult(RunState.TIMED_OUT, 124, "", None, (), (), 0, None, 1.0), "timed out"),
+        (True, RunPhase.STARTING, None, "starting"),
+        (True, RunPhase.RUNNING, None, "running"),
+        (True, RunPhase.OVER, None, "stopping"),  # the supervisor writes its report
+        (False, RunPhase.RUNNING, None, "lost"),
+        (False, RunPhase.OVER, RunResult(RunState.TIMED_OUT, 124, "", None, (), (), 0, None, 1.0), "timed out"),
     ],
 )
-def test_the_state_of_a_run_in_a_word(live: bool, phase: Phase, result: RunResult | None, state: str) -> None:
+def test_the_state_of_a_run_in_a_word(live: bool, phase: RunPhase, result: RunResult | None, state: str) -> None:
     """The lock says whether it is live, the result how it ended; without either it is lost."""
     assert run_state(live, phase, result) == state
 

@@ -12,7 +12,17 @@ from clusterkit.words import wire
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec, Limits, RestartRules, RestartScope, Setup
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
-from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, NotInjected, Part, Role, RunResult, RunState
+from clusterkit.words.outcome import (
+    Asked,
+    AttemptEnded,
+    Exit,
+    Failure,
+    FailureRole,
+    NotInjected,
+    RoleKind,
+    RunResult,
+    RunState,
+)
 from clusterkit.words.states import TaskState
 
 WORKER, PS = Task(TaskType.WORKER, 1), Task(TaskType.PS, 0)
@@ -71,7 +81,7 @@ EVENTS: list[ev.Event] = [
     ev.Changed(WORKER, 1, TaskState.DRAINING),
     ev.Changed(WORKER, 1, TaskState.STOPPING, Asked.GANG),
     ATTEMPT,
-    AttemptEnded(WORKER, 2, 0.1, 3.5, DIED, 1, 5, 3, "ckpt-3", 7, Role(Part.COLLATERAL, PS, 1)),
+    AttemptEnded(WORKER, 2, 0.1, 3.5, DIED, 1, 5, 3, "ckpt-3", 7, FailureRole(RoleKind.COLLATERAL, PS, 1)),
     ev.Failed(CAUSE),
     ev.RestartPlanned((PS, WORKER), CAUSE, (OTHER,), 1.0625, 1, 3),
     ev.Succeeded(WORKER),
