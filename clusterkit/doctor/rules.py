@@ -16,10 +16,10 @@ from clusterkit.doctor.machine_rules import (
     judge_state,
 )
 from clusterkit.doctor.python_rules import Interpreter, judge_python
+from clusterkit.job.keras import LEGACY, YES
+from clusterkit.job.plan import PROXIES
 from clusterkit.words.job import JobSpec
-
-LEGACY_KERAS = ("true", "True", "1")  # of TF_USE_LEGACY_KERAS
-PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  # that gRPC uses
+from clusterkit.words.model import TaskType
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _environment(facts: Facts) -> Judged:
     if (level := env.get("TF_CPP_MIN_LOG_LEVEL", "")).isdecimal() and int(level) >= 2:
         text = f"TF_CPP_MIN_LOG_LEVEL={level} hides why TensorFlow fails. Unset it."
         yield "silenced", Grade.DOUBT, text
-    legacy = env.get("TF_USE_LEGACY_KERAS") in LEGACY_KERAS
+    legacy = env.get(LEGACY) in YES
     if facts.job is not None and facts.job.keras is not None:
         legacy = facts.job.keras == 2
     backend = env.get("KERAS_BACKEND") or facts.keras_backend
@@ -106,7 +106,11 @@ def _job(facts: Facts) -> Judged:
         found = [("shortage", Grade.DOUBT, text) for text in facts.shortages]
         found += judge_needs(facts.machine, facts.ports, facts.job)
         found += [("lacking", Grade.WRONG, text) for text in facts.refusals]
-        kinds = ", ".join(f"{count} {kind}" for kind, count in facts.job.counts.items() if count)
+        kinds = ", ".join(_number_of(kind, count) for kind, count in facts.job.counts.items() if count)
         yield from found or [("job", Grade.FINE, f"There is enough for {kinds} ({facts.job.shape.value}).")]
     if facts.deep is not None:
         yield "deep", Grade.FINE if facts.deep.succeeded else Grade.WRONG, facts.deep.text
+
+
+def _number_of(kind: TaskType, count: int) -> str:
+    return f"{count} {kind}" if count == 1 or kind is TaskType.PS else f"{count} {kind}s"

@@ -106,7 +106,7 @@ ROWS: list[tuple[str, Facts, str, Grade, str]] = [
     ("inside a task", environment({"CLUSTERKIT_TASK": "worker:1"}), "inside", DOUBT, "inside the task worker:1"),
     ("a small job that failed", healthy(deep=DeepRun(False, "It failed.")), "deep", WRONG, "It failed."),
     ("a small job", healthy(deep=DeepRun(True, "It ran.")), "deep", FINE, "It ran."),
-    ("enough for a job", asking(healthy()), "job", FINE, "There is enough for 2 worker (multi-worker mirrored)."),
+    ("enough for a job", asking(healthy()), "job", FINE, "There is enough for 2 workers (multi-worker mirrored)."),
     ("what `up` warns of", asking(healthy(shortages=("8 tasks share 2 cores.",))), "shortage", DOUBT, "8 tasks share"),
     ("what `up` refuses", asking(healthy(refusals=("There is no GPU.",))), "lacking", WRONG, "There is no GPU."),
     (
