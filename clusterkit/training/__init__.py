@@ -1,7 +1,7 @@
-"""What a training program may use inside a task: role, strategy, progress reports, checkpoints, preemption, export.
+"""The library for training programs: task information, strategies, progress, checkpoints, preemption, export.
 
-Works the same outside clusterkit: reports go nowhere, and there is one task. Nothing here imports tensorflow before
-it is used, and what needs none never does.
+Outside clusterkit everything works the same: the program is a single task, and reports are discarded. Importing this
+package imports neither TensorFlow nor Keras; only the functions that need them do, on first use.
 """
 
 from __future__ import annotations
@@ -20,21 +20,6 @@ if TYPE_CHECKING:
     from clusterkit.training.preemption import on_preemption as on_preemption
     from clusterkit.training.progress import phase as phase
     from clusterkit.training.progress import report as report
-    from clusterkit.training.roles import attempt as attempt
-    from clusterkit.training.roles import checkpoint_dir as checkpoint_dir
-    from clusterkit.training.roles import has_ps as has_ps
-    from clusterkit.training.roles import in_cluster as in_cluster
-    from clusterkit.training.roles import is_chief as is_chief
-    from clusterkit.training.roles import is_coordinator as is_coordinator
-    from clusterkit.training.roles import is_evaluator as is_evaluator
-    from clusterkit.training.roles import num_ps as num_ps
-    from clusterkit.training.roles import num_workers as num_workers
-    from clusterkit.training.roles import restart_reason as restart_reason
-    from clusterkit.training.roles import run_id as run_id
-    from clusterkit.training.roles import task as task
-    from clusterkit.training.roles import task_index as task_index
-    from clusterkit.training.roles import task_type as task_type
-    from clusterkit.training.roles import tensorboard_dir as tensorboard_dir
     from clusterkit.training.rounds import Rounds as Rounds
     from clusterkit.training.scaling import per_replica_batch as per_replica_batch
     from clusterkit.training.scaling import scaled as scaled
@@ -44,6 +29,21 @@ if TYPE_CHECKING:
     from clusterkit.training.sidecar import new_checkpoints as new_checkpoints
     from clusterkit.training.strategies import NoTPU as NoTPU
     from clusterkit.training.strategies import strategy as strategy
+    from clusterkit.training.this_task import attempt as attempt
+    from clusterkit.training.this_task import checkpoint_dir as checkpoint_dir
+    from clusterkit.training.this_task import has_ps as has_ps
+    from clusterkit.training.this_task import in_cluster as in_cluster
+    from clusterkit.training.this_task import is_chief as is_chief
+    from clusterkit.training.this_task import is_coordinator as is_coordinator
+    from clusterkit.training.this_task import is_evaluator as is_evaluator
+    from clusterkit.training.this_task import num_ps as num_ps
+    from clusterkit.training.this_task import num_workers as num_workers
+    from clusterkit.training.this_task import restart_reason as restart_reason
+    from clusterkit.training.this_task import run_id as run_id
+    from clusterkit.training.this_task import task as task
+    from clusterkit.training.this_task import task_index as task_index
+    from clusterkit.training.this_task import task_type as task_type
+    from clusterkit.training.this_task import tensorboard_dir as tensorboard_dir
 
 _HOMES = {
     "backup": ("Backup",),
@@ -54,7 +54,7 @@ _HOMES = {
     "keras_callback": ("ReportProgress",),
     "preemption": ("on_preemption",),
     "progress": ("phase", "report"),
-    "roles": (
+    "this_task": (
         "attempt",
         "checkpoint_dir",
         "has_ps",
@@ -81,7 +81,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME_OF)  # one list, not two that drift apart
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> object:

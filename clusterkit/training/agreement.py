@@ -1,4 +1,4 @@
-"""One decision for all workers of a MultiWorkerMirroredStrategy job: the chief decides, the others ask it."""
+"""Agreement on one checkpoint among the workers of a MultiWorkerMirroredStrategy job: the chief chooses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from clusterkit.training.checkpoint_store import Checkpoint
 
 
 def follow_chief(key: str, choose: Callable[[], Checkpoint | None], is_chief: bool) -> Checkpoint | None:
-    """What the chief's `choose` returns, in every worker.
+    """Return the chief's choice in every worker.
 
-    The answer goes through the strategy's coordination service, under `key`; the others wait for it there, and
-    TensorFlow ends the wait with an error if the chief dies. Where there is no such service (no strategy was made
-    yet), each worker chooses for itself: they look at the same directory, and nobody writes to it before all restored.
+    The chief publishes its choice through TensorFlow's coordination service, and the other workers wait for it there;
+    TensorFlow raises an error in them if the chief dies. If no strategy has been created yet, the service does not
+    exist, and each worker chooses for itself: all read the same directory, and none writes to it before all have
+    restored.
 
     Why not a collective operation: its tensors would need the strategy, and a replica context to run in.
+
+    Args:
+        key: the name of this choice in the coordination service; the same in all workers, and new for each choice.
+        choose: selects a checkpoint, or returns None where there is none.
+        is_chief: whether this task is the chief.
+
+    Returns:
+        The checkpoint that the chief chose; None if it found none.
     """
     try:
         from tensorflow.python.eager import context  # the service has no public name

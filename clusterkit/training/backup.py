@@ -1,4 +1,4 @@
-"""A Keras callback with which a killed `fit` goes on where it was, with one worker or many."""
+"""A Keras callback that resumes an interrupted `fit`, with one worker or many."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from clusterkit.training import preemption as preempting
-from clusterkit.training import resumption, roles
+from clusterkit.training import resumption, this_task
 from clusterkit.training.checkpointer import Checkpointer
 from clusterkit.training.keras_callback import ReportProgress
 
 
-class Place(NamedTuple):
-    """How far `fit` is: whole epochs, batches of the next one, and whether a callback ended it early."""
+class Position(NamedTuple):
+    """The progress of `fit`: complete epochs, batches of the epoch after them, and 1 if a callback stopped it early."""
 
     epochs: int
     batches: int
@@ -23,28 +23,31 @@ class Place(NamedTuple):
 
 
 class Backup(ReportProgress):
-    """Saves model, optimizer and the place in `fit`; when a `fit` begins, restores them and goes on from there.
+    """Saves the model, its optimizer and the position in `fit`, and resumes from them when `fit` starts again.
 
-    In place of Keras's BackupAndRestore, which more than one worker of Keras 3 can't use: all write and delete the
-    same file, and the batch that it saves is never restored. Also reports progress, as `ReportProgress` does. Give it
-    as the last of the callbacks, so that what the others change at the end of an epoch is saved too.
+        model.fit(dataset, epochs=10, callbacks=[..., training.Backup(every=100)])
 
-    A run that goes on within an epoch takes the batches that were done and leaves them out. This is exact where an
-    epoch has the same batches each time it begins: unshuffled, or drawn from the epoch's number; the metrics of that
-    epoch are those of the rest of it. What other callbacks remember, as EarlyStopping's patience, begins anew; that
-    `fit` was stopped early is remembered.
+    It replaces Keras's BackupAndRestore, which does not work with more than one worker in Keras 3: all workers write
+    and delete the same file, and the batch that it saves is never restored. It also reports progress, as
+    `ReportProgress` does. Put it last in the list of callbacks, so that it saves what the others change at the end of
+    an epoch.
+
+    To resume within an epoch, it reads the batches that were already trained and skips them. This is exact if an epoch
+    has the same batches every time: unshuffled, or a function of the epoch's number. The metrics of the resumed epoch
+    cover the remaining batches only. Other callbacks start afresh, such as EarlyStopping with its patience; a `fit`
+    that was stopped early stays stopped.
 
     Args:
-        every: ``epoch``, or a number of batches: then also at the end of each epoch in which some are left to save.
-            With parameter servers it must be ``epoch``, since Keras has no batches to tell of.
-        directory: as for `Checkpointer`. A program that calls `fit` more than once gives each a directory.
-        keep: how many checkpoints to keep.
+        every: ``epoch``, or a number of batches; with a number, it also saves at the end of an epoch that has unsaved
+            batches. With parameter servers only ``epoch`` is supported, since Keras reports no batches there.
+        directory: see `Checkpointer`. A program that calls `fit` more than once needs a directory for each call.
+        keep: the number of checkpoints to keep.
         report_every: report each batch whose number is a multiple of this.
-        preemption: on SIGTERM save after the batch and exit with 42, see `on_preemption`.
+        preemption: on SIGTERM, save after the current batch and exit with code 42; see `on_preemption`.
 
     Raises:
-        ValueError: an argument that cannot be meant; in `fit`: the model is not built, so it has nothing to restore.
-        CheckpointMismatch: in `fit`: the model or its optimizer has changed since.
+        ValueError: an invalid argument; or, in `fit`, a model that is not built and so has nothing to restore.
+        CheckpointMismatch: in `fit`: the checkpoint does not fit the model or its optimizer.
     """
 
     def __init__(
@@ -57,41 +60,41 @@ class Backup(ReportProgress):
         preemption: bool = False,
     ) -> None:
         super().__init__(report_every)
-        if every != "epoch" and (not isinstance(every, int) or every < 1 or roles.has_ps()):
+        if every != "epoch" and (not isinstance(every, int) or every < 1 or this_task.has_ps()):
             raise ValueError(
-                f"Backup was told to save every {every!r}; it must be 'epoch' or a number of batches from 1 up, and "
-                "with parameter servers 'epoch'."
+                f"Backup(every={every!r}) is invalid: every must be 'epoch' or a number of batches, 1 or more; "
+                "with parameter servers only 'epoch' is supported."
             )
         self._save_every = every if isinstance(every, int) else None  # batches
         self._directory, self._keep = directory, keep
         self._preemptible = preemption
         self._handler: preempting.Preemption | None = None
         self._checkpointer: Checkpointer
-        self._position: Any  # the place, as a variable to save
+        self._saved_position: Any  # a variable, so that it is saved with the model
 
     @property
     def step(self) -> int:
-        """The optimizer's steps at the newest checkpoint."""
+        """The optimizer's step count at the newest checkpoint."""
         return self._checkpointer.step
 
     def save(self, step: int) -> str | None:
-        """Save now. `fit` does it by itself; in a multi-worker job every worker has to."""
-        self._position.assign(self._place)
+        """Save a checkpoint now; `fit` calls this by itself. In a multi-worker job every worker must call it."""
+        self._saved_position.assign(self._position)
         self._unsaved = 0
         return self._checkpointer.save(step)
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         super().on_train_begin(logs)
         self._build()
-        self._place = Place(0, 0, 0)
-        self._unsaved = self._left_out = 0  # batches
+        self._position = Position(0, 0, 0)
+        self._unsaved = self._skipped = 0  # batches
         self._trained = False
-        self._position = tf.Variable(self._place, dtype=tf.int64, trainable=False)
-        named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._position}
+        self._saved_position = tf.Variable(self._position, dtype=tf.int64, trainable=False)
+        named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
         if seeds := resumption.seeds(self.model):
             named["seeds"] = seeds
         self._checkpointer = Checkpointer(self._directory, keep=self._keep, **named)
-        # Partial, since Keras makes the metrics of a model in its first step; they begin anew with the epoch anyway.
+        # Partial: Keras creates a model's metrics in its first step, and resets them at the start of each epoch anyway.
         if step := self._checkpointer.restore(partial=True):
             self._resume(step)
         if self._preemptible:
@@ -99,60 +102,60 @@ class Backup(ReportProgress):
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
-        if epoch != self._place.epochs:  # `fit` was given an initial_epoch
-            self._place = Place(epoch, 0, 0)
+        if epoch != self._position.epochs:  # `fit` was called with an initial_epoch
+            self._position = Position(epoch, 0, 0)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        if batch < self._left_out:
+        if batch < self._skipped:
             return
         super().on_train_batch_end(batch, logs)
-        self._unsaved += batch + 1 - self._place.batches
-        self._place = self._place._replace(batches=batch + 1)
-        self._end_if_told()
+        self._unsaved += batch + 1 - self._position.batches
+        self._position = self._position._replace(batches=batch + 1)
+        self._exit_if_preempted()
         steps = self.params.get("steps")
-        # After the last batch of an epoch on_epoch_end saves: a run that goes on has no metrics of batches left out.
+        # After an epoch's last batch, on_epoch_end saves instead: otherwise the resumed epoch would have no metrics.
         if self._save_every and self._unsaved >= self._save_every and (not steps or batch + 1 < steps):
             self.save(self._steps())
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         super().on_epoch_end(epoch, logs)
-        self._left_out = 0
-        self._place = Place(epoch + 1, 0, 0)
+        self._skipped = 0
+        self._position = Position(epoch + 1, 0, 0)
         self._trained = True
-        self._end_if_told()
+        self._exit_if_preempted()
         if self._save_every is None or self._unsaved >= self._save_every:
             self.save(self._steps())
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         super().on_train_end(logs)
-        resumption.begin_as_usual(self.model)
+        resumption.reset_start(self.model)
         if self._handler is not None:
             self._handler.close()
-        if self._trained:  # also what other callbacks did at their end, such as taking back the best weights
-            self._place = self._place._replace(stopped=int(self.model.stop_training))
+        if self._trained:  # saves what other callbacks changed at the end, such as restoring the best weights
+            self._position = self._position._replace(stopped=int(self.model.stop_training))
             self.save(self._steps())
 
     def _build(self) -> None:
         model = self.model
         if not model.built:
             raise ValueError(
-                "Backup can't restore a model that has no weights yet: give it an Input, or call model.build(shape)."
+                "Backup can't restore a model that has no weights yet: add an Input layer, or call model.build(shape)."
             )
         with model.distribute_strategy.scope():
             resumption.build(model.optimizer, model.trainable_variables)
 
     def _resume(self, step: int) -> None:
-        self._place = Place(*map(int, self._position.numpy()))
-        epoch, batches, stopped = self._place
-        resumption.begin_at(self.model, self.params["epochs"] if stopped else epoch)
+        self._position = Position(*map(int, self._saved_position.numpy()))
+        epoch, batches, stopped = self._position
+        resumption.start_at(self.model, self.params["epochs"] if stopped else epoch)
         if stopped:
             print(f"fit was stopped early in epoch {epoch}, after {step} steps", flush=True)
             return
-        print(f"fit goes on in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
+        print(f"fit resumes in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
         if batches:
-            self._left_out = batches
-            resumption.leave_out(self.model, batches)
+            self._skipped = batches
+            resumption.skip_batches(self.model, batches)
 
-    def _end_if_told(self) -> None:
+    def _exit_if_preempted(self) -> None:
         if self._handler is not None:
             self._handler.step(self._steps())

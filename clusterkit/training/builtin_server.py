@@ -1,6 +1,7 @@
-"""Serves: the program of a parameter-server job's workers and ps with `--servers builtin`.
+"""The program that workers and ps of a parameter-server job run with `--servers builtin`: it only serves.
 
-Run by path, by the tasks' interpreter, in which clusterkit need not be installed: the one that it belongs to is found.
+The tasks' interpreter runs this file by its path. clusterkit need not be installed there: `main` imports the
+clusterkit that this file belongs to.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Serve until killed. Afterwards `sys.path` is as it was, but for this file's directory: it is no program's."""
+    """Serve until killed, with this file's directory removed from `sys.path`: its modules must not shadow others."""
     here = Path(__file__).resolve().parent
     path = [entry for entry in sys.path if entry != str(here)]
     sys.path[:] = [str(here.parents[1]), *path]

@@ -1,7 +1,7 @@
-"""A directory of checkpoints that a kill at any moment leaves complete: write aside, seal, rename.
+"""A directory of checkpoints that stays consistent if the task is killed at any moment: write aside, seal, rename.
 
-A complete checkpoint is a directory ``ckpt-<step>`` with TensorFlow's files and ``manifest.json``, which gives every
-file's size in bytes and SHA-256. Names that start with a dot are not complete, or are on their way out.
+A complete checkpoint is a directory ``ckpt-<step>`` with TensorFlow's files and ``manifest.json``, which holds the size
+in bytes and the SHA-256 of every file. Directories whose names start with a dot are incomplete or being removed.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint's place: `step` is the number of steps done when it was saved."""
+    """A saved checkpoint: the number of steps done when it was saved, and its directory."""
 
     step: int
     path: str
 
 
 class Damaged(Exception):
-    """A checkpoint cannot be used; the message is a clause that says which file and why."""
+    """A checkpoint is unusable; the message is a clause that names the file and the reason."""
 
 
 class CheckpointStore:
-    """The checkpoints in one directory, as one task writes and reads them.
+    """Writes, finds and prunes the checkpoints in one directory, on behalf of one task.
 
     Args:
-        directory: absolute; made on the first save.
-        owner: the task's name, part of the names of what it has in the making, so that it cleans up only its own.
+        directory: absolute path; created on the first save.
+        owner: the task's name. It is part of the names of unfinished checkpoints, so that `clean` removes only the
+            task's own.
     """
 
     def __init__(self, directory: str, owner: str) -> None:
@@ -46,10 +47,10 @@ class CheckpointStore:
         self._prefix = f".saving-{owner.replace(':', '-')}-"
 
     def stage(self) -> Path:
-        """Make a hidden directory to write a checkpoint into.
+        """Create a hidden directory to write a checkpoint into.
 
-        It is next to the complete ones, so that the rename stays within one file system. Its name is new each time:
-        a parameter server may still be writing what a killed chief had asked for.
+        It is next to the complete checkpoints, so that the rename stays within one file system. Its name is new each
+        time: a parameter server may still be writing the checkpoint that a killed chief requested.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         staged = self._unused()
@@ -57,13 +58,13 @@ class CheckpointStore:
         return staged
 
     def publish(self, staged: Path, step: int) -> str:
-        """Seal what is in `staged` and make it ``ckpt-<step>``; a complete one of that step is there until then."""
+        """Seal `staged` and rename it to ``ckpt-<step>``, replacing a checkpoint of that step. Returns its path."""
         _seal(staged, step)
         final = self.directory / f"ckpt-{step}"
         replaced = self.directory / f".replaced-{final.name}"
         if final.exists():
-            # Why not one exchange of the two names: network file systems do not have it. Between the two renames
-            # the old one counts under its hidden name (see `found`).
+            # Why not exchange the two names at once: network file systems do not support it. Between the two renames
+            # `found` returns the old one under its hidden name.
             shutil.rmtree(replaced, ignore_errors=True)
             final.rename(replaced)
         staged.rename(final)
@@ -72,22 +73,22 @@ class CheckpointStore:
         return str(final)
 
     def discard(self, path: Path) -> None:
-        """Remove a directory; no error where it is gone, or partly gone."""
+        """Remove a directory; ignore it if it is already gone, wholly or partly."""
         shutil.rmtree(path, ignore_errors=True)
 
     def clean(self) -> None:
-        """Remove what killed saves of this task left behind, and finish a replacement that a kill cut short."""
+        """Remove what this task's interrupted saves left behind, and finish an interrupted replacement."""
         for name in self._names():
             if name.startswith(self._prefix):
                 self.discard(self.directory / name)
             elif match := _REPLACED.fullmatch(name):
-                self._settle(self.directory / name, self.directory / f"ckpt-{match[1]}")
+                self._finish_replacement(self.directory / name, self.directory / f"ckpt-{match[1]}")
 
     def found(self) -> list[Checkpoint]:
-        """All checkpoints under their final names, newest first; damaged ones among them."""
+        """Return all checkpoints, newest first, without checking whether they are damaged."""
         steps: dict[int, str] = {}
-        # Complete ones win. They are looked for on either side, since a checkpoint that is being replaced (see
-        # `publish`) has the one name before, the other one meanwhile, and the first one again afterwards.
+        # The complete names are listed twice, before and after the hidden ones, since `publish` may be replacing a
+        # checkpoint meanwhile: its name is the final one, then the hidden one, then the final one again.
         for pattern in (_COMPLETE, _REPLACED, _COMPLETE):
             for name in self._names():
                 if match := pattern.fullmatch(name):
@@ -95,7 +96,7 @@ class CheckpointStore:
         return [Checkpoint(step, steps[step]) for step in sorted(steps, reverse=True)]
 
     def intact(self) -> Iterator[Checkpoint | tuple[Checkpoint, Damaged]]:
-        """Each checkpoint, newest first, checked as it is asked for; a damaged one comes with what is wrong."""
+        """Verify each checkpoint lazily, newest first; yield a damaged one together with the reason."""
         for found in self.found():
             try:
                 verify(found)
@@ -105,26 +106,26 @@ class CheckpointStore:
                 yield found
 
     def prune(self, newest: int, keep: int, damaged: Iterable[str] = ()) -> None:
-        """After `newest` is in place, keep it and the `keep` - 1 before it, and remove the damaged ones.
+        """Keep the checkpoint of step `newest` and the `keep` - 1 before it; remove older and damaged ones.
 
-        Checkpoints of later steps stay: they are of another run's making, and not ours to judge.
+        Checkpoints of later steps are kept: they belong to another run.
         """
         doomed = {Path(path) for path in damaged if Path(path).name != f"ckpt-{newest}"}
         earlier = [Path(found.path) for found in self.found() if found.step <= newest]
         doomed |= set([path for path in earlier if path not in doomed][keep:])
         for path in doomed:
-            # Renamed first, so that nobody reads a checkpoint that is half removed.
+            # Renamed first, so that no task reads a checkpoint that is half removed.
             with contextlib.suppress(FileNotFoundError):
                 self.discard(path.rename(self._unused()))
 
-    def _settle(self, replaced: Path, final: Path) -> None:
+    def _finish_replacement(self, replaced: Path, final: Path) -> None:
         if final.exists():
             self.discard(replaced)
         else:
             replaced.rename(final)
 
     def _unused(self) -> Path:
-        # Random, not the pid: in a container a restarted task may well have the same pid.
+        # Random, not the pid: in a container a restarted task may have the same pid.
         return self.directory / f"{self._prefix}{secrets.token_hex(6)}"
 
     def _names(self) -> list[str]:
@@ -135,7 +136,7 @@ class CheckpointStore:
 
 
 def verify(found: Checkpoint) -> None:
-    """Read a checkpoint's every byte against its manifest.
+    """Check every byte of a checkpoint against its manifest.
 
     Raises:
         Damaged: the manifest is missing or unreadable, or a file is missing, cut short or changed.
@@ -165,7 +166,7 @@ def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
 
 
 def _seal(directory: Path, step: int) -> None:
-    """Add the manifest and bring everything to the disk, so that the rename cannot get there first."""
+    """Write the manifest and sync everything to disk, so that the rename cannot reach the disk first."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     files = {
         str(path.relative_to(directory)): {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in paths

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill: the right task writes, all tasks resume from the same one."""
+"""Checkpoints that survive a kill: the right task saves them, and all tasks resume from the same one."""
 
 from __future__ import annotations
 
@@ -12,75 +12,87 @@ from typing import Any
 
 import tensorflow as tf
 
-from clusterkit.training import agreement, progress, roles
+from clusterkit.training import agreement, progress, this_task
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, verify
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
-PHASE = "checkpoint"  # what the supervisor is told, so that a long one is not taken for a stall
-_restores = itertools.count(1)  # numbers the questions "which one?", the same in all workers
+PHASE = "checkpoint"  # reported to the supervisor, so that a long one does not count as a stall
+_restores = itertools.count(1)  # numbers the choices of a checkpoint alike in all workers
 
 
 class CheckpointMismatch(ValueError):
-    """An intact checkpoint does not fit the program: a variable's shape, or the set of variables, has changed."""
+    """The checkpoint is intact but does not fit the program: a variable's shape or the set of variables has changed."""
 
 
 class Checkpointer:
-    """Saves and restores what it is given, as ``ckpt-<step>`` directories.
+    """Saves and restores models, optimizers and variables atomically, as ``ckpt-<step>`` directories with checksums.
+
+        checkpointer = training.Checkpointer(model=model, optimizer=optimizer)
+        step = checkpointer.restore()
+        while step < 1000:
+            train_step(next(batches))
+            step += 1
+            if step % 100 == 0:
+                checkpointer.save(step)
 
     Args:
-        directory: where; by default clusterkit's for this run, outside clusterkit ``./checkpoints``. All tasks of a
-            job must see the same one, parameter servers too: each writes its own variables.
-        keep: how many checkpoints to keep, at least 1.
-        trackables: what to save, by name: models, optimizers, variables. Build them first (``model.build(shape)``,
-            ``optimizer.build(model.trainable_variables)``), or `restore` finds values without a variable.
+        directory: by default the run's checkpoint directory; outside clusterkit ``./checkpoints``. All tasks of a job
+            must share it, parameter servers too: each writes its own variables.
+        keep: the number of checkpoints to keep, at least 1.
+        trackables: the objects to save, by name: models, optimizers, variables. Build them first
+            (``model.build(shape)``, ``optimizer.build(model.trainable_variables)``), or `restore` finds values that
+            have no variable.
 
     Raises:
-        ValueError: nothing to save, or `keep` below 1.
+        ValueError: there is nothing to save, or `keep` is below 1.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, *, keep: int = 3, **trackables: Any) -> None:
         if keep < 1:
-            raise ValueError(f"Checkpointer was told to keep {keep} checkpoints; it must keep at least 1.")
+            raise ValueError(f"Checkpointer(keep={keep}) is invalid: keep must be at least 1.")
         if not trackables:
-            raise ValueError("Checkpointer has nothing to save: give it trackables by name, such as model=model.")
-        path = roles.checkpoint_dir() if directory is None else str(Path(directory).absolute())
-        self._store = CheckpointStore(path, roles.task())
+            raise ValueError("Checkpointer has nothing to save: pass it trackables by name, such as model=model.")
+        path = this_task.checkpoint_dir() if directory is None else str(Path(directory).absolute())
+        self._store = CheckpointStore(path, this_task.task())
         self._keep = keep
         self._checkpoint = tf.train.Checkpoint(**trackables)
-        # Traced once: left to itself TensorFlow traces its saver for each save, and tells every worker of it, for
-        # which it waits, also for one that can't be reached.
-        self._save = tf.function(self._checkpoint.write) if roles.has_ps() else self._checkpoint.write
+        # Traced once: otherwise TensorFlow traces its saver for each save and sends it to every worker, and waits even
+        # for a worker that it can't reach.
+        self._save = tf.function(self._checkpoint.write) if this_task.has_ps() else self._checkpoint.write
         self._damaged: list[str] = []
         self._step = 0
-        tf.get_logger().addFilter(_is_not_the_savers)
-        if not roles.is_evaluator():
+        tf.get_logger().addFilter(_is_not_retracing)
+        if not this_task.is_evaluator():
             self._store.clean()
 
     @property
     def directory(self) -> str:
-        """The absolute directory the checkpoints are in."""
+        """The absolute path of the directory that holds the checkpoints."""
         return str(self._store.directory)
 
     @property
     def step(self) -> int:
-        """The step that was last saved or restored here; 0 before that."""
+        """The step that this object last saved or restored; 0 before that."""
         return self._step
 
     def save(self, step: int) -> str | None:
-        """Save the state after `step` steps; a kill at any moment leaves the checkpoints before it, or it too.
+        """Save the state after `step` steps, atomically: if killed meanwhile, the earlier checkpoints stay intact.
 
-        Every worker of a MultiWorkerMirroredStrategy job must call this, at the same step: saving may take a
-        collective operation. Only the chief's is kept. A checkpoint of the same step is replaced.
+        Every worker of a MultiWorkerMirroredStrategy job must call this at the same step, since saving may need a
+        collective operation. Only the chief's checkpoint is kept. It replaces a checkpoint of the same step.
+
+        Args:
+            step: the number of steps done, from 0.
 
         Returns:
-            The checkpoint's directory in the chief (and outside a cluster), None in other workers.
+            The checkpoint's directory in the chief and outside a cluster; None in other workers.
 
         Raises:
             ValueError: `step` is negative or not an integer.
-            RuntimeError: this task is an evaluator, a parameter server or one of its workers.
+            RuntimeError: the task is an evaluator, or a worker or ps of a parameter-server job.
         """
-        step = _checked(step)
-        _require_a_saving_task()
+        step = _as_step(step)
+        _require_saving_task()
         with progress.phase(PHASE):
             path = self._write(step)
         self._step = step
@@ -92,44 +104,45 @@ class Checkpointer:
         return path
 
     def restore(self, checkpoint: Checkpoint | None = None, *, partial: bool = False) -> int:
-        """Restore the newest intact checkpoint; a damaged one is skipped with a warning on stderr.
+        """Restore the newest intact checkpoint; skip damaged ones with a warning on stderr.
 
-        In a MultiWorkerMirroredStrategy job the chief chooses and all workers follow, so every worker must call
-        this, and have made its strategy before.
+        In a MultiWorkerMirroredStrategy job the chief chooses the checkpoint for all workers, so every worker must
+        call this, after creating its strategy.
 
         Args:
-            checkpoint: this one, as `new_checkpoints` gives it; where it is damaged, or gone by now, the newest.
-            partial: pass over values for which the program has no variable. The evaluator, which does not save,
-                always does so: there ``Checkpointer(model=model)`` reads what was saved with an optimizer.
+            checkpoint: restore this one, as yielded by `new_checkpoints`. If it is damaged or removed, the newest
+                intact one is restored instead.
+            partial: ignore saved values for which the program has no variable. Always on in the evaluator, where
+                ``Checkpointer(model=model)`` restores checkpoints that also hold an optimizer.
 
         Returns:
-            The number of steps done when it was saved; 0 where there is none, and then nothing is changed.
+            The number of steps done when the checkpoint was saved; 0 if there is none, and then nothing changes.
 
         Raises:
-            CheckpointMismatch: the checkpoint is intact and does not fit: the program has changed since.
+            CheckpointMismatch: the checkpoint is intact but does not fit the program, which has changed since.
         """
         with progress.phase(PHASE):
             found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
             if found is not None:
-                self._read(found, partial or roles.is_evaluator())
+                self._read(found, partial or this_task.is_evaluator())
         self._step = found.step if found else 0
-        if not roles.is_evaluator():  # it looks at checkpoints, and resumes nothing
+        if not this_task.is_evaluator():  # which restores checkpoints, but does not resume training
             progress.channel().send("resumed", step=self._step, path=found.path if found else None)
         return self._step
 
     def _write(self, step: int) -> str | None:
-        """Write with the other tasks; the path where this task publishes it."""
+        """Write a checkpoint together with the other tasks. Returns its path in the chief."""
         staged = self._store.stage()
         try:
             self._save(tf.constant(str(staged / PREFIX)))
-            return self._store.publish(staged, step) if roles.is_chief() else None
+            return self._store.publish(staged, step) if this_task.is_chief() else None
         finally:
             self._store.discard(staged)
 
     def _agreed_choice(self) -> Checkpoint | None:
-        if not roles.in_cluster() or roles.has_ps():
+        if not this_task.in_cluster() or this_task.has_ps():
             return self._choose()
-        return agreement.follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, roles.is_chief())
+        return agreement.follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
 
     def _choose(self) -> Checkpoint | None:
         for candidate in self._store.intact():
@@ -137,9 +150,9 @@ class Checkpointer:
                 return candidate
             found, damage = candidate
             if Path(found.path).is_dir():
-                _warn(f"skipped the checkpoint {found.path}: {damage}. The next older one is tried.")
+                _warn(f"skipped the checkpoint {found.path}: {damage}. Trying the next older one.")
                 self._damaged.append(found.path)
-            else:  # the chief removed it, having saved newer ones, while this task was looking
+            else:  # the chief has saved newer ones and removed it meanwhile
                 return self._choose()
         return None
 
@@ -168,35 +181,35 @@ def _is_intact(checkpoint: Checkpoint) -> bool:
 def _mismatch(found: Checkpoint, error: Exception) -> CheckpointMismatch:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return CheckpointMismatch(
-        f"The checkpoint {found.path} is intact but does not fit this program in {roles.task()}: {lines[0]} "
+        f"The checkpoint {found.path} is intact but does not fit this program in {this_task.task()}: {lines[0]} "
         "If the program was changed on purpose, start it with another checkpoint directory; "
         "if not, build the model and the optimizer before restore()."
     )
 
 
-def _is_not_the_savers(record: logging.LogRecord) -> bool:
-    # TensorFlow traces its sharded saver anew for each save, and warns that this program does so too often.
+def _is_not_retracing(record: logging.LogRecord) -> bool:
+    # TensorFlow traces its sharded saver again for each save, and warns as if the program retraced too often.
     return "MultiDeviceSaver" not in record.getMessage()
 
 
-def _require_a_saving_task() -> None:
-    serving = roles.has_ps() and not roles.is_coordinator()
-    if serving or roles.is_evaluator():
+def _require_saving_task() -> None:
+    serving = this_task.has_ps() and not this_task.is_coordinator()
+    if serving or this_task.is_evaluator():
         raise RuntimeError(
-            f"{roles.task()} called Checkpointer.save, but only training tasks save: with parameter servers the "
-            "chief alone. Call serve() before anything else, and do not save in an evaluator."
+            f"{this_task.task()} called Checkpointer.save, but only training tasks save, and with parameter servers "
+            "only the chief. Call serve() before anything else, and do not save in an evaluator."
         )
 
 
-def _checked(step: int) -> int:
+def _as_step(step: int) -> int:
     try:
         value = operator.index(step)
     except TypeError:
         value = -1
     if value < 0:
-        raise ValueError(f"Checkpointer.save was given step {step!r}; it must be an integer from 0 up.")
+        raise ValueError(f"Checkpointer.save({step!r}) is invalid: the step must be an integer from 0 up.")
     return value
 
 
 def _warn(sentence: str) -> None:
-    print(f"clusterkit: {roles.task()} {sentence}", file=sys.stderr, flush=True)
+    print(f"clusterkit: {this_task.task()} {sentence}", file=sys.stderr, flush=True)

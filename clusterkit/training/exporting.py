@@ -1,4 +1,4 @@
-"""A trained model as a file or a SavedModel: whole or not there at all, written once."""
+"""Atomic export of a trained model, as a Keras file or a SavedModel."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
-from clusterkit.training import progress, replacement, roles
+from clusterkit.training import progress, replacement, this_task
 
 PHASE: Final = "export"
 DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # in the run's directory `export`
 
 
 def export(model: Any, path: str | os.PathLike[str] | None = None, format: str = "keras") -> str | None:
-    """Write a trained model; the chief's is kept. A kill at any moment leaves the old one or the new one.
+    """Export a trained model atomically: if the task is killed, either the old or the new export is there.
 
-    Where the file system can't exchange two directories in one step, as some network file systems can't, an old
-    SavedModel that was being replaced may have to be put back in its place by the next export to the same path.
+    Some network file systems can't exchange two directories in one step. There a kill may leave the old SavedModel
+    under a hidden name, and the next export to the same path restores it.
 
-    Every worker of a multi-worker job must call this: to read some variables, such as Keras 2's moving averages,
-    takes all of them. Elsewhere only the chief does anything.
+    Every worker of a multi-worker job must call this, since reading some variables, such as Keras 2's moving averages,
+    involves all workers. Only the chief's export is kept. In other jobs this does nothing except in the chief.
 
     Args:
-        model: a Keras model; for ``saved_model`` also a `tf.Module` or whatever `tf.saved_model.save` takes.
-        path: by default ``export/model.keras`` or ``export/model`` in the run's directory, outside clusterkit in the
-            working directory. What is there is replaced.
-        format: ``keras`` (one file, to go on with in Keras) or ``saved_model`` (a directory, to serve).
+        model: a Keras model; for ``saved_model`` also a `tf.Module` or any object that `tf.saved_model.save` accepts.
+        path: by default ``export/model.keras`` or ``export/model`` in the run's directory; outside clusterkit in the
+            working directory. An existing file or directory is replaced.
+        format: ``keras`` (one file, to load in Keras) or ``saved_model`` (a directory, for serving).
 
     Returns:
         The absolute path in the chief, None elsewhere.
 
     Raises:
-        ValueError: there is no such format, or the model or the path does not go with it.
+        ValueError: `format` is unknown, or does not fit the model or the path.
     """
     if format not in DEFAULTS:
-        raise ValueError(f"There is no export format {format!r}; there are {' and '.join(DEFAULTS)}.")
-    target = Path(path).absolute() if path is not None else roles.run_directory() / "export" / DEFAULTS[format]
+        raise ValueError(f"Unknown export format {format!r}: use {' or '.join(DEFAULTS)}.")
+    target = Path(path).absolute() if path is not None else this_task.run_directory() / "export" / DEFAULTS[format]
     if format == "keras" and (target.suffix != ".keras" or not hasattr(model, "save")):
-        raise ValueError(f"{target} can't be exported as keras: that takes a Keras model, and a name with .keras.")
+        raise ValueError(f"Can't export {target} as keras: it needs a Keras model and a path that ends in .keras.")
     write = _write_keras if format == "keras" else _write_saved_model
-    if roles.is_chief() or (roles.in_cluster() and not roles.has_ps()):
+    if this_task.is_chief() or (this_task.in_cluster() and not this_task.has_ps()):
         return _export(lambda staged: write(model, str(staged)), target)
     return None
 
 
 def _export(write: Callable[[Path], None], target: Path) -> str | None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    if roles.is_chief():
+    if this_task.is_chief():
         replacement.recover(target)
-    prefix = f".exporting-{roles.task().replace(':', '-')}-"
-    for left in target.parent.glob(f"{prefix}*"):  # by a killed export of this task
-        replacement.remove(left)
+    prefix = f".exporting-{this_task.task().replace(':', '-')}-"
+    for leftover in target.parent.glob(f"{prefix}*"):  # of an interrupted export of this task
+        replacement.remove(leftover)
     staged = target.parent / f"{prefix}{secrets.token_hex(6)}{target.suffix}"
     try:
         with progress.phase(PHASE):
             write(staged)
-        if not roles.is_chief():
+        if not this_task.is_chief():
             return None
         replacement.replace(target, staged)
         return str(target)
@@ -73,8 +73,8 @@ def _write_keras(model: Any, path: str) -> None:
 def _write_saved_model(model: Any, path: str) -> None:
     import tensorflow as tf
 
-    if hasattr(model, "export"):  # a Keras model: its `export` leaves out what only training needs
-        # Keras 3 tells at length what it has written, by the name it has before it is in its place.
+    if hasattr(model, "export"):  # a Keras model: its `export` omits what only training needs
+        # Keras 3 prints a long message about what it has written, with the temporary name.
         quiet = {"verbose": False} if "verbose" in signature(model.export).parameters else {}
         model.export(path, **quiet)
     else:

@@ -1,4 +1,4 @@
-"""A Keras callback that reports progress; of ``tf.keras``, so it follows TF_USE_LEGACY_KERAS."""
+"""A Keras callback that reports progress. It derives from ``tf.keras``, so it follows TF_USE_LEGACY_KERAS."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Any
 
 import tensorflow as tf
 
-from clusterkit.training import progress, roles
+from clusterkit.training import progress, this_task
 
 EVALUATION = "evaluation"
 
 
 class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tensorflow ships no types
-    """Reports the optimizer's step, the loss and the metrics after batches and at the end of each epoch.
+    """Reports the step, the loss and the metrics after batches and at the end of each epoch.
 
-    Evaluations are reported too, so that they do not count as a stall.
+        model.fit(dataset, epochs=10, callbacks=[training.ReportProgress()])
 
-    The step is the optimizer's own count, so it goes on where a restored model left off.
+    The step is the optimizer's `iterations`, so it continues from a restored checkpoint. Evaluations are reported as
+    a phase, so that they do not count as a stall.
 
     Args:
-        every: report each batch whose number is a multiple of this. Every report fetches the logs from the device,
-            so for very short steps use more than 1.
+        every: report each batch whose number is a multiple of this. Each report fetches the logs from the device, so
+            use a larger number for very short steps.
 
     Raises:
         ValueError: `every` is below 1.
@@ -30,7 +31,7 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
     def __init__(self, every: int = 1) -> None:
         super().__init__()
         if every < 1:
-            raise ValueError(f"ReportProgress was told to report every {every} batches; it must be at least 1.")
+            raise ValueError(f"ReportProgress(every={every}) is invalid: every must be at least 1.")
         self._every = every
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
@@ -47,13 +48,13 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         progress.end_phase(EVALUATION)
 
     def _implements_train_batch_hooks(self) -> bool:
-        # tf_keras asks this, and under ParameterServerStrategy refuses a callback that says yes.
-        return not roles.has_ps()
+        # Under ParameterServerStrategy, tf_keras rejects a callback for which this is True.
+        return not this_task.has_ps()
 
     def _report(self, logs: Mapping[str, Any] | None) -> None:
         metrics = {name: value for name, value in (logs or {}).items() if name != "step"}
         progress.report(self._steps(), **metrics)
 
     def _steps(self) -> int:
-        """The optimizer's steps since the very first start."""
+        """Return the optimizer's step count, which includes the steps before a restart."""
         return int(self.model.optimizer.iterations.numpy())

@@ -1,4 +1,4 @@
-"""SIGTERM, checkpoint, exit 42: a task that is told to end asks to be started again where it was."""
+"""Preemption: on SIGTERM, save a checkpoint and exit with code 42, which asks for a restart."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Protocol, TypeVar
 
-from clusterkit.training import roles
+from clusterkit.training import this_task
 
-RESTART_ME: Final = 42  # TensorFlow's own; clusterkit does not charge it to the restart budget
+RESTART_ME: Final = 42  # TensorFlow's exit code for preemption; clusterkit does not charge it to the restart budget
 
 T = TypeVar("T")
 
 
 class Saver(Protocol):
-    """What is saved with: a `Checkpointer`."""
+    """Saves the training state: a `Checkpointer`, or a callback such as `Backup`."""
 
     @property
     def step(self) -> int: ...
@@ -28,38 +28,44 @@ class Saver(Protocol):
 
 
 def on_preemption(checkpointer: Saver) -> Preemption:
-    """From now on SIGTERM lets the step end, saves with `checkpointer`, and exits with 42.
+    """Install a SIGTERM handler that finishes the current step, saves with `checkpointer` and exits with code 42.
 
-    Call it in every training task, after `restore`. Either ``run`` or ``step`` of what it returns has to be called
-    for each step, since that is where the loop can end:
+    Call it in every training task, after `restore`, and then call either ``run`` or ``step`` of the returned handler
+    for each step, since the program exits there:
 
         handler = training.on_preemption(checkpointer)
         while step < 1000:
             loss = handler.run(train_step, batch)
             step += 1
 
-    In a multi-worker job TensorFlow's own `PreemptionCheckpointHandler` has all workers agree on the step after which
-    they save and exit, whichever of them was told to end. In a single process, and in the coordinator of a
-    parameter-server job, which TensorFlow's handler refuses, the state is saved at the next step.
+    In a multi-worker job it uses TensorFlow's `PreemptionCheckpointHandler`: whichever worker receives SIGTERM, all
+    agree on the step after which they save and exit. In a single process, and in the coordinator of a
+    parameter-server job, which TensorFlow's handler does not support, the program saves and exits at the next step.
+
+    Args:
+        checkpointer: the `Checkpointer` to save with. Its `step` is where counting starts.
+
+    Returns:
+        The handler; its `close` restores the previous SIGTERM handler.
 
     Raises:
-        RuntimeError: this task does not save, being an evaluator, a ps or one of its workers; or this is not the
-            main thread, which alone can catch signals.
+        RuntimeError: the task does not save (an evaluator, or a worker or ps of a parameter-server job), or this is
+            not the main thread, the only one that can handle signals.
     """
-    if roles.is_evaluator() or (roles.has_ps() and not roles.is_coordinator()):
-        raise RuntimeError(f"{roles.task()} called on_preemption, but only tasks that train and save need it.")
-    kind = _Together if roles.in_cluster() and not roles.has_ps() else _Alone
+    if this_task.is_evaluator() or (this_task.has_ps() and not this_task.is_coordinator()):
+        raise RuntimeError(f"{this_task.task()} called on_preemption, but only tasks that save checkpoints can use it.")
+    kind = _MultiWorker if this_task.in_cluster() and not this_task.has_ps() else _SingleTask
     before = signal.getsignal(signal.SIGTERM)
     try:
         return kind(checkpointer, before)
     except ValueError as error:
         if "main thread" in str(error):
-            raise RuntimeError("on_preemption must be called in the main thread: it catches a signal.") from None
+            raise RuntimeError("on_preemption must be called in the main thread, since it handles a signal.") from None
         raise
 
 
 class Preemption:
-    """What has to know of every step. `close` gives SIGTERM back to whoever had it."""
+    """Handles SIGTERM from `on_preemption` until `close`. The program calls `run` or `step` for each step."""
 
     def __init__(self, checkpointer: Saver, before: Any) -> None:
         self._checkpointer = checkpointer
@@ -67,15 +73,15 @@ class Preemption:
         self._done = checkpointer.step
 
     def run(self, step_fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run one step, which counts one; before it, save and exit where it is time. Returns what it returns."""
+        """Call `step_fn` and count one step; if preempted, save and exit first. Returns the result of `step_fn`."""
         raise NotImplementedError
 
     def step(self, done: int) -> None:
-        """Tell that `done` steps are done; save and exit where it is time. Every worker, with the same steps."""
+        """Record that `done` steps are done; save and exit if preempted. All workers must pass the same steps."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Catch no signal any more."""
+        """Restore the previous SIGTERM handler."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
 
     def _save(self) -> None:
@@ -84,51 +90,51 @@ class Preemption:
     def _exit(self) -> None:
         self.close()
         print(
-            f"clusterkit: {roles.task()} ends because it was told to. The state after step {self._done} is saved; "
-            f"exit code {RESTART_ME} asks for a restart.",
+            f"clusterkit: {this_task.task()} was preempted. It has saved the state after step {self._done} and exits "
+            f"with code {RESTART_ME} to be restarted.",
             file=sys.stderr,
             flush=True,
         )
         sys.exit(RESTART_ME)
 
 
-class _Alone(Preemption):
-    """One task decides for itself."""
+class _SingleTask(Preemption):
+    """Saves and exits at the next step, without asking other tasks."""
 
     def __init__(self, checkpointer: Saver, before: Any) -> None:
         super().__init__(checkpointer, before)
-        self._told = False
-        signal.signal(signal.SIGTERM, self._tell)
+        self._is_preempted = False
+        signal.signal(signal.SIGTERM, self._on_sigterm)
 
     def run(self, step_fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        self._end_if_told()
+        self._exit_if_preempted()
         result = step_fn(*args, **kwargs)
         self._done += 1
         return result
 
     def step(self, done: int) -> None:
         self._done = done
-        self._end_if_told()
+        self._exit_if_preempted()
 
-    def _tell(self, signum: int, frame: FrameType | None) -> None:
-        # Not saved here: the signal may have come in the middle of a save.
-        self._told = True
+    def _on_sigterm(self, signum: int, frame: FrameType | None) -> None:
+        # Does not save: the signal may have arrived during a save.
+        self._is_preempted = True
 
-    def _end_if_told(self) -> None:
-        if self._told:
+    def _exit_if_preempted(self) -> None:
+        if self._is_preempted:
             self._save()
             self._exit()
 
 
-class _Together(Preemption):
-    """TensorFlow's handler, which saves with ours and keeps no checkpoints of its own."""
+class _MultiWorker(Preemption):
+    """Uses TensorFlow's handler, but saves with our checkpointer."""
 
     def __init__(self, checkpointer: Saver, before: Any) -> None:
         super().__init__(checkpointer, before)
-        global _served
-        _served = self
-        self._handler, catch = _tensorflows()
-        signal.signal(signal.SIGTERM, catch)
+        global _current
+        _current = self
+        self._handler, on_sigterm = _tensorflow_handler()
+        signal.signal(signal.SIGTERM, on_sigterm)
 
     def run(self, step_fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         result: T = self._handler.run(step_fn, *args, **kwargs)
@@ -140,33 +146,34 @@ class _Together(Preemption):
         self._handler.save_checkpoint_if_preempted()
 
 
-_served: _Together | None = None  # whose steps TensorFlow's handler is told of
+_current: _MultiWorker | None = None  # the one that TensorFlow's handler works for
 
 
 @functools.cache
-def _tensorflows() -> tuple[Any, Any]:
-    """TensorFlow's handler, and the function with which it catches SIGTERM.
+def _tensorflow_handler() -> tuple[Any, Any]:
+    """Return TensorFlow's `PreemptionCheckpointHandler` and the SIGTERM handler that it installs.
 
-    One for the life of the process: what the workers tell each other by it can be told once.
+    There is one per process, since the keys under which the workers agree can be set only once.
     """
     import tensorflow as tf
 
     def save() -> None:
-        assert _served is not None
-        _served._save()
+        assert _current is not None
+        _current._save()
 
     def leave() -> None:
-        assert _served is not None
-        _served._exit()
+        assert _current is not None
+        _current._exit()
 
-    tf.get_logger().addFilter(lambda record: "total_run_calls" not in record.getMessage())  # its own, and deprecated
+    # The handler reads a deprecated property of its own, and warns about it.
+    tf.get_logger().addFilter(lambda record: "total_run_calls" not in record.getMessage())
     experimental = tf.distribute.experimental
-    # It wants a manager, restores its newest checkpoint and counts in it. This one is empty and stays so.
-    nowhere = str(Path(roles.checkpoint_dir()) / ".none")
+    # The handler needs a manager: it restores its newest checkpoint and counts in it. This one stays empty.
+    nowhere = str(Path(this_task.checkpoint_dir()) / ".none")
     empty = tf.train.CheckpointManager(tf.train.Checkpoint(), nowhere, max_to_keep=1)
     config = experimental.TerminationConfig(exit_fn=leave, save_fn=save)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     handler = experimental.PreemptionCheckpointHandler(resolver, empty, termination_config=config)
-    # Where Python calls it in its own time, at the end of the interpreter, the thread it waits for runs no more.
+    # At interpreter exit Python would call __del__, which waits for a thread that no longer runs.
     atexit.register(handler.__del__)
     return handler, signal.getsignal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A profile of this task that was asked for while it trains: TensorFlow's own, for TensorBoard."""
+"""Profiles of this task on request, while it trains: TensorFlow's profiler, with files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import threading
 import time
 from pathlib import Path
 
-from clusterkit.training import progress, roles
+from clusterkit.training import progress, this_task
 
 
 class Profile:
-    """The profile of `steps` steps from the next report on; without `steps`, of what is done from now on.
+    """One profile: of `steps` steps from the next progress report on, or of everything from now on without `steps`.
 
-    It is asked for, and ended, by the thread that listens to requests; it begins and ends in the thread that reports,
-    between two steps. `seconds` is how long it may take: then it ends with the steps that there are.
+    The thread that reads requests calls `begin` and `end`. With `steps`, the profiler starts and stops in the thread
+    that reports progress, between two steps.
+
+    Args:
+        request: the number of the request, which the answer repeats.
+        steps: the number of steps to profile; None to profile until `end`.
+        seconds: the time limit, after which the profile ends with the steps so far.
     """
 
     def __init__(self, request: int, steps: int | None, seconds: float) -> None:
@@ -24,41 +29,41 @@ class Profile:
         self.seconds = seconds
         self.until = time.monotonic() + seconds
         self._steps = steps
-        self._first: int | None = None  # the step at which it began
+        self._first: int | None = None  # the step at which it started
         self._newest = 0
-        self._open = self._over = False
+        self._is_running = self._is_over = False
         self._process = os.getpid()
-        self._lock = threading.RLock()  # a signal's handler may report as well
+        self._lock = threading.RLock()  # reentrant: a signal handler may report too
 
     def begin(self) -> None:
-        """Begin at once, or with the next report."""
-        atexit.register(self.end)  # a program that ends meanwhile leaves what there is
+        """Start profiling now or, with `steps`, at the next report."""
+        atexit.register(self.end)  # a program that ends meanwhile still gets its profile
         with self._lock:
             if self._steps is None:
                 self._start()
             else:
-                progress.on_report(self._reported)
+                progress.on_report(self._on_report)
 
     def end(self, why: str = "the program ended before its next report") -> None:
-        """Write what there is; `why` tells of a profile that has not begun. Once it is over, do nothing."""
+        """Stop and write the profile, or report `why` there is none if it has not started; do nothing if it is over."""
         with self._lock:
-            if self._open:
+            if self._is_running:
                 self._stop()
-            elif not self._over:
+            elif not self._is_over:
                 self._answer(why=why)
 
-    def _reported(self, step: int) -> None:
-        if os.getpid() != self._process:  # what was forked meanwhile is not profiled
+    def _on_report(self, step: int) -> None:
+        if os.getpid() != self._process:  # a forked child is not profiled
             return
         with self._lock:
-            if self._over:
+            if self._is_over:
                 return
             self._newest = step
             if self._first is None:
                 self._first = step
                 self._start()
-            elif self._open and self._steps is not None and step >= self._first + self._steps:
-                with progress.phase("profile"):  # thousands of operations take seconds to be written
+            elif self._is_running and self._steps is not None and step >= self._first + self._steps:
+                with progress.phase("profile"):  # writing thousands of operations takes seconds
                     self._stop()
 
     def _start(self) -> None:
@@ -68,15 +73,15 @@ class Profile:
         import tensorflow as tf
 
         try:
-            tf.profiler.experimental.start(roles.tensorboard_dir())
-            self._open = True
-        except Exception as error:  # such as that the program takes one of its own: it is not to notice anything
+            tf.profiler.experimental.start(this_task.tensorboard_dir())
+            self._is_running = True
+        except Exception as error:  # the program may be taking a profile itself, and must not be disturbed
             self._answer(why=_first_line(error))
 
     def _stop(self) -> None:
         import tensorflow as tf
 
-        self._open = False
+        self._is_running = False
         steps = None if self._first is None else self._newest - self._first
         try:
             tf.profiler.experimental.stop()
@@ -85,14 +90,14 @@ class Profile:
             self._answer(why=_first_line(error))
 
     def _answer(self, path: str | None = None, steps: int | None = None, why: str = "") -> None:
-        self._over = True
+        self._is_over = True
         atexit.unregister(self.end)
         progress.on_report(None)
         progress.channel().send("profiled", request=self.request, path=path, steps=steps, why=why)
 
 
 def _newest_profile() -> Path:
-    found = Path(roles.tensorboard_dir()).glob("plugins/profile/*/*.xplane.pb")
+    found = Path(this_task.tensorboard_dir()).glob("plugins/profile/*/*.xplane.pb")
     return max(found, key=lambda path: path.stat().st_mtime_ns)
 
 

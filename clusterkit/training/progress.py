@@ -1,4 +1,4 @@
-"""Progress messages to clusterkit's supervisor: one short JSON line each, written without ever blocking."""
+"""Progress reports to clusterkit's supervisor: short lines of JSON, written to a FIFO without blocking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from clusterkit.training import roles
+from clusterkit.training import this_task
 
 # A write of at most PIPE_BUF bytes is atomic, so threads and forks can share the descriptor without a lock.
 LINE_LIMIT: Final = 4096
@@ -19,13 +19,13 @@ STEP_LIMIT: Final = 2**63
 
 
 class Number(Protocol):
-    """Anything float() takes: a Python number, a numpy or TensorFlow scalar."""
+    """Anything that float() accepts: a Python number, a NumPy or TensorFlow scalar."""
 
     def __float__(self) -> float: ...
 
 
-class Channel:
-    """The open end of the supervisor's FIFO; a no-op where there is none."""
+class ProgressChannel:
+    """Writes reports into the supervisor's FIFO; discards them outside clusterkit, where `fd` is None."""
 
     def __init__(self, fd: int | None, attempt: int) -> None:
         self._fd = fd
@@ -34,16 +34,17 @@ class Channel:
         self._unsent: deque[bytes] = deque(maxlen=32)
 
     def progress(self, step: int) -> None:
-        """The fast path: no metrics, no json module."""
+        """Report a step without metrics: the fast path."""
         if self._fd is not None:
             self._write(b"%b%d}\n" % (self._progress, step))
 
     def progress_with(self, step: int, metrics: Mapping[str, Number]) -> None:
+        """Report a step with metrics; those that do not fit into a line are left out."""
         if self._fd is not None:
             self._write(self._progress + b'%d,"metrics":{%b}}\n' % (step, _encode(metrics, LINE_LIMIT - 128)))
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send what must not be lost: where the FIFO is full, it goes ahead of the next message."""
+        """Send a message that must not be lost: if the FIFO is full, send it before the next message."""
         if self._fd is None:
             return
         line = json.dumps({"kind": kind, "attempt": self._attempt, **fields}, separators=(",", ":")).encode() + b"\n"
@@ -57,14 +58,14 @@ class Channel:
                 self._send_first_unsent(self._fd)
             os.write(self._fd, line)
         except OSError:
-            # Full (EAGAIN), or the supervisor is gone (EPIPE). Training matters more than a report: drop it.
+            # The FIFO is full (EAGAIN), or the supervisor is gone (EPIPE). Training must not wait: drop the report.
             return False
         return True
 
     def _send_first_unsent(self, fd: int) -> None:
         try:
             line = self._unsent.popleft()
-        except IndexError:  # another thread has just sent it
+        except IndexError:  # another thread has sent it
             return
         try:
             os.write(fd, line)
@@ -73,10 +74,10 @@ class Channel:
             raise
 
 
-class Watched(Channel):
-    """A channel whose reports are told to somebody here too, after they are sent."""
+class ObservedChannel(ProgressChannel):
+    """A channel that also passes the step of each report to a callback, after sending it."""
 
-    def __init__(self, plain: Channel, call: Callable[[int], None]) -> None:
+    def __init__(self, plain: ProgressChannel, call: Callable[[int], None]) -> None:
         self.plain = plain
         self._call = call
 
@@ -92,40 +93,45 @@ class Watched(Channel):
         self.plain.send(kind, **fields)
 
 
-_channel: Channel | None = None
+_channel: ProgressChannel | None = None
 reported = False  # whether the program has reported a step by itself; task/patches/steps.py then sends none
 
 
-def channel() -> Channel:
-    """This process's channel, opened on first use; a forked child goes on with its parent's."""
+def channel() -> ProgressChannel:
+    """Return this process's channel, opened on first use; a forked child keeps using its parent's."""
     global _channel
     if _channel is None:
         _channel = _open()
         if path := os.environ.get("CLUSTERKIT_PROGRESS"):
-            from clusterkit.training.requests import listen  # which imports this module
+            from clusterkit.training.requests import listen  # here, since it imports this module
 
             listen(path)
     return _channel
 
 
 def on_report(call: Callable[[int], None] | None) -> None:
-    """Have each report call this with its step too, or nothing any more; then a report costs what it always does."""
+    """Call `call` with the step of each report from now on; None stops that, and its cost."""
     global _channel
     opened = channel()
-    plain = opened.plain if isinstance(opened, Watched) else opened
-    _channel = plain if call is None else Watched(plain, call)
+    plain = opened.plain if isinstance(opened, ObservedChannel) else opened
+    _channel = plain if call is None else ObservedChannel(plain, call)
 
 
 def report(step: int, **metrics: Number) -> None:
-    """Tell the supervisor that `step` steps are done; a few microseconds, never blocks, no-op outside clusterkit.
+    """Report to the supervisor that `step` steps are done.
+
+        training.report(step, loss=loss)
+
+    It takes a few microseconds and never blocks. Outside clusterkit it does nothing.
 
     Args:
-        step: global steps done, counted from 0; at most 2**63 - 1.
-        metrics: scalars, such as ``loss=0.3``; anything float() takes. A TensorFlow scalar on a device is fetched,
-            which waits for it. NaN and infinities are sent as null; what is no number or does not fit is left out.
+        step: the number of global steps done, from 0 to 2**63 - 1.
+        metrics: scalars, such as ``loss=0.3``: anything that float() accepts. A TensorFlow scalar on a device is
+            fetched, which waits for its computation. NaN and infinities are sent as null; values that are not numbers
+            or do not fit into the message are left out.
 
     Raises:
-        ValueError: `step` is negative or not an integer.
+        ValueError: `step` is negative, too large or not an integer.
     """
     global reported
     reported = True
@@ -139,23 +145,27 @@ def report(step: int, **metrics: Number) -> None:
 
 
 def begin_phase(name: str) -> None:
-    """Tell the supervisor that something long begins that makes no steps, where `phase` can't be put around it."""
+    """Report the start of a phase without steps, where a `with phase(name)` block is not possible."""
     channel().send("phase", phase=name, begun=True)
 
 
 def end_phase(name: str) -> None:
-    """Tell the supervisor that it is over."""
+    """Report the end of a phase."""
     channel().send("phase", phase=name, begun=False)
 
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Around something long that makes no steps, so that it does not count as a stall; no-op outside clusterkit.
+    """A context manager for long work that makes no steps, so that it does not count as a stall.
 
-    `Checkpointer` and `ReportProgress` do it for checkpoints and evaluations. After ten minutes it counts all the same.
+        with training.phase("evaluation"):
+            model.evaluate(dataset)
+
+    `Checkpointer` and `ReportProgress` use it for checkpoints and evaluations. A phase longer than ten minutes counts
+    as a stall all the same. Outside clusterkit it does nothing.
 
     Args:
-        name: what it is, such as ``evaluation``.
+        name: the kind of work, for messages.
     """
     begin_phase(name)
     try:
@@ -164,29 +174,29 @@ def phase(name: str) -> Iterator[None]:
         end_phase(name)
 
 
-def _open() -> Channel:
+def _open() -> ProgressChannel:
     path = os.environ.get("CLUSTERKIT_PROGRESS")
-    attempt = roles.attempt()
+    attempt = this_task.attempt()
     if not path:
-        return Channel(None, attempt)
+        return ProgressChannel(None, attempt)
     try:
-        return Channel(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC), attempt)
-    except OSError:  # no FIFO, or nobody reads it: a program must run the same without a supervisor
-        return Channel(None, attempt)
+        return ProgressChannel(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC), attempt)
+    except OSError:  # no FIFO, or no reader: the program must run without a supervisor too
+        return ProgressChannel(None, attempt)
 
 
 def _as_step(step: object) -> int:
     try:
-        value = operator.index(step)  # type: ignore[arg-type]  # what it refuses is what we want to know
+        value = operator.index(step)  # type: ignore[arg-type]  # it raises TypeError for anything else
     except TypeError:
         value = -1
     if not 0 <= value < STEP_LIMIT:
-        raise ValueError(f"A step was reported as {step!r}; it must be an integer from 0 up: the steps done so far.")
+        raise ValueError(f"training.report({step!r}) is invalid: the step must be an integer from 0 up.")
     return value
 
 
 def _encode(metrics: Mapping[str, Number], room: int) -> bytes:
-    """The inside of a JSON object, at most `room` bytes: a metric that does not fit is left out, later ones may fit."""
+    """Encode the members of a JSON object in at most `room` bytes; leave out metrics that do not fit."""
     parts: list[bytes] = []
     for name, value in metrics.items():
         number = _as_json(value)
@@ -198,7 +208,7 @@ def _encode(metrics: Mapping[str, Number], room: int) -> bytes:
 
 
 def _as_json(value: Number) -> str | None:
-    """A JSON number, ``null`` for NaN and infinities, None for what is no number."""
+    """Return a JSON number, ``null`` for NaN and infinities, or None for a value that is not a number."""
     if type(value) is int and abs(value) < STEP_LIMIT:
         return str(value)
     try:

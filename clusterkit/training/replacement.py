@@ -1,4 +1,4 @@
-"""Replacing a file or directory by another, such that a kill at any moment leaves one of the two whole."""
+"""Atomic replacement of a file or directory: if the process is killed, the old or the new one is complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RENAME_EXCHANGE = 2
 
 
 def replace(old: Path, new: Path) -> None:
-    """Put `new` in the place of `old`, and remove what was there; both are in one directory. Raises OSError."""
+    """Rename `new` to `old` and remove the previous `old`; both are in the same directory. Raises OSError."""
     if not os.path.lexists(old) or not (_is_directory(old) or _is_directory(new)):
         new.replace(old)
     elif _exchange(old, new):
@@ -23,7 +23,7 @@ def replace(old: Path, new: Path) -> None:
 
 
 def recover(path: Path) -> None:
-    """Finish a replacement of `path` that a kill cut short. Raises OSError."""
+    """Finish a replacement of `path` that was interrupted. Raises OSError."""
     aside = _aside(path)
     if not os.path.lexists(path):
         with contextlib.suppress(FileNotFoundError):
@@ -32,14 +32,14 @@ def recover(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or directory as far as possible; no error where it is gone."""
+    """Remove a file or directory as far as possible; ignore one that is already gone."""
     shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
         path.unlink()
 
 
 def _replace_in_two_steps(old: Path, new: Path) -> None:
-    """For file systems that can't exchange two names. Between the steps the old one has a name that `recover` knows."""
+    """Replace on file systems that can't exchange two names. `recover` finishes it if it is interrupted."""
     aside = _aside(old)
     remove(aside)
     old.rename(aside)
@@ -52,7 +52,7 @@ def _replace_in_two_steps(old: Path, new: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of two files or directories in one step; whether the system and the file system can."""
+    """Exchange two names in one step. Returns False where the C library or the file system does not support it."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:  # an old C library
         return False

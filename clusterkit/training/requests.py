@@ -1,4 +1,4 @@
-"""Requests of clusterkit's supervisor to this task: a thread that sleeps in a read until there is one."""
+"""Requests from clusterkit's supervisor to this task, such as for a profile, read by a thread of their own."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 from clusterkit.training.profiler import Profile
 
-_LONGEST = 1 << 12  # bytes of a request
+_READ_SIZE = 1 << 12  # bytes
 
 
 def listen(progress: str) -> None:
-    """Take requests from the named pipe beside the one for progress, where there is one."""
+    """Start a thread that reads requests from the FIFO `requests` beside the FIFO `progress`, if it exists."""
     try:
-        # For writing too, so that the pipe is never at its end.
+        # Opened for writing too, so that reads never meet the end of file.
         pipe = os.open(Path(progress).with_name("requests"), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:  # a supervisor that asks for nothing
+    except OSError:  # this supervisor sends no requests
         return
     threading.Thread(target=_serve, args=(pipe,), name="clusterkit requests", daemon=True).start()
 
@@ -34,18 +34,18 @@ def _serve(pipe: int) -> None:
         if not ready and profile is not None:
             profile.end(f"it reported no step within {profile.seconds:g} s")
             profile = None
-        # Each line was written at once, and is shorter than what a pipe keeps together.
-        for line in os.read(pipe, _LONGEST).splitlines() if ready else ():
-            with suppress(ValueError, KeyError, TypeError):  # not of this version's
-                profile = _take(json.loads(line), profile)
+        # Reads return whole lines: each is written at once, and is shorter than PIPE_BUF.
+        for line in os.read(pipe, _READ_SIZE).splitlines() if ready else ():
+            with suppress(ValueError, KeyError, TypeError):  # a request that this version does not know
+                profile = _handle(json.loads(line), profile)
 
 
-def _take(request: dict[str, Any], profile: Profile | None) -> Profile | None:
-    """Do what is asked for; return the profile that is being taken then."""
+def _handle(request: dict[str, Any], profile: Profile | None) -> Profile | None:
+    """Carry out a request. Returns the profile that is running afterwards, if any."""
     number = int(request["request"])
     if request["do"] == "profile":
         if profile is not None:
-            profile.end("another one was asked for")
+            profile.end("another profile was requested")
         steps = request["steps"]
         new = Profile(number, None if steps is None else int(steps), float(request["seconds"]))
         new.begin()

@@ -1,4 +1,4 @@
-"""A Keras learning-rate schedule that grows with the number of replicas; of ``tf.keras``, as the callbacks are."""
+"""A Keras learning-rate schedule that scales with the number of replicas. It derives from ``tf.keras``'s."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.training import scaling
 
 @tf.keras.utils.register_keras_serializable(package="clusterkit")
 class GradualWarmup(tf.keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # it ships no types
-    """From `base` to `scale` times `base` in `warmup_steps` steps; then that, or `scale` times `after`."""
+    """Grows from `base` to `scale * base` in `warmup_steps` steps; then stays there, or is `scale` times `after`."""
 
     def __init__(self, base: float, scale: float, warmup_steps: int = 0, after: Any = None) -> None:
         super().__init__()
@@ -28,30 +28,36 @@ class GradualWarmup(tf.keras.optimizers.schedules.LearningRateSchedule):  # type
         return tf.where(done < self.warmup_steps, warming, later)
 
     def get_config(self) -> dict[str, Any]:
-        """What makes the same schedule again."""
+        """Return the arguments that recreate this schedule, as Keras expects."""
         after = None if self.after is None else tf.keras.optimizers.schedules.serialize(self.after)
         return {"base": self.base, "scale": self.scale, "warmup_steps": self.warmup_steps, "after": after}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> GradualWarmup:
-        """The schedule of `get_config`, also in a program that has never called `learning_rate`."""
+        """Recreate a schedule from `get_config`; Keras calls this when it loads a model."""
         after = config["after"]
         made = tf.keras.optimizers.schedules.deserialize(after) if isinstance(after, Mapping) else after
         return cls(config["base"], config["scale"], config["warmup_steps"], made)
 
 
 def learning_rate(base: float, *, scale: float | None = None, warmup_steps: int = 0, after: Any = None) -> Any:
-    """A schedule for a Keras optimizer: linear scaling with gradual warm-up (Goyal et al. 2017, arXiv:1706.02677).
+    """Return a Keras schedule: linear scaling with gradual warm-up (Goyal et al. 2017, arXiv:1706.02677).
 
-    See `scaled`, which is the same as a plain function.
+        rate = training.learning_rate(0.1, warmup_steps=500)
+        optimizer = tf.keras.optimizers.SGD(rate)
+
+    `scaled` is the same as a function of the step.
 
     Args:
-        base: the rate that is right for one replica.
-        scale: by how much it grows; by default the number of replicas that train in step (see `replicas`). Taken
-            once, here, and saved with the schedule.
-        warmup_steps: steps until then; 0 is from the start.
-        after: a schedule, right for one replica, for the time after the warm-up. It counts steps from there and is
-            scaled as `base` is; normally it begins with `base`.
+        base: the learning rate for one replica.
+        scale: the factor after the warm-up; by default the number of replicas of the current strategy, or else of
+            TF_CONFIG's workers. It is read once, here, and saved with the schedule.
+        warmup_steps: the length of the warm-up; 0 for none.
+        after: a schedule for one replica, for the steps after the warm-up. It counts steps from there, is multiplied
+            by `scale`, and normally starts at `base`.
+
+    Returns:
+        A `tf.keras.optimizers.schedules.LearningRateSchedule`.
 
     Raises:
         ValueError: `base` or `scale` is not above 0, or `warmup_steps` is negative.
@@ -59,7 +65,7 @@ def learning_rate(base: float, *, scale: float | None = None, warmup_steps: int 
     times = scaling.replicas() if scale is None else scale
     if base <= 0 or times <= 0 or warmup_steps < 0:
         raise ValueError(
-            f"learning_rate({base}, scale={times}, warmup_steps={warmup_steps}): rate and scale must be above 0, "
-            "and the steps of the warm-up from 0 up."
+            f"learning_rate({base}, scale={times}, warmup_steps={warmup_steps}) is invalid: base and scale must be "
+            "above 0, and warmup_steps at least 0."
         )
     return GradualWarmup(float(base), float(times), warmup_steps, after)

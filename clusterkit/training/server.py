@@ -1,25 +1,29 @@
-"""The server loop of a parameter-server job's workers and parameter servers, and its coordinator's end."""
+"""The server loop of a parameter-server job's workers and ps, and the exit of its coordinator."""
 
 from __future__ import annotations
 
 import atexit
 
-from clusterkit.training import progress, roles
+from clusterkit.training import progress, this_task
 
 
 def serve() -> None:
-    """In a worker or ps of a parameter-server job: serve until killed, and never return. Elsewhere: return at once.
+    """Run this task's `tf.distribute.Server` if it is a worker or ps of a parameter-server job; otherwise return.
 
-    In the chief of such a job it also sees to it that the program ends when it is done, whatever its workers do then.
+        training.serve()
+        strategy = training.strategy()
 
-    Call it first, before data is loaded or a model is built: a server needs neither, and a restarted one should be
-    back at its address as soon as it can.
+    A worker or ps serves until it is killed: the call never returns. In the chief of such a job it also makes sure
+    that the program can exit when it is done, whatever state its workers are in. Other tasks return at once.
+
+    Call it first, before loading data or building a model: a server needs neither, and a restarted one should be back
+    at its address as soon as possible.
     """
-    if roles.is_coordinator():
-        atexit.register(_end_without_workers)
-    if not (roles.has_ps() and roles.task_type() in ("worker", "ps")):
+    if this_task.is_coordinator():
+        atexit.register(_skip_coordinator_shutdown)
+    if not (this_task.has_ps() and this_task.task_type() in ("worker", "ps")):
         return
-    import tensorflow as tf  # not at the top: the tasks that do not serve may want to set TensorFlow up first
+    import tensorflow as tf  # not at the top: tasks that do not serve may configure TensorFlow first
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     server = tf.distribute.Server(
@@ -33,11 +37,11 @@ def serve() -> None:
     server.join()
 
 
-def _end_without_workers() -> None:
-    """Let a coordinator go without a farewell to its workers, since the process ends anyway.
+def _skip_coordinator_shutdown() -> None:
+    """Disable `ClusterCoordinator.__del__`, which can hang at interpreter exit.
 
-    Its `__del__` waits for the lock of the thread that looks for a lost worker. At the end of the interpreter that
-    thread does not run any more, and the program would never end (TensorFlow 2.21).
+    It waits for a lock that the thread watching for lost workers may hold. That thread no longer runs at interpreter
+    exit, so the program would never end (TensorFlow 2.21). The process ends anyway.
     """
     import tensorflow as tf
 

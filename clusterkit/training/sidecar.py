@@ -1,4 +1,4 @@
-"""Checkpoints as they come, for an evaluator beside the training; standard library only."""
+"""New checkpoints for an evaluator that runs beside the training. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from clusterkit.training import progress, roles
+from clusterkit.training import progress, this_task
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore
 
 
-class _Sight(NamedTuple):
-    """What tells a checkpoint from another of the same step, which a restarted program may have put in its place."""
+class _Identity(NamedTuple):
+    """Distinguishes checkpoints of the same step: a restarted program may have replaced one."""
 
     path: str
     inode: int
@@ -26,75 +26,76 @@ class _Sight(NamedTuple):
 def new_checkpoints(
     poll: float = 1.0, directory: str | os.PathLike[str] | None = None
 ) -> Generator[Checkpoint, None, None]:
-    """Yield the newest intact checkpoint, then each newer one; those that were overtaken meanwhile are left out.
+    """Yield the newest intact checkpoint, then each newer one as it appears.
 
         for checkpoint in training.new_checkpoints():
             checkpointer.restore(checkpoint)
             ...
             training.report(checkpoint.step, accuracy=accuracy)
 
-    It ends with SIGTERM, which it catches in the meantime: what is being evaluated is finished, as far as the grace
-    period goes. clusterkit sends it to the evaluator when training is over and the newest checkpoint has been
-    evaluated, for which it waits up to 30 seconds. An evaluator that asks for the next one has reported the last.
+    Checkpoints that appear during an evaluation are skipped, except for the newest. The iteration ends on SIGTERM,
+    after the current evaluation. clusterkit sends SIGTERM to the evaluator when training is over and the newest
+    checkpoint has been evaluated, or 30 seconds after the end of training, and SIGKILL after the grace period. In the
+    evaluator, asking for the next checkpoint reports the previous one as evaluated.
 
     Args:
-        poll: how often to look for one, in seconds.
-        directory: where; by default as `Checkpointer` has it.
+        poll: how often to check for a new checkpoint, in seconds.
+        directory: the checkpoint directory; by default the one that `Checkpointer` uses.
 
     Yields:
-        A checkpoint's step and path, for `Checkpointer.restore`.
+        A checkpoint's step and path, to pass to `Checkpointer.restore`.
     """
-    path = roles.checkpoint_dir() if directory is None else str(Path(directory).absolute())
-    store = CheckpointStore(path, roles.task())
-    seen: _Sight | None = None
-    yielded: _Sight | None = None
-    with _told_to_end() as told:
-        while not told.is_set():
+    path = this_task.checkpoint_dir() if directory is None else str(Path(directory).absolute())
+    store = CheckpointStore(path, this_task.task())
+    seen: _Identity | None = None
+    yielded: _Identity | None = None
+    with _sigterm_event() as ended:
+        while not ended.is_set():
             newest = _newest(store)
             if newest is None or newest == seen:
-                told.wait(poll)
+                ended.wait(poll)
                 continue
             seen = newest
-            checkpoint = _intact(store)
-            if checkpoint is None or (sight := _sight(checkpoint)) is None or sight == yielded:
+            checkpoint = _newest_intact(store)
+            if checkpoint is None or (identity := _identity(checkpoint)) is None or identity == yielded:
                 continue
-            yielded = sight
+            yielded = identity
             yield checkpoint
-            if roles.is_evaluator():
+            if this_task.is_evaluator():
                 progress.report(checkpoint.step)
 
 
-def _newest(store: CheckpointStore) -> _Sight | None:
-    """The newest one as it looks from outside, damaged or not: to read all of it each time would take too long."""
+def _newest(store: CheckpointStore) -> _Identity | None:
+    """Identify the newest checkpoint, damaged or not: verifying it at each poll would take too long."""
     found = store.found()
-    return _sight(found[0]) if found else None
+    return _identity(found[0]) if found else None
 
 
-def _intact(store: CheckpointStore) -> Checkpoint | None:
+def _newest_intact(store: CheckpointStore) -> Checkpoint | None:
     return next((found for found in store.intact() if isinstance(found, Checkpoint)), None)
 
 
-def _sight(checkpoint: Checkpoint) -> _Sight | None:
+def _identity(checkpoint: Checkpoint) -> _Identity | None:
     try:
         status = Path(checkpoint.path).stat()
-    except FileNotFoundError:  # removed since
+    except FileNotFoundError:  # removed meanwhile
         return None
-    return _Sight(checkpoint.path, status.st_ino, status.st_mtime_ns)
+    return _Identity(checkpoint.path, status.st_ino, status.st_mtime_ns)
 
 
 @contextmanager
-def _told_to_end() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets, in place of what SIGTERM does otherwise."""
-    told = threading.Event()
+def _sigterm_event() -> Iterator[threading.Event]:
+    """Yield an event that SIGTERM sets; afterwards restore the previous handler."""
+    ended = threading.Event()
 
-    def tell(signum: int, frame: FrameType | None) -> None:
-        told.set()
+    def on_sigterm(signum: int, frame: FrameType | None) -> None:
+        ended.set()
 
-    if threading.current_thread() is not threading.main_thread():  # only there can signals be caught
-        yield told
+    if threading.current_thread() is not threading.main_thread():  # other threads can't install signal handlers
+        yield ended
         return
-    before = signal.signal(signal.SIGTERM, tell)
+    before = signal.signal(signal.SIGTERM, on_sigterm)
     try:
-        yield told
+        yield ended
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)

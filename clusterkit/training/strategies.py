@@ -1,4 +1,4 @@
-"""The distribution strategy that fits this task, by name or from TF_CONFIG."""
+"""The `tf.distribute` strategy for this task, by name or from TF_CONFIG."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from clusterkit.training import roles
-from clusterkit.training.devices import StrategyUnavailable, gpus, places
+from clusterkit.training import this_task
+from clusterkit.training.devices import StrategyUnavailable, device_names, gpus
 
 KIB: Final = 1024
 NAMES: Final = (
@@ -28,7 +28,7 @@ COMMUNICATION: Final = ("auto", "ring", "nccl")
 
 
 class NoTPU(StrategyUnavailable):
-    """There is no TPU, or it does not answer."""
+    """No TPU was found, or it does not respond."""
 
 
 def strategy(
@@ -39,39 +39,34 @@ def strategy(
     communication: str = "auto",
     fallback: bool = True,
 ) -> Any:
-    """Make a `tf.distribute.Strategy`. Call it before anything else of TensorFlow, but after `serve()`.
+    """Create the `tf.distribute.Strategy` for this task. Call it before anything else in TensorFlow, after `serve()`.
 
     Args:
         name: ``default``, ``one-device``, ``mirrored``, ``multi-worker``, ``parameter-server``, ``central-storage`` or
-            ``tpu``. None asks TF_CONFIG: parameter servers make it ``parameter-server``, several training tasks
-            ``multi-worker``; otherwise it is ``mirrored`` where there is more than one GPU, else ``default``. In the
-            evaluator, which stands beside the cluster, it is ``default``, and so is a name that needs the cluster.
-        devices: for ``mirrored`` and ``central-storage``: how many GPUs; without any GPU, how many logical devices
-            the CPU is divided into. By default all GPUs, or the CPU as one.
+            ``tpu``. None chooses by TF_CONFIG: ``parameter-server`` with parameter servers, ``multi-worker`` with
+            several training tasks, otherwise ``mirrored`` with more than one GPU, else ``default``. The evaluator is
+            not a member of the cluster: there None, ``multi-worker`` and ``parameter-server`` all mean ``default``.
+        devices: for ``mirrored`` and ``central-storage``: the number of GPUs to use or, without a GPU, the number of
+            logical devices to split the CPU into. By default all GPUs, or the CPU as one device.
         partitioner: for ``parameter-server``: None, one of `tf.distribute.experimental.partitioners`, or
-            ``min-size`` (pieces of at least 256 KiB), ``max-size`` (of at most 64 MiB), ``fixed`` (as many pieces as
-            parameter servers), or one of these with another number of bytes or pieces: ``min-size:4096``.
+            ``min-size`` (shards of at least 256 KiB), ``max-size`` (of at most 64 MiB) or ``fixed`` (as many shards as
+            parameter servers). A number of bytes or shards can follow: ``min-size:4096``.
         communication: for ``multi-worker``: ``auto``, ``ring`` or ``nccl``.
-        fallback: where the named strategy can't be had here (``tpu`` without a TPU, ``parameter-server`` without a
-            ps), print one sentence and take the one of None.
+        fallback: if ``tpu`` has no TPU or ``parameter-server`` no parameter server, print a message and create the
+            strategy for `name` None instead.
 
     Raises:
-        ValueError: an argument that cannot be meant.
-        StrategyUnavailable: it can't be had here and `fallback` is off (for ``tpu`` it is a NoTPU); or this task is
-            a ps or a worker of a parameter-server job, which has to call `serve()` instead.
+        ValueError: an argument is invalid.
+        StrategyUnavailable: the strategy is not available here and `fallback` does not apply (`NoTPU` for ``tpu``); or
+            the task is a worker or ps of a parameter-server job, which must call `serve()` instead.
     """
     _check(name, devices, communication)
-    if roles.has_ps() and roles.task_type() in ("worker", "ps"):
-        raise StrategyUnavailable(
-            f"{roles.task()} serves the coordinator of a parameter-server job, and has no strategy of its own: "
-            "call clusterkit.training.serve() before strategy()."
-        )
-    aside = roles.is_evaluator() and name in ("multi-worker", "parameter-server")
-    chosen = _here() if name is None or aside else name
+    ignores_cluster = this_task.is_evaluator() and name in ("multi-worker", "parameter-server")
+    chosen = _default_name() if name is None or ignores_cluster else name
     try:
         return _make(chosen, devices, partitioner, communication)
     except StrategyUnavailable as why:
-        instead = _here()
+        instead = _default_name()
         if not fallback or name not in ("tpu", "parameter-server"):
             raise
         print(f"{why} Training with the {instead} strategy instead.", flush=True)
@@ -83,8 +78,8 @@ def _make(name: str, devices: int | None, partitioner: Any, communication: str) 
     make: dict[str, Callable[[], Any]] = {
         "default": distribute.get_strategy,
         "one-device": lambda: distribute.OneDeviceStrategy("/gpu:0" if gpus() else "/cpu:0"),
-        "mirrored": lambda: distribute.MirroredStrategy(places(devices)),
-        "multi-worker": lambda: distribute.MultiWorkerMirroredStrategy(communication_options=_by(communication)),
+        "mirrored": lambda: distribute.MirroredStrategy(device_names(devices)),
+        "multi-worker": lambda: distribute.MultiWorkerMirroredStrategy(communication_options=_options(communication)),
         "parameter-server": lambda: _parameter_server(partitioner),
         "central-storage": lambda: _central_storage(devices),
         "tpu": _tpu,
@@ -94,65 +89,70 @@ def _make(name: str, devices: int | None, partitioner: Any, communication: str) 
 
 def _check(name: str | None, devices: int | None, communication: str) -> None:
     if name is not None and name not in NAMES:
-        raise ValueError(f"There is no strategy {name!r}; there are {', '.join(NAMES)}.")
+        raise ValueError(f"Unknown strategy {name!r}: use one of {', '.join(NAMES)}.")
     if devices is not None and (devices < 1 or name not in TAKES_DEVICES):
         raise ValueError(
-            f"strategy({name!r}, devices={devices!r}): a number of devices from 1 up goes with "
-            f"{' and '.join(TAKES_DEVICES)} only."
+            f"strategy({name!r}, devices={devices!r}) is invalid: devices must be 1 or more, and only "
+            f"{' and '.join(TAKES_DEVICES)} support it."
         )
     if communication not in COMMUNICATION:
-        raise ValueError(f"There is no communication {communication!r}; there are {', '.join(COMMUNICATION)}.")
+        raise ValueError(f"Unknown communication {communication!r}: use one of {', '.join(COMMUNICATION)}.")
+    if this_task.has_ps() and this_task.task_type() in ("worker", "ps"):
+        raise StrategyUnavailable(
+            f"{this_task.task()} can't create a strategy, since it serves the coordinator of a parameter-server job: "
+            "call clusterkit.training.serve() before strategy()."
+        )
 
 
-def _here() -> str:
-    """The strategy that TF_CONFIG and the GPUs ask for."""
-    if roles.is_evaluator():
+def _default_name() -> str:
+    """Choose a strategy by TF_CONFIG and the visible GPUs."""
+    if this_task.is_evaluator():
         return "default"
-    if roles.has_ps():
+    if this_task.has_ps():
         return "parameter-server"
-    if roles.in_cluster():
+    if this_task.in_cluster():
         return "multi-worker"
     return "mirrored" if len(gpus()) > 1 else "default"
 
 
-def _by(communication: str) -> Any:
+def _options(communication: str) -> Any:
     kinds = tf.distribute.experimental.CommunicationImplementation
     return tf.distribute.experimental.CommunicationOptions(implementation=getattr(kinds, communication.upper()))
 
 
 def _parameter_server(partitioner: Any) -> Any:
-    if not roles.has_ps():
-        raise StrategyUnavailable("There are no parameter servers in TF_CONFIG.")
+    if not this_task.has_ps():
+        raise StrategyUnavailable("TF_CONFIG has no parameter servers.")
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     made = partition(partitioner) if isinstance(partitioner, str) else partitioner
     return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=made)
 
 
 def partition(text: str) -> Any:
-    """A partitioner by its name, such as ``min-size`` or ``min-size:4096``."""
+    """Create a partitioner from its name, such as ``min-size`` or ``min-size:4096``. Raises ValueError."""
     if (match := re.fullmatch(r"(min-size|max-size|fixed)(?::([1-9][0-9]*))?", text)) is None:
         raise ValueError(
-            f"There is no partitioner {text!r}; there are min-size, max-size and fixed, "
-            "each also with a number of bytes (of pieces, for fixed): min-size:4096."
+            f"Unknown partitioner {text!r}: use min-size, max-size or fixed, optionally with a number of bytes "
+            "(of shards, for fixed), such as min-size:4096."
         )
     kind, number = match.groups()
     known = tf.distribute.experimental.partitioners
     if kind == "min-size":
-        return known.MinSizePartitioner(min_shard_bytes=int(number or 256 * KIB), max_shards=roles.num_ps())
+        return known.MinSizePartitioner(min_shard_bytes=int(number or 256 * KIB), max_shards=this_task.num_ps())
     if kind == "max-size":
         return known.MaxSizePartitioner(max_shard_bytes=int(number or 64 * KIB * KIB))
-    return known.FixedShardsPartitioner(num_shards=int(number or roles.num_ps()))
+    return known.FixedShardsPartitioner(num_shards=int(number or this_task.num_ps()))
 
 
 def _central_storage(devices: int | None) -> Any:
-    """Variables in the CPU's memory, computation on the devices."""
+    """Create a strategy with variables in the CPU's memory and computation on the devices."""
     if devices is None:
         return tf.distribute.experimental.CentralStorageStrategy()
-    return tf.distribute.experimental.CentralStorageStrategy(places(devices), parameter_device="/cpu:0")
+    return tf.distribute.experimental.CentralStorageStrategy(device_names(devices), parameter_device="/cpu:0")
 
 
 def _tpu() -> Any:
-    """The TPU that TPU_NAME names, or the one of this machine: found, connected and initialized as TensorFlow says."""
+    """Connect to the TPU that TPU_NAME names, or else to this machine's, and initialize it as TensorFlow documents."""
     name = os.environ.get("TPU_NAME") or ("local" if Path("/dev/accel0").exists() else None)
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(name)

@@ -1,4 +1,4 @@
-"""The job of `clusterkit doctor --deep`: its workers add up a number from each, and check the sum."""
+"""The program that `clusterkit doctor --deep` runs: an all-reduce over its workers, with a check of the sum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.constant(1.0)), axis=None)
 
     if int(add()) != strategy.num_replicas_in_sync:
-        raise SystemExit(f"{strategy.num_replicas_in_sync} replicas have added up to {add()}")
+        raise SystemExit(f"{strategy.num_replicas_in_sync} replicas added 1 each, but the sum is {add()}.")
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ def test_a_killed_fit_goes_on(tmp_path: Path, keras: str) -> None:
     whole = seen["undisturbed"]
     assert (whole["said"], whole["epochs"], whole["batches"]) == ("", 3, 30)
     for killed, resumed, said, batches in [
-        ("killed", "resumed", "fit goes on in epoch 2 after batch 6: 16 steps are done\n", 20),
-        ("killed between", "resumed at epoch", "fit goes on in epoch 2 after batch 0: 10 steps are done\n", 20),
-        ("killed by twos", "resumed by twos", "fit goes on in epoch 2 after batch 6: 16 steps are done\n", 10),
+        ("killed", "resumed", "fit resumes in epoch 2 after batch 6: 16 steps are done\n", 20),
+        ("killed between", "resumed at epoch", "fit resumes in epoch 2 after batch 0: 10 steps are done\n", 20),
+        ("killed by twos", "resumed by twos", "fit resumes in epoch 2 after batch 6: 16 steps are done\n", 10),
     ]:
         assert seen[killed]["digest"] != whole["digest"]
         assert seen[resumed] == {"said": said, "epochs": 2, "batches": batches, "digest": whole["digest"]}, killed

@@ -25,7 +25,7 @@ def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[d
         monkeypatch.delenv(name, raising=False)
     sent: list[dict[str, Any]] = []
 
-    class Recorder(progress.Channel):
+    class Recorder(progress.ProgressChannel):
         def _write(self, line: bytes) -> bool:
             sent.append(json.loads(line))
             return True

@@ -106,9 +106,9 @@ def test_a_killed_export_is_cleaned_up_by_the_next(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "path", "format", "why"),
     [
-        (Model(), None, "h5", "There is no export format 'h5'; there are keras and saved_model"),
-        (Model(), "model.h5", "keras", "a name with .keras"),
-        (object(), None, "keras", "that takes a Keras model"),
+        (Model(), None, "h5", "Unknown export format 'h5': use keras or saved_model"),
+        (Model(), "model.h5", "keras", "a path that ends in .keras"),
+        (object(), None, "keras", "it needs a Keras model"),
     ],
 )
 def test_what_does_not_go_together(model: object, path: str | None, format: str, why: str) -> None:

@@ -50,7 +50,7 @@ def test_run_counts_from_the_restored_step(capsys: pytest.CaptureFixture[str]) -
     assert saver.saved == []
     assert ends(handler)
     assert saver.saved == [102]
-    assert "worker:0 ends because it was told to. The state after step 102 is saved" in capsys.readouterr().err
+    assert "worker:0 was preempted. It has saved the state after step 102" in capsys.readouterr().err
 
 
 def test_a_loop_that_counts_itself() -> None:
@@ -101,4 +101,4 @@ def test_only_the_main_thread_catches_signals() -> None:
     thread = threading.Thread(target=try_it)
     thread.start()
     thread.join()
-    assert said == ["on_preemption must be called in the main thread: it catches a signal."]
+    assert said == ["on_preemption must be called in the main thread, since it handles a signal."]

@@ -46,18 +46,18 @@ class Keras2(Keras3):
 def test_keras_3_begins_where_its_own_callback_says() -> None:
     """The epoch is set, and taken back."""
     model = Keras3()
-    resumption.begin_at(model, 4)
+    resumption.start_at(model, 4)
     assert model._initial_epoch == 4
-    resumption.begin_as_usual(model)
+    resumption.reset_start(model)
     assert model._initial_epoch is None
 
 
 def test_keras_2_asks_for_its_counters() -> None:
     """It gets the epoch, and begins it with its first batch."""
     model = Keras2()
-    resumption.begin_at(model, 4)
+    resumption.start_at(model, 4)
     assert model._maybe_load_initial_counters_from_ckpt(10, 0) == (4, 0)
-    resumption.begin_as_usual(model)
+    resumption.reset_start(model)
     assert model._maybe_load_initial_counters_from_ckpt(10, 0) == (0, 0)
 
 
@@ -66,7 +66,7 @@ def test_keras_2_asks_for_its_counters() -> None:
 def test_batches_are_left_out(kind: type[Keras3], at_once: int, trained: list[int]) -> None:
     """They are taken, as many in a call as it always takes, and not trained with; then all is as before."""
     model, batches = kind(at_once), iter(range(100))
-    resumption.leave_out(model, 3)
+    resumption.skip_batches(model, 3)
     while model.train_function != model.train:
         assert model.train_function(batches) == {}
     while len(model.trained) < 4:

@@ -54,14 +54,14 @@ def main() -> None:
     """See the module's docstring."""
     notes = Notes(sys.argv[1])
     notes.note("started")
-    send = progress.Channel.send
+    send = progress.ProgressChannel.send
 
-    def noted_send(channel: progress.Channel, kind: str, **fields: object) -> None:
+    def noted_send(channel: progress.ProgressChannel, kind: str, **fields: object) -> None:
         notes.note(kind)
         send(channel, kind, **fields)
 
     vars(training)["report"] = notes.report
-    progress.Channel.send = noted_send  # type: ignore[method-assign, assignment]
+    progress.ProgressChannel.send = noted_send  # type: ignore[method-assign, assignment]
     atexit.register(notes.last)
     program = sys.argv[2]
     sys.argv[:] = sys.argv[2:]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.training import roles, server
+from clusterkit.training import server, this_task
 
 PS_JOB = {"chief": ["h:1"], "worker": ["h:2", "h:3"], "ps": ["h:4"]}
 WORKERS = {"worker": ["h:1", "h:2"]}
@@ -61,11 +61,11 @@ def test_roles(
 ) -> None:
     """Every task of every shape of cluster knows what it is."""
     be(monkeypatch, cluster, task)
-    assert roles.task() == task
-    assert roles.is_chief() is chief
-    assert roles.is_coordinator() is coordinator
-    assert roles.in_cluster() is together
-    assert roles.num_workers() == workers
+    assert this_task.task() == task
+    assert this_task.is_chief() is chief
+    assert this_task.is_coordinator() is coordinator
+    assert this_task.in_cluster() is together
+    assert this_task.num_workers() == workers
 
 
 @pytest.mark.parametrize(
@@ -86,30 +86,30 @@ def test_one_chief(monkeypatch: pytest.MonkeyPatch, cluster: dict[str, list[str]
     for task_type, endpoints in cluster.items():
         for index in range(len(endpoints)):
             be(monkeypatch, cluster, f"{task_type}:{index}")
-            chiefs += roles.is_chief()
+            chiefs += this_task.is_chief()
     assert chiefs == 1
 
 
 def test_outside_a_cluster() -> None:
     """A plain program is the chief of a job of one."""
-    assert roles.task() == "worker:0"
-    assert roles.is_chief()
-    assert not roles.in_cluster()
-    assert (roles.num_workers(), roles.num_ps(), roles.attempt(), roles.run_id()) == (1, 0, 1, "")
+    assert this_task.task() == "worker:0"
+    assert this_task.is_chief()
+    assert not this_task.in_cluster()
+    assert (this_task.num_workers(), this_task.num_ps(), this_task.attempt(), this_task.run_id()) == (1, 0, 1, "")
 
 
 def test_lone_task_takes_clusterkits_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without TF_CONFIG a task has the name the supervisor gave it."""
     monkeypatch.setenv("CLUSTERKIT_TASK", "evaluator:0")
-    assert roles.task() == "evaluator:0"
-    assert roles.is_evaluator()
-    assert not roles.is_chief()
+    assert this_task.task() == "evaluator:0"
+    assert this_task.is_evaluator()
+    assert not this_task.is_chief()
 
 
 def test_index_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some cluster engines write the index as a string, which TensorFlow takes."""
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": "1"}}))
-    assert roles.task_index() == 1
+    assert this_task.task_index() == 1
 
 
 @pytest.mark.parametrize(
@@ -131,28 +131,28 @@ def test_malformed(monkeypatch: pytest.MonkeyPatch, config: Any, why: str) -> No
     text = config if isinstance(config, str) else json.dumps(config)
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match=f"TF_CONFIG cannot be used: .*{why}") as caught:
-        roles.task()
+        this_task.task()
     assert text[:100] in str(caught.value)
 
 
 def test_empty_config_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty TF_CONFIG means the same as none."""
     monkeypatch.setenv("TF_CONFIG", "{}")
-    assert roles.task() == "worker:0"
+    assert this_task.task() == "worker:0"
 
 
 def test_checkpoint_dir(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusterkit's directory wins over the default, and either is absolute."""
-    assert roles.checkpoint_dir("here").endswith("/here")
+    assert this_task.checkpoint_dir("here").endswith("/here")
     monkeypatch.setenv("CLUSTERKIT_CHECKPOINT_DIR", "/shared/run")
-    assert roles.checkpoint_dir("here") == "/shared/run"
+    assert this_task.checkpoint_dir("here") == "/shared/run"
 
 
 def test_attempt_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken attempt is refused with a sentence."""
     monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "two")
     with pytest.raises(ValueError, match="CLUSTERKIT_ATTEMPT is 'two'"):
-        roles.attempt()
+        this_task.attempt()
 
 
 def test_no_tensorflow_for_report_and_roles() -> None:
