@@ -94,7 +94,7 @@ class ObservedChannel(ProgressChannel):
 
 
 _channel: ProgressChannel | None = None
-reported = False  # whether the program has reported a step by itself; task/patches/steps.py then sends none
+reported = False  # whether the program reports steps by itself; then task/patches/steps.py does not report them
 
 
 def channel() -> ProgressChannel:
