@@ -137,5 +137,5 @@ def _leaks(store: RunStore, run_id: str) -> Leaks:
 
 
 def _name(pid: int) -> str:
-    line = " ".join(" ".join(procfs.command_line(pid)).split())
+    line = " ".join(" ".join(procfs.argv_of(pid)).split())
     return f"The process {pid}" + (f" ({line[:80]})" if line else "")

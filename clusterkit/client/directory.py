@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.client.paths import Paths
-from clusterkit.system.procfs import WANT
+from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
 from clusterkit.words.errors import CannotLook, RunDirectoryError
 from clusterkit.words.job import JobSpec
@@ -107,7 +107,7 @@ class RunDirectory(Paths[Path]):
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
-            if error.errno in WANT:  # who takes a live run for a dead one may kill its tasks
+            if error.errno in OUT_OF_RESOURCES:  # who takes a live run for a dead one may kill its tasks
                 raise CannotLook(os.strerror(error.errno)) from None
             return False
         try:

@@ -15,7 +15,7 @@ from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import too_few
 from clusterkit.job.gpus import Found, gpus_here
 from clusterkit.network.virtual import why_not
-from clusterkit.system.process import runs
+from clusterkit.system.process import why_not_startable
 from clusterkit.words.job import JobSpec, Network, Setup
 from clusterkit.words.model import ProgramKind
 
@@ -71,7 +71,7 @@ def interpreter_problems(job: JobSpec) -> list[str]:
     problems = [
         f"The interpreter {python} does not start: {why}."
         for python in pythons
-        if python is not None and (why := runs(python, {}))
+        if python is not None and (why := why_not_startable(python, {}))
     ]
     return [*problems, *dict.fromkeys(_keras_problems(job))]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from clusterkit.system.process import code_of, end_beside, start_beside
+from clusterkit.system.process import code_of, end_helper, start_helper
 from clusterkit.words.errors import ClusterkitError
 
 UP_WITHIN = 10.0  # seconds; it takes a tenth of one, and 10 ms more for each task
@@ -44,7 +44,7 @@ class Switch:
         try:
             with other, log.open("ab") as errors:
                 argv = _argv(str(other.fileno()))
-                self._process = start_beside(argv, other.fileno(), errors.fileno(), {**os.environ, **env})
+                self._process = start_helper(argv, other.fileno(), errors.fileno(), {**os.environ, **env})
         except OSError as error:
             self._channel.close()
             raise NetworkError(f"The switch of the virtual network can't be started: {error.strerror}.") from None
@@ -66,7 +66,7 @@ class Switch:
             return
         self._stopped = True
         self._channel.close()
-        end_beside(self._process, self.pidfd, END_WITHIN)
+        end_helper(self._process, self.pidfd, END_WITHIN)
         for descriptor in (self.pidfd, *self.descriptors):
             os.close(descriptor)
         self.descriptors = []

@@ -1,1 +1,1 @@
-"""What Linux offers below all of this: processes, /proc, ports, sweeping, threads under a barrier."""
+"""Linux as the other rooms use it: processes, /proc, ports, sweeping, and threads whose crashes are reported."""

@@ -1,4 +1,4 @@
-"""The barrier under every thread of the supervisor: none of them ends without the run learning of it."""
+"""Threads that report their crash: an exception that leaves one becomes a Crashed event."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed
 from clusterkit.words.outcome import CRASHED
 
-JOIN_WITHIN = 5.0  # seconds for a thread that was told to end
+JOIN_WITHIN = 5.0  # seconds
 
 
 class ThreadStuck(ClusterkitError):
-    """A thread was told to end and did not: what it uses can't be closed."""
+    """A thread did not end when asked to, so what it uses can't be closed."""
 
 
 def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], None]) -> threading.Thread:
-    """Run `run` in a daemon thread; an exception that leaves it is posted as Crashed."""
+    """Run `run` in a daemon thread, and post an exception that leaves it as Crashed."""
 
     def guarded() -> None:
         try:
@@ -34,19 +34,19 @@ def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], N
 
 
 def crashed(where: str, error: BaseException) -> Crashed:
-    """The event for an exception that nobody expected. `where` is for people: `the thread 'logs'`."""
+    """Make the event for an unexpected exception. `where` is shown to people, for example `the thread 'logs'`."""
     lines = traceback.format_exception(error)
     return Crashed(where, lines[-1].strip(), "".join(lines))
 
 
 def join(thread: threading.Thread, within: float = JOIN_WITHIN) -> None:
-    """Wait for a thread that was told to end. Raises ThreadStuck after so many seconds."""
+    """Wait for a thread that was asked to end. Raises ThreadStuck after `within` seconds."""
     thread.join(within)
     if thread.is_alive():
         raise ThreadStuck(f"The thread {thread.name!r} did not end within {within:g} s.")
 
 
-def end_command(event: Crashed) -> None:
-    """What a command other than `up` does about a thread that failed: it ends, and says so."""
+def exit_on_crash(event: Crashed) -> None:
+    """Handle the crash of a thread in a command other than `up`: print the traceback and exit."""
     sys.stderr.write(f"{event.traceback}clusterkit itself failed in {event.where}. Please report it.\n")
     os._exit(CRASHED)

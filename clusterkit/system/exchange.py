@@ -1,4 +1,4 @@
-"""A question and its answer: how a fork server and a warm server are asked."""
+"""The client's side of the protocol of fork servers and warm servers: one request, one answer."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-LONGEST = 1 << 20  # bytes of an answer
+MAX_ANSWER = 1 << 20  # bytes
 
 
 class BadAnswer(OSError):
-    """What a server answered is not what it is asked for."""
+    """A server's answer is not a line of JSON with an object, or is too long."""
 
     def __init__(self) -> None:
-        super().__init__("its answer makes no sense")
+        super().__init__("its answer is invalid")
 
 
 def exchange(
     channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float
 ) -> dict[str, Any]:
-    """Ask a fork server or a warm server, as fork_server.py says. Raises OSError, also where it ends unanswered."""
+    """Send a request and return the answer; fork_server.py describes the protocol.
+
+    Raises BadAnswer for an invalid answer, TimeoutError after `within` seconds, and another OSError if the server
+    ends without an answer.
+    """
     until = time.monotonic() + within
     channel.settimeout(within)
     body = json.dumps(request).encode()
@@ -30,21 +34,21 @@ def exchange(
     line = b""
     while not line.endswith(b"\n"):
         if (left := until - time.monotonic()) <= 0:
-            raise TimeoutError("there was no whole answer in time")
+            raise TimeoutError("the answer did not arrive in time")
         channel.settimeout(left)
         if not (more := channel.recv(1 << 16)):
-            raise ConnectionResetError("there was no answer")
+            raise ConnectionResetError("the server closed the connection without an answer")
         line += more
-        if len(line) > LONGEST:
+        if len(line) > MAX_ANSWER:
             raise BadAnswer
-    answer = parsed(line)
+    answer = parse_line(line)
     if not isinstance(answer, dict):
         raise BadAnswer
     return answer
 
 
-def parsed(line: bytes) -> Any:
-    """A line of JSON; None where it is none."""
+def parse_line(line: bytes) -> Any:
+    """Parse a line of JSON; None if it is invalid."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

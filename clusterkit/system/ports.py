@@ -1,4 +1,4 @@
-"""Ports: where tasks listen; those of this machine are claimed without a race and held for the whole run."""
+"""Ports: claims one for each task without a race, holds them for the whole run, and checks which tasks listen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 
 
 class Ports:
-    """One port a task, each held by a bound socket that does not listen."""
+    """One port for each task, held by a bound socket that does not listen. Raises NoPorts."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self._held: dict[Task, socket.socket] = {}
@@ -29,21 +29,21 @@ class Ports:
 
     @property
     def endpoints(self) -> dict[Task, str]:
-        """`host:port` of each task."""
+        """The `host:port` of each task."""
         return {task: f"{HOST}:{held.getsockname()[1]}" for task, held in self._held.items()}
 
     def release(self) -> None:
-        """Let go of every port."""
+        """Release all ports."""
         for held in self._held.values():
             held.close()
         self._held.clear()
 
 
 def claim() -> socket.socket:
-    """Bind a free port on every address, so that only this user's SO_REUSEPORT servers can join it.
+    """Bind a free port on all addresses, so that only SO_REUSEPORT servers of this user can share it. Raises NoPorts.
 
-    The bind comes first and alone, SO_REUSEPORT after it: of two supervisors that were told of the same free port
-    one fails here and takes another, where with the option set both would hold it and notice nothing.
+    SO_REUSEPORT is set after the bind: of two supervisors that picked the same port one fails to bind and picks
+    another; with the option set before, both would hold the port unnoticed.
     """
     for _ in range(TRIES):
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -58,15 +58,15 @@ def claim() -> socket.socket:
 
 
 def port_here(endpoint: str) -> int | None:
-    """The endpoint's port where it is one of this machine's; None where it is at an address of a virtual network."""
+    """Return the endpoint's port if it is on this machine; None if it is on a virtual network."""
     host, _, port = endpoint.rpartition(":")
     return int(port) if host in (HOST, "localhost") and port.isdecimal() else None
 
 
 def listening(endpoints: Mapping[Task, str], pids: Mapping[Task, int]) -> frozenset[Task]:
-    """Those of the tasks that run, as `pids` tells, at whose endpoint something listens.
+    """Return the running tasks, the keys of `pids`, at whose endpoint something listens.
 
-    A task of a virtual network is asked for its own network's ports, the others all together for this machine's.
+    For a task on a virtual network, that is looked up in its own network namespace.
     """
     here = procfs.listening_ports()
     found = set[Task]()

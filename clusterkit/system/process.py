@@ -1,4 +1,4 @@
-"""Processes: made, signalled, waited for without reaping, reaped."""
+"""Processes: starts, signals and reaps them, and reads how one ended before it is reaped."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from clusterkit.system import procfs
 from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run, or a campaign
-KILLED_WITHIN = 2.0  # seconds that are waited for the end of a process of clusterkit's own that was killed
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run or a campaign
+KILLED_WITHIN = 2.0  # seconds for a helper process to end after SIGKILL
 
 
 @dataclass(slots=True)
 class Child:
-    """A started attempt: its first process leads a session and a process group of its own."""
+    """A started attempt; its first process leads a new session and process group."""
 
     pid: int  # also the id of its process group and its session
     pidfd: int
-    pipe: str  # how /proc names the pipe that its output goes to
-    oom_kills: int  # the system's count when it was started
-    process: subprocess.Popen[bytes] | None = None  # None where a fork server made it
-    reached: list[int] = field(default_factory=list)  # the signals that were sent while its first process ran
+    pipe: str  # the name in /proc of the pipe for its output
+    oom_kills: int  # the system's count when it started
+    process: subprocess.Popen[bytes] | None = None  # None if a fork server forked it
+    reached: list[int] = field(default_factory=list)  # the signals sent while its first process ran
 
 
 def code_of(module: str) -> str:
-    """A text for `python -c` that runs `main` of a module. Not `-m`: wherever this clusterkit is, it finds the same."""
+    """Return the code for `python -c` that runs a module's `main`. Unlike `-m`, it always runs this very clusterkit."""
     root = str(Path(__file__).resolve().parents[2])
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
 
 
-def start_beside(words: Sequence[str], channel: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process of clusterkit's own beside the tasks, which has the descriptor `channel` too. Raises OSError."""
+def start_helper(argv: Sequence[str], channel: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a helper process of the supervisor, such as the switch. It inherits `channel`. Raises OSError."""
     return subprocess.Popen(
-        words,
+        argv,
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
@@ -52,8 +52,8 @@ def start_beside(words: Sequence[str], channel: int, log: int, env: Mapping[str,
     )
 
 
-def end_beside(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
-    """Wait until it has ended, which it was told to; after so many seconds it is killed, and soon left to itself."""
+def end_helper(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
+    """Wait for a helper that was asked to end; kill it after `within` seconds. Does not wait for ever."""
     ended = select.poll()
     ended.register(pidfd, select.POLLIN)
     if not ended.poll(within * 1000):
@@ -64,16 +64,16 @@ def end_beside(process: subprocess.Popen[bytes], pidfd: int, within: float) -> N
 
 
 def become_subreaper() -> None:
-    """Inherit the orphans among this process's descendants."""
+    """Become the parent of every descendant whose own parent ends. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
 def signal_attempt(child: Child, number: int) -> None:
-    """Signal every process of the group, and note whether the first one still ran, so that it can answer.
+    """Signal every process of the group, and record in `child.reached` whether the first one still ran.
 
-    One that ends between the look and the signal counts as reached: that only restarts a program once more, while
-    the other way round a program that obeyed could pass for one that was done.
+    One that ends between the check and the signal counts as reached. That restarts a program once too often at worst;
+    the reverse could take a program that obeyed the signal for one that had finished.
     """
     ended = select.poll()
     ended.register(child.pidfd, select.POLLIN)
@@ -83,17 +83,17 @@ def signal_attempt(child: Child, number: int) -> None:
 
 
 def signal_group(child: Child, number: int) -> None:
-    """Signal every process of the group. The leader is not reaped before the group is swept, so the id is ours."""
+    """Signal every process of the group. Its leader is reaped only after the group, so nobody else has the id."""
     try:
         os.killpg(child.pid, number)
-    except (ProcessLookupError, PermissionError):  # all gone, or none left that we may signal
+    except (ProcessLookupError, PermissionError):  # none left, or none that this user may signal
         return
 
 
 def exit_of(child: Child) -> Exit | None:
-    """How the process ended, without reaping it. Call it when its pidfd says that it has.
+    """Return how the process ended, without reaping it. Call it when its pidfd is readable.
 
-    None where a debugger holds its status; it comes when the debugger takes notice, or leaves.
+    None while a debugger holds its status.
     """
     info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     if info is None:
@@ -105,17 +105,17 @@ def exit_of(child: Child) -> Exit | None:
 
 
 def reap(child: Child) -> None:
-    """Give the pid back to the system."""
+    """Reap the process and close its pidfd."""
     with suppress(ChildProcessError):
         os.waitpid(child.pid, os.WNOHANG)
     if child.process is not None:
-        # Popen would wait for this pid once more when it is collected, when the pid may be another's.
+        # Otherwise Popen would wait for this pid again when it is garbage-collected, when the pid may be reused.
         child.process.returncode = 0
     os.close(child.pidfd)
 
 
 def _killed_for_memory(child: Child) -> bool:
-    """Whether the kernel says that it killed this process; where its log is closed to us, whether it killed any."""
+    """Whether the OOM killer killed this process; if the kernel's log is not readable, whether it killed any."""
     if procfs.oom_kills() <= child.oom_kills:
         return False
     try:
@@ -132,7 +132,7 @@ def _kernel_log() -> str:
         while True:
             try:
                 records.append(os.read(descriptor, 8192))
-            except BrokenPipeError:  # this record was overwritten meanwhile
+            except BrokenPipeError:  # the record was overwritten meanwhile
                 continue
     except BlockingIOError:
         return b"\n".join(records).decode(errors="replace")
@@ -140,8 +140,8 @@ def _kernel_log() -> str:
         os.close(descriptor)
 
 
-def runs(python: str, env: Mapping[str, str]) -> str | None:
-    """Why an interpreter does not start; None where it does."""
+def why_not_startable(python: str, env: Mapping[str, str]) -> str | None:
+    """Start an interpreter and return why that fails, as a clause; None if it does not."""
     try:
         probe = subprocess.run(
             [python, "-S", "-c", "pass"],
@@ -153,10 +153,10 @@ def runs(python: str, env: Mapping[str, str]) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     except ValueError:
-        return "a name can't have a NUL character in it"
+        return "a name can't contain a NUL character"
     except subprocess.TimeoutExpired:
         return "it did not answer within 20 s"
     if probe.returncode == 0:
         return None
     last = (probe.stderr or probe.stdout).decode(errors="replace").strip().splitlines()[-1:]
-    return f"it ends with code {probe.returncode}" + (f" ({last[0]})" if last else "")
+    return f"it exits with code {probe.returncode}" + (f" ({last[0]})" if last else "")

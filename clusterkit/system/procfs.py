@@ -1,4 +1,7 @@
-"""What Linux tells about processes. Each function raises CannotLook where it can't tell for want of descriptors."""
+"""Reads /proc. Every function raises CannotLook if it runs out of descriptors or memory.
+
+For what is gone, or not readable for this user, they return an empty value or None.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from pathlib import Path
 
 from clusterkit.words.errors import CannotLook
 
-WANT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # every other error says that the process is gone, or not ours
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 
 def children(pid: int) -> list[int]:
-    """Processes whose parent is `pid`; empty where there is no such process."""
+    """Return the processes whose parent is `pid`."""
     found: list[int] = []
     if not _lists_children():
         return [other for other in all_pids() if _parent(other) == pid]
@@ -25,7 +28,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below `pid`, parents first."""
+    """Return every process below `pid`, parents first."""
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -36,7 +39,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def stat(pid: int) -> tuple[str, int, int] | None:
-    """The state letter, process group and session of a process; None where there is none."""
+    """Return the state letter, process group and session of a process; None if it is gone."""
     if (text := _read(f"/proc/{pid}/stat")) is None:
         return None
     fields = text.rpartition(b")")[2].split()
@@ -50,66 +53,66 @@ def is_zombie(pid: int) -> bool:
 
 
 def environ(pid: int) -> dict[str, str]:
-    """The environment with which the process was started; empty where it can't be read."""
+    """Return the environment with which the process started."""
     raw = _read(f"/proc/{pid}/environ") or b""
     pairs = (item.partition(b"=") for item in raw.split(b"\0") if item)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
-def command_line(pid: int) -> list[str]:
-    """The words with which the process was started; empty where they can't be read."""
+def argv_of(pid: int) -> list[str]:
+    """Return the command line with which the process started."""
     return (_read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")
 
 
 def all_pids() -> Iterator[int]:
-    """Every process that can be seen."""
+    """Yield every process in this pid namespace."""
     return (int(name) for name in _names("/proc") if name.isdecimal())
 
 
 def links(pid: int) -> set[str]:
-    """To what the process's descriptors point, such as `pipe:[1234]`; empty where they can't be read."""
+    """Return what the process's descriptors refer to, such as `pipe:[1234]`."""
     return {_link(f"/proc/{pid}/fd/{name}") for name in _names(f"/proc/{pid}/fd")}
 
 
-def catches(pid: int, signal: int) -> bool:
+def has_handler(pid: int, signal: int) -> bool:
     """Whether the process has a handler for the signal."""
     return bool(int(status_of(pid, "SigCgt") or "0", 16) >> (signal - 1) & 1)
 
 
 def status_of(pid: int, name: str) -> str | None:
-    """The first word of a line in the status of a process; None where there is no such process, or line."""
+    """Return the first word of the line `name` in /proc/PID/status; None if there is no such process or line."""
     lines = (_read(f"/proc/{pid}/status") or b"").decode(errors="replace").splitlines()
     return next((line.split()[1] for line in lines if line.startswith(f"{name}:")), None)
 
 
 def listening_ports(pid: int | None = None) -> frozenset[int]:
-    """TCP ports on which something listens in the network namespace of a process; of this one where none is named."""
+    """Return the TCP ports on which anything listens in the network namespace of a process, by default this one."""
     return frozenset(_listeners("self" if pid is None else pid).values())
 
 
 def listening_ports_of(pid: int) -> frozenset[int]:
-    """TCP ports on which the process listens; empty where its descriptors can't be read."""
+    """Return the TCP ports on which the process itself listens."""
     own = links(pid)
     return frozenset(port for inode, port in _listeners().items() if f"socket:[{inode}]" in own)
 
 
 def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:
-    """The fields that the kernel lists of each TCP socket in that state, in the network namespace of a process."""
+    """Yield the fields in /proc/net/tcp and tcp6 of each socket in that state, in a process's network namespace."""
     for table in ("tcp", "tcp6"):
         lines = (_read(f"/proc/{pid}/net/{table}") or b"").decode().splitlines()[1:]
         yield from (fields for fields in map(str.split, lines) if fields[3] == state)
 
 
 def _listeners(pid: int | str = "self") -> dict[int, int]:
-    """Inode to port."""
+    """Return the port of each listening socket, by inode."""
     return {int(f[9]): int(f[1].rpartition(":")[2], 16) for f in tcp_sockets(pid, LISTENS)}
 
 
 def oom_kills() -> int:
-    """How often the kernel has killed a process for want of memory since it booted."""
+    """Return how many processes the OOM killer has killed since boot."""
     try:
         counts = _read("/proc/vmstat") or b""
-    except CannotLook:  # who ends an attempt only says a little less of its end
+    except CannotLook:  # the outcome of an attempt then does not mention memory, which is no reason to fail
         return 0
     count = counts.partition(b"\noom_kill ")[2].partition(b"\n")[0]
     return int(count or 0)
@@ -127,7 +130,7 @@ def _parent(pid: int) -> int | None:
 
 
 def _read(path: str) -> bytes | None:
-    """A file; None where there is none, or none for us."""
+    """Read a file; None if it does not exist or is not readable."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -136,7 +139,7 @@ def _read(path: str) -> bytes | None:
 
 
 def _names(directory: str) -> list[str]:
-    """What is in a directory; empty where there is none, or none for us."""
+    """List a directory; empty if it does not exist or is not readable."""
     try:
         return os.listdir(directory)
     except OSError as error:
@@ -145,7 +148,7 @@ def _names(directory: str) -> list[str]:
 
 
 def _check(error: OSError) -> None:
-    if error.errno in WANT:
+    if error.errno in OUT_OF_RESOURCES:
         raise CannotLook(os.strerror(error.errno)) from None
 
 

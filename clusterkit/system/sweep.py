@@ -1,4 +1,4 @@
-"""Sweeping: end processes and prove them dead."""
+"""Sweeping: kills processes, and waits until each is proven dead."""
 
 from __future__ import annotations
 
@@ -10,32 +10,36 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from clusterkit.system import procfs
-from clusterkit.system.procfs import WANT
+from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
-PAUSE = 0.05  # seconds until the next look where there was no descriptor for one
+RETRY_EVERY = 0.05  # seconds, when there was no free descriptor
 PATIENCE = 10.0  # seconds for a process to die of SIGKILL; one that hangs in the kernel may take longer
 
 
 class WillNotDie(ClusterkitError):
-    """Processes that SIGKILL did not end in time. Carries their pids, or why they could not even be looked for."""
+    """SIGKILL did not end processes in time.
+
+    `pids` are theirs; `unseen` says, if it is not empty, why it could not be checked whether any process is left.
+    """
 
     def __init__(self, pids: Collection[int], within: float, unseen: str = "") -> None:
         names = ", ".join(map(str, sorted(pids)))
         dying = (
             f"Processes did not die within {within:g} s of SIGKILL (pid {names}): a debugger holds them, or they wait "
-            "in the kernel, for example for a disk or a network file system. They are left behind."
+            "in the kernel, for example for a disk or a network file system. clusterkit leaves them behind."
         )
-        super().__init__(f"Whether a process is left can't be seen: {unseen}." if unseen else dying)
+        super().__init__(f"clusterkit can't check whether processes are left: {unseen}." if unseen else dying)
         self.pids = tuple(pids)
         self.unseen = unseen
 
 
 def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = None) -> int:
-    """Kill what `find` finds until it finds nothing new. Returns how many were killed; raises WillNotDie.
+    """Kill the processes that `find` returns, until it returns no new ones. Returns how many were killed.
 
-    What is dead and not reaped counts as new once: what it left has another parent by the next look. It may stay for
-    as long as a debugger holds it. Where nothing can be found for want of descriptors, it is tried again.
+    A zombie counts as new once, since its children have another parent by the next call of `find`; after that it is
+    ignored, as a debugger may hold it. Retries when there are no free descriptors. Raises WillNotDie after `within`
+    seconds, by default PATIENCE.
     """
     seen, killed = set[int](), set[int]()
     within = PATIENCE if within is None else within
@@ -45,7 +49,7 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
             if not (found := [pid for pid in find() if pid not in seen or _lives(pid)]):
                 return len(killed)
             living = [pid for pid in found if _lives(pid)]
-            if time.monotonic() > until:  # what is killed makes others faster than that
+            if time.monotonic() > until:  # they fork faster than they are killed
                 raise WillNotDie(living or found, within)
             seen.update(found)
             killed.update(living)
@@ -53,11 +57,11 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
         except CannotLook as error:
             if time.monotonic() > until:
                 raise WillNotDie((), within, error.why) from None
-            time.sleep(PAUSE)
+            time.sleep(RETRY_EVERY)
 
 
 def end_descendants(parent: int, within: float | None = None) -> int:
-    """Kill everything below this process, reaping what becomes its child, until there is nothing. Raises WillNotDie."""
+    """Kill and reap everything below `parent`, which is this process, until nothing is left. Raises WillNotDie."""
 
     def find() -> list[int]:
         reap_zombies(procfs.children(parent))
@@ -67,12 +71,12 @@ def end_descendants(parent: int, within: float | None = None) -> int:
 
 
 def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE) -> None:
-    """SIGKILL processes and wait until each has ended. Raises WillNotDie at `until` (monotonic seconds).
+    """Send SIGKILL to processes and wait until each has ended.
 
-    Raises CannotLook where there is no descriptor to wait with.
+    Raises WillNotDie at `until` (monotonic seconds), and CannotLook if there is no free descriptor to wait with.
     """
     with contextlib.ExitStack() as stack:
-        waiting = dict(_pidfds(pids, stack))  # perhaps not of all; who finds them finds the others again
+        waiting = dict(_pidfds(pids, stack))  # maybe not of all; the caller finds the others again
         poll = select.poll()
         for pidfd in waiting:
             with contextlib.suppress(OSError):
@@ -89,14 +93,14 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE)
 
 
 def reap_zombies(pids: Collection[int]) -> None:
-    """Reap those of this process's children that have ended."""
+    """Reap those of `pids` that are children of this process and have ended."""
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
 
 
 def _lives(pid: int) -> bool:
-    """Whether any thread of the process is left; a zombie has none, unless only its first one has ended."""
+    """Whether any thread of the process is left. A zombie has none, unless only its first thread has ended."""
     with contextlib.ExitStack() as stack:
         poll = select.poll()
         for pidfd, _ in _pidfds([pid], stack):
@@ -106,13 +110,13 @@ def _lives(pid: int) -> bool:
 
 
 def _pidfds(pids: Collection[int], stack: contextlib.ExitStack) -> Iterator[tuple[int, int]]:
-    """As many as there are descriptors for. Raises CannotLook where there is none at all."""
+    """Open as many pidfds as there are free descriptors. Raises CannotLook if there is none."""
     found = False
     for pid in pids:
         try:
             pidfd = os.pidfd_open(pid)
         except OSError as error:
-            if error.errno not in WANT:  # gone meanwhile
+            if error.errno not in OUT_OF_RESOURCES:  # the process is gone
                 continue
             if found:
                 return

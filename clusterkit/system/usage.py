@@ -1,4 +1,4 @@
-"""What tasks use of the machine, seen from a client: CPU and memory over a task's whole process tree."""
+"""Measures the CPU and memory that tasks use, over the whole process tree of each."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from clusterkit.words.model import Task
 
 
 class Meter:
-    """Samples tasks. The first sample of a process is its use since it began, later ones since the one before."""
+    """Samples tasks. The first sample of a task averages over its lifetime, later ones over the time since the last."""
 
     def __init__(self) -> None:
-        self._before: dict[int, tuple[float, float]] = {}  # first pid of a task: when, CPU seconds until then
+        self._before: dict[int, tuple[float, float]] = {}  # by first pid: time of the last sample, CPU seconds by then
 
     def sample(self, pids: Mapping[Task, int]) -> dict[Task, tuple[float, int]]:
-        """For each task that has a process: percent of one core, and bytes of memory."""
+        """Return the percent of one core and the bytes of memory (RSS) of each task that has a process."""
         found = {task: self._tree(pid) for task, pid in pids.items()}
         return {task: use for task, use in found.items() if use is not None}
 
     def _tree(self, pid: int) -> tuple[float, int] | None:
         seen = procfs.stat(pid)
-        if seen is None or seen[2] != pid:  # every task leads a session; this pid is another's by now
+        if seen is None or seen[2] != pid:  # a task leads its session, so this pid has been reused
             return None
         cpu, memory, born = 0.0, 0, time.time()
         for member in (pid, *procfs.descendants(pid)):
@@ -32,7 +32,7 @@ class Meter:
                 process = psutil.Process(member)
                 times = process.cpu_times()
                 memory += process.memory_info().rss
-            except (psutil.Error, OSError):  # gone meanwhile, or not ours to see
+            except (psutil.Error, OSError):  # gone meanwhile, or another user's
                 continue
             cpu += times.user + times.system
             born = process.create_time() if member == pid else born

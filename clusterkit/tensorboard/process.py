@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.process import code_of, end_beside, start_beside
+from clusterkit.system.process import code_of, end_helper, start_helper
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
 END_WITHIN = 3.0  # seconds, for the last scalars
@@ -35,7 +35,7 @@ class TensorBoard:
         try:
             with other, self._log.open("ab") as log:
                 words = _argv(run, other.fileno(), port)
-                self._process = start_beside(words, other.fileno(), log.fileno(), {**os.environ, **env})
+                self._process = start_helper(words, other.fileno(), log.fileno(), {**os.environ, **env})
         except OSError as error:
             post(TensorBoardLost(f"it can't be started ({error.strerror})"))
             return
@@ -54,7 +54,7 @@ class TensorBoard:
         self._stopped = True
         if self._process is not None:
             self._channel.shutdown(socket.SHUT_WR)
-            end_beside(self._process, self._pidfd, END_WITHIN)
+            end_helper(self._process, self._pidfd, END_WITHIN)
             join(self._thread)
             os.close(self._pidfd)
         self._channel.close()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from clusterkit.system.barrier import end_command, start_thread
+from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.views.prefixed import Chunk, Prefixer
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task, TaskType
@@ -44,7 +44,7 @@ class Console:
     """One thread writes; the others only append. A line is written whole, and only this thread writes lines."""
 
     def __init__(
-        self, descriptor: int, tasks: Collection[Task], show: Show, post: Callable[[Crashed], None] = end_command
+        self, descriptor: int, tasks: Collection[Task], show: Show, post: Callable[[Crashed], None] = exit_on_crash
     ) -> None:
         self._descriptor = descriptor
         self._show = show

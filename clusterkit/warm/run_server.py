@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.exchange import LONGEST, BadAnswer, exchange, parsed
+from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, exchange, parse_line
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
@@ -94,7 +94,7 @@ class ForkServer:
             if isinstance(number, int) and number in errno.errorcode:
                 raise OSError(number, os.strerror(number), start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
-                raise self._given_up("its answer makes no sense")
+                raise self._given_up("its answer is invalid")
             # Until this is written the task waits; where it never is, because the server died, the task ends itself.
             os.write(opened, b"!")
             self._forked = True
@@ -151,7 +151,7 @@ class ForkServer:
     def _first_line(self) -> _Told | None:
         """What the server tells when it has imported; None where it does not, or is given up before."""
         until, line = time.monotonic() + UP_WITHIN, b""
-        while not line.endswith(b"\n") and len(line) < LONGEST:
+        while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
             if _first_of((self._bell, self._lifeline), until - time.monotonic()) != self._lifeline:
                 return None
             if not (more := os.read(self._lifeline, 1 << 16)):
@@ -169,7 +169,7 @@ class _Told(NamedTuple):
 
 
 def _told(line: bytes) -> _Told | None:
-    match parsed(line):
+    match parse_line(line):
         case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
             return _Told(None, seconds, {str(name): str(place) for name, place in modules.items()})
         case {"problem": str(problem)}:

@@ -145,7 +145,7 @@ def handed_over(run_id: str, home: Path) -> dict[str, int]:
     """`guardian` and `supervisor` to their pids, as far as they are there, for a run that began in a warm server."""
     found = dict[str, int]()
     for pid in procfs.all_pids():
-        words = procfs.command_line(pid)
+        words = procfs.argv_of(pid)
         if words[4:5] == [run_id] and procfs.environ(pid).get("CLUSTERKIT_HOME") == str(home):
             found.update((word, pid) for word in words[5:6] if word in ROLES)
     return found

@@ -39,7 +39,7 @@ FLAGS: dict[str, tuple[list[str], str]] = {  # what is wrong: the arguments, and
     "an interpreter that is missing": (["--python", "/no/python", ROLES], "/no/python does not start"),
     "an interpreter that fails": (
         ["--python", "./failing", ROLES],
-        "failing does not start: it ends with code 1 (no luck)",
+        "failing does not start: it exits with code 1 (no luck)",
     ),
     "a directory that is missing": (["--cwd", "/no/where", ROLES], "/no/where"),
     "a directory that is a file": (["--cwd", ROLES, ROLES], "does not exist, or is none"),

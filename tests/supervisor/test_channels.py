@@ -29,7 +29,7 @@ from clusterkit.job.step_regex import problem_of
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.journal import Journal
-from clusterkit.system.exchange import parsed
+from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import Child
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import sentence
@@ -248,7 +248,7 @@ def test_stacks_that_are_no_file_or_have_no_end(tmp_path: Path) -> None:
 def test_what_a_fork_server_answers(noise: Noise) -> None:
     """Its line is JSON, or nothing; test_warm_answers has a run beside it."""
     for _ in range(ANSWERS):
-        parsed(noise.fields(pid=1, errno=None, why="x"))
+        parse_line(noise.fields(pid=1, errno=None, why="x"))
 
 
 def test_the_threads_are_gone() -> None:

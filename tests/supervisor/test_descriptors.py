@@ -36,10 +36,10 @@ LOOKS: list[Callable[[], object]] = [
     lambda: procfs.stat(SELF),
     lambda: procfs.is_zombie(SELF),
     lambda: procfs.environ(SELF),
-    lambda: procfs.command_line(SELF),
+    lambda: procfs.argv_of(SELF),
     lambda: list(procfs.all_pids()),
     lambda: procfs.links(SELF),
-    lambda: procfs.catches(SELF, signal.SIGTERM),
+    lambda: procfs.has_handler(SELF, signal.SIGTERM),
     lambda: procfs.status_of(SELF, "VmRSS"),
     lambda: procfs.listening_ports(),
     lambda: procfs.listening_ports_of(SELF),
@@ -98,7 +98,7 @@ def test_what_can_be_seen_again_is_ended(child: subprocess.Popen[bytes]) -> None
 def test_what_can_not_be_seen_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not that all is well."""
     monkeypatch.setattr(sweep, "PATIENCE", 0.2)
-    with no_descriptors(), pytest.raises(WillNotDie, match="can't be seen: Too many open files") as caught:
+    with no_descriptors(), pytest.raises(WillNotDie, match="are left: Too many open files") as caught:
         kill_until_gone(lambda: procfs.children(SELF))
     assert (caught.value.pids, caught.value.unseen) == ((), "Too many open files")
 

@@ -139,7 +139,7 @@ def test_stacks_are_written_on_request_and_the_program_goes_on(how: str, tmp_pat
     os.mkfifo(tmp_path / "pipe")
     child = start(ProgramKind.SCRIPT, str(CHILDREN / "busy.py"), how, cwd=tmp_path)
     wait_until(lambda: b"busy" in (tmp_path / "entry.txt").read_bytes(), 10, "the program runs")
-    wait_until(lambda: procfs.catches(child.pid, STACKS_SIGNAL), 10, "the entry catches the signal")
+    wait_until(lambda: procfs.has_handler(child.pid, STACKS_SIGNAL), 10, "the entry catches the signal")
     os.kill(child.pid, STACKS_SIGNAL)
     stacks = wait_until(lambda: _whole(tmp_path / "stacks.txt"), 10, "both stacks")
     assert "in busily_" + how in stacks

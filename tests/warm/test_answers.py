@@ -95,7 +95,7 @@ NONSENSE = [
     b'{"errno": 1%s}\n' % (b"0" * 400),
     b'{"errno": 123456}\n',
     b"[" * 100_000 + b"\n",
-    b"x" * (exchange.LONGEST + 1),
+    b"x" * (exchange.MAX_ANSWER + 1),
 ]
 
 
@@ -107,7 +107,7 @@ def test_an_answer_without_sense(stage: Stage, answer: bytes) -> None:
     writer.start()
     with pytest.raises(NoForkServer):
         stage.fork()
-    assert lost(stage) == "its answer makes no sense"
+    assert lost(stage) == "its answer is invalid"
     stage.server._channel.close()
     writer.join(10)
 

@@ -59,7 +59,7 @@ def dump_for(run: RunDirectory, task: Task, attempt: int, why: str) -> Dump:
 def ask(dump: Dump, pid: int) -> None:
     """Have a live task write its stacks, where it is a Python program; what is not would die of the signal."""
     with suppress(OSError, CannotLook):
-        if not procfs.catches(pid, STACKS_SIGNAL):
+        if not procfs.has_handler(pid, STACKS_SIGNAL):
             return
         # Not blocking: the directory is the task's too, and what is there could be a pipe.
         file = os.open(dump.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)

@@ -137,7 +137,7 @@ def dump_stacks(pid: int, until: float) -> None:
     A program has to wait in short sleeps: a signal just before a long one is dealt with after it.
     """
     while time.monotonic() < until:
-        if procfs.catches(pid, signal.SIGTERM) and procfs.catches(pid, STACKS_SIGNAL):
+        if procfs.has_handler(pid, signal.SIGTERM) and procfs.has_handler(pid, STACKS_SIGNAL):
             os.kill(pid, STACKS_SIGNAL)
             os.kill(pid, signal.SIGTERM)
             return
