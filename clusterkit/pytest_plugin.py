@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
@@ -18,6 +18,8 @@ from clusterkit.words.printable import printable
 
 if TYPE_CHECKING:  # a test session that starts no cluster does not load what starts one
     from clusterkit.api import Attempt, Cluster, TaskHandle
+    from clusterkit.api.cluster import Program
+    from clusterkit.api.options import Keywords
 
 TIMEOUT = "2m"
 TAIL = 20  # lines of each log that a failing test shows
@@ -29,19 +31,20 @@ MARKER = "cluster(workers=1, ps=0, ...): what the fixture `cluster` starts where
 class Clusters:
     """What the fixture `cluster` gives to a test: call it with what `clusterkit.Cluster` takes, for a running one."""
 
-    def __init__(self, home: Path, defaults: dict[str, Any]) -> None:
+    def __init__(self, home: Path, defaults: Keywords) -> None:
         self.home = home
         self.started: list[Cluster] = []
         self._defaults = defaults
         self._ends = ExitStack()
 
-    def __call__(self, program: Any = None, **options: Any) -> Cluster:
+    def __call__(self, program: Program | None = None, **options: Unpack[Keywords]) -> Cluster:
         """Start a cluster, which is ended after the test. The marker's options are the defaults."""
         from clusterkit.api import Cluster
 
         __tracebackhide__ = True
         options = {**self._defaults, **options}
-        cluster = Cluster(program, **{"patience": patience(options["timeout"]), **options})
+        options = {"patience": patience(options["timeout"]), **options}
+        cluster = Cluster(program, **options)
         self.started.append(cluster)
         self._ends.callback(cluster.stop)
         return cluster
@@ -171,8 +174,8 @@ def _telling(task: TaskHandle) -> list[Attempt]:
     return [*bad, *attempts[-1:]]
 
 
-def _defaults(request: pytest.FixtureRequest) -> dict[str, Any]:
-    options: dict[str, Any] = {"timeout": request.config.getoption("--cluster-timeout")}
+def _defaults(request: pytest.FixtureRequest) -> Keywords:
+    options: Keywords = {"timeout": request.config.getoption("--cluster-timeout")}
     for marker in reversed(list(request.node.iter_markers("cluster"))):  # the closest to the test comes last
         if marker.args:
             raise pytest.UsageError(f"@pytest.mark.cluster takes keywords, such as workers=2, and not {marker.args!r}.")

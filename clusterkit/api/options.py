@@ -12,10 +12,20 @@ from clusterkit.job.options import OPTIONS, Entry, Kind
 from clusterkit.job.spec import UNFIT
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import plain
-from clusterkit.words.job import Options
+from clusterkit.words.job import Options, Path
 from clusterkit.words.secrets import looks_secret
 
 T = TypeVar("T")
+
+
+class Keywords(Options, total=False):
+    """What `Cluster` takes beside its program."""
+
+    args: Sequence[object]
+    kwargs: Mapping[str, Any] | None
+    home: Path | None
+    patience: float | None
+
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
 
