@@ -1,1 +1,1 @@
-"""Campaigns: one job run many times, broken differently in each, and what fails shrunk to its cause."""
+"""Campaigns: run a job many times with different faults, and shrink what fails to the smallest set of faults."""

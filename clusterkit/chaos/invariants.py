@@ -1,4 +1,4 @@
-"""Invariants: what has to hold after a run of a campaign, whatever was broken in it; each violation is a sentence."""
+"""Invariants: what must hold after every run of a campaign, whatever its faults. A violation is a sentence."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 
 ACCURACY, LOSS = "accuracy", "loss"
-# A share of all held-out examples: what a few more or less of them make must pass, a model that was lost must not.
-# Parameter-server training is asynchronous, and two runs without any fault differ by 0.01 to 0.02.
+# Of an accuracy: more than runs differ anyway, less than a lost model makes. Parameter-server training is asynchronous:
+# two runs without faults differ by 0.01 to 0.02.
 TOLERANCE = 0.05
-# Of one batch, a loss differs from step to step by about its own size; one that was lost is a multiple of it.
-LOSS_TOLERANCE = 0.5  # of the baseline's
-SMALL = 0.1  # a loss below it may be off by as much as one of this size
+# As a share of the baseline's loss. The loss of a batch varies from step to step; a lost model's is many times as large.
+LOSS_TOLERANCE = 0.5
+SMALL = 0.1  # a smaller loss may differ by as much as a loss of this size
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The metric that is compared with the baseline's. Not given: the accuracy where it is reported, else the loss."""
+    """The metric to compare with the baseline. By default the accuracy if the job reports one, otherwise the loss."""
 
     name: str | None = None
     tolerance: float | None = None
 
     def of(self, baseline: Baseline) -> str | None:
-        """The metric's name in this campaign; None where there is nothing to compare."""
+        """The metric's name in this campaign; None if the baseline has no such metric."""
         names = (ACCURACY, LOSS) if self.name is None else (self.name,)
         return next((name for name in names if name in baseline.metrics), None)
 
     def allowed(self, name: str, expected: float) -> float:
-        """By how much the metric may be off: relative for a loss, absolute for all else."""
+        """How far the metric may be from the baseline's: relative for a loss, absolute for any other."""
         if name == LOSS:
             relative = LOSS_TOLERANCE if self.tolerance is None else self.tolerance
             return relative * max(abs(expected), SMALL)
@@ -55,11 +55,11 @@ class Measure:
 
 DEFAULT = Measure()
 _NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not restored."
-_Said = tuple[Task, int, str]  # of which attempt of which task, and what
+_Said = tuple[Task, int, str]  # task, attempt, and the rest of the sentence
 
 
 def baseline_of(result: RunResult, events: Timed) -> Baseline:
-    """What a run without faults came to."""
+    """The baseline, taken from a run without faults."""
     steps = [event.step for _, event in events if isinstance(event, Checkpointed)]
     return Baseline(
         result.duration, result.last_step, tuple(dict.fromkeys(steps)), tuple(_saving(events)), last_metrics(events)
@@ -67,7 +67,7 @@ def baseline_of(result: RunResult, events: Timed) -> Baseline:
 
 
 def _saving(events: Timed) -> Iterator[tuple[int, float]]:
-    """Which checkpoints were written how long after the report of their step."""
+    """The steps of checkpoints, each with the seconds from the report of the step to that of the checkpoint."""
     reported: dict[tuple[Task, int], float] = {}
     for now, event in events:
         if isinstance(event, Progressed):
@@ -89,7 +89,7 @@ def violations(
     job: JobSpec, baseline: Baseline, result: RunResult | None, events: Timed, left: Sequence[str] = (),
     measure: Measure = DEFAULT,
 ) -> list[str]:  # fmt: skip
-    """Everything that does not hold. `left` are sentences about what the run left behind."""
+    """Every violated invariant, as a sentence. `left` are the sentences about what the run left behind."""
     found = []
     if result is None:
         found.append("The run left no result.")
@@ -126,24 +126,24 @@ class _Saved:
 
     steps: list[int] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    unclear: list[str] = field(default_factory=list)  # damage to what nobody has told of yet
+    unclear: list[str] = field(default_factory=list)  # damage to checkpoints that have not been reported yet
     at_start: dict[tuple[Task, int], int] = field(default_factory=dict)
-    told: set[tuple[Task, int]] = field(default_factory=set)
-    nameless: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began before any was told of
-    unknown: set[tuple[Task, int]] = field(default_factory=set)  # those of them that found one all the same
+    resumed: set[tuple[Task, int]] = field(default_factory=set)
+    early: set[tuple[Task, int]] = field(default_factory=set)  # attempts before the first report of a checkpoint
+    found: set[tuple[Task, int]] = field(default_factory=set)  # those of them that found one nevertheless
     at_zero: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began at step 0
 
     def add(self, event: Checkpointed) -> None:
         self.steps = [step for step in self.steps if step != event.step] + [event.step]
         self.names[event.step] = event.path.rpartition("/")[2]
         for detail in self.unclear:
-            if self._is_named(event.step, detail):  # its file was there before it was told of
+            if self._is_named(event.step, detail):  # its file was damaged before it was reported
                 self.unclear.remove(detail)
                 self.steps.remove(event.step)
                 return
 
     def damage(self, detail: str) -> None:
-        """One of them is of no use any more: the one that is told of; where none is, the newest may be it."""
+        """A checkpoint was damaged: the one that `detail` names; if it names none of them, perhaps the newest."""
         named = [step for step in self.steps if self._is_named(step, detail)]
         if not named:
             self.unclear.append(detail)
@@ -151,9 +151,9 @@ class _Saved:
             self._lose(named[-1] if named else self.steps[-1])
 
     def _lose(self, gone: int) -> None:
-        """An attempt that has not looked for a checkpoint yet does not find that one any more."""
+        """Forget a checkpoint, also as one that attempts find which have not resumed yet."""
         self.steps.remove(gone)
-        for key in [key for key, step in self.at_start.items() if step == gone and key not in self.told]:
+        for key in [key for key, step in self.at_start.items() if step == gone and key not in self.resumed]:
             del self.at_start[key]
             if self.steps:
                 self.at_start[key] = self.steps[-1]
@@ -166,13 +166,13 @@ class _Saved:
         if event.attempt > 1 and self.steps:
             self.at_start[key] = self.steps[-1]
         elif event.attempt > 1 and not self.names:
-            self.nameless.add(key)
+            self.early.add(key)
             if event.checkpoint is not None:
-                self.unknown.add(key)
+                self.found.add(key)
 
 
 def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
-    """Attempts that went on from before the newest complete checkpoint that was intact when they began."""
+    """Attempts that resumed before the newest intact checkpoint that existed when they began."""
     saved, corrupted = _Saved(), set[int]()
     for _, event in events:
         match event:
@@ -185,16 +185,16 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
                 saved.damage(detail)
             case Spawned():
                 saved.spawned(event)
-            case CheckpointFound(task, attempt) if (task, attempt) in saved.nameless - saved.unknown:
-                saved.unknown.add((task, attempt))
+            case CheckpointFound(task, attempt) if (task, attempt) in saved.early - saved.found:
+                saved.found.add((task, attempt))
                 if (task, attempt) in saved.at_zero:
                     yield task, attempt, _NOT_RESTORED
             case Resumed(task, attempt, step):
-                saved.told.add((task, attempt))
+                saved.resumed.add((task, attempt))
                 yield from _resumption(saved, task, attempt, step)
-            case Progressed(task, attempt, step) if task.trains and (task, attempt) not in saved.told:
-                # A program that does not tell where it resumes: the first step that it reports tells.
-                saved.told.add((task, attempt))
+            case Progressed(task, attempt, step) if task.trains and (task, attempt) not in saved.resumed:
+                # A program that does not report where it resumed: its first step shows it.
+                saved.resumed.add((task, attempt))
                 if not job.is_server(task):
                     yield from _resumption(saved, task, attempt, step - 1)
 
@@ -208,7 +208,7 @@ def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[
         yield task, attempt, what
     elif step <= 0:
         saved.at_zero.add(key)
-        if key in saved.unknown:
+        if key in saved.found:
             yield task, attempt, _NOT_RESTORED
 
 
@@ -226,7 +226,7 @@ def _causes(events: Timed) -> Iterator[_Said]:
 
 
 def _together(said: Iterable[_Said]) -> Iterator[str]:
-    """The same sentence about several attempts of a task once."""
+    """Combine the same violation by several attempts of a task into one sentence."""
     attempts = defaultdict[tuple[Task, str], list[int]](list)
     for task, attempt, what in said:
         attempts[task, what].append(attempt)

@@ -1,4 +1,4 @@
-"""Campaigns: many runs of one job, each with faults of its own, beside one run without any."""
+"""The values of a campaign: its baseline, its trials, and how they went."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Timed = Sequence[tuple[float, Event]]  # a run's events with their times, in sec
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the job does where nothing is broken: what every run of the campaign has to come to.
+    """What the job comes to without faults. Every trial has to match it.
 
-    `checkpoints` are the steps at which it wrote one, `saving` some of them with the time from the report of the step
-    to that of the checkpoint, `metrics` are the last value of each. Times in seconds.
+    `checkpoints` are the steps of its checkpoints; `saving` has, for some of them, the time from the report of the step
+    to that of the checkpoint; `metrics` has the last value of each metric. Times in seconds.
     """
 
     duration: float
@@ -40,10 +40,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class FaultOutcome:
-    """What came of one fault that was injected.
+    """What came of one injected fault.
 
     `types` are those of the tasks that were hit, none for a fault of the checkpoints. `seconds` is how long the
-    recovery took, None where nothing had to restart, or the run did not live to see it.
+    recovery took; None if nothing had to restart, or the run ended before the recovery did.
     """
 
     fault: str
@@ -55,7 +55,7 @@ class FaultOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a trial went: `violations` are sentences, none where the run passed; `pinned` are its faults as they fell.
+    """How a trial went: `violations` are sentences, none if it passed; `pinned` are its faults as they were injected.
 
     `directory` is the run's, `record` what result.json says of the run.
     """
@@ -72,7 +72,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest schedule found that still fails as a trial did, what it violates, and the runs that it took."""
+    """The smallest schedule found that fails as a trial did, what it violates, and how many runs the search took."""
 
     trial: Trial
     violations: tuple[str, ...]

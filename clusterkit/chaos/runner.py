@@ -1,7 +1,6 @@
-"""The runner of campaigns: one run without faults, then many with them, several side by side; what fails is shrunk.
+"""The runner of campaigns: one run without faults, then many with them, in parallel. Runs that fail are shrunk.
 
-Runs are started as the Python API starts them, so they share the session's warm server: TensorFlow is imported once
-for all of them.
+Runs are started through the Python API, so they share the session's warm server: TensorFlow is imported once for all.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import RunState
 
-TRIES = 3  # runs of a candidate that passes: a fault in the midst of a write does not always hit it
-LONGEST_SHRINK = 40  # runs for one failing run
-AT_LEAST = 60.0  # seconds that a run may take, whatever the baseline took
-TIMES = 10.0  # what the baseline took
+TRIES = 3  # runs until a candidate counts as passing: a fault that is aimed at a write does not always hit it
+LONGEST_SHRINK = 40  # runs to shrink one failing run
+AT_LEAST = 60.0  # seconds; the timeout of a run is never shorter
+TIMES = 10.0  # the duration of the baseline: the timeout of a run
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is asked of a campaign, beside the job. `shrunk` is how many of the failing runs are shrunk."""
+    """The settings of a campaign, apart from its job. `shrunk` is how many of the failing runs are shrunk."""
 
     name: str
     runs: int
@@ -38,12 +37,12 @@ class Terms:
     shrunk: int
     measure: Measure = DEFAULT
     keep: bool = False
-    fail_fast: bool = False  # once a run has failed no other is begun
+    fail_fast: bool = False  # start no more runs once one has failed
 
 
 @dataclass(slots=True)
 class Campaign:
-    """A campaign that is under way."""
+    """A campaign in progress."""
 
     terms: Terms
     trials: Trials
@@ -54,7 +53,7 @@ class Campaign:
 
     @classmethod
     def begin(cls, template: JobTemplate, terms: Terms) -> Campaign | FinishedRun:
-        """Do the run without faults; that run, where it does not succeed."""
+        """Do the run without faults. Return that run if it fails."""
         always = template.job.faults
         template = template.changed({}, "fault", "seed")
         trials = Trials(template, terms.name, terms.keep, terms.measure)
@@ -79,7 +78,7 @@ class Campaign:
         return self.plan.baseline
 
     def run(self) -> Generator[Outcome, None, None]:
-        """Every run as it ends, the failing ones shrunk. Where the caller stops in the midst, all of them are ended."""
+        """Yield each run when it is over, and shrunk if it failed. If the caller stops early, live runs are ended."""
         pool = ThreadPoolExecutor(self.terms.parallel, thread_name_prefix="trial")
         try:
             futures = [pool.submit(self._one, number) for number in range(1, self.terms.runs + 1)]
@@ -92,11 +91,11 @@ class Campaign:
             pool.shutdown()
 
     def replay(self, outcome: Outcome | Shrunk) -> str:
-        """The command that does it again."""
+        """The command that repeats a run."""
         return self.trials.replay(outcome.trial)
 
     def _one(self, number: int) -> Outcome | None:
-        """A run, shrunk where it fails; None where none is to be begun any more."""
+        """Do a run, and shrink it if it fails. None if the campaign starts no more runs."""
         if self.trials.stopped or (self.terms.fail_fast and self._failed):
             return None
         outcome = self.trials.run(trial(self.plan, self.terms.seed, number), self.baseline)
@@ -107,7 +106,7 @@ class Campaign:
     def _has_to_shrink(self, outcome: Outcome) -> bool:
         if not outcome.violations or self.trials.stopped:
             return False
-        with self._lock:  # others may fail just now
+        with self._lock:  # another run may fail at the same time
             self._failed += 1
             return self._failed <= self.terms.shrunk
 

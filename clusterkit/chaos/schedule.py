@@ -1,4 +1,4 @@
-"""Campaigns: what is broken in each run, drawn from a seed, so that a number says it all."""
+"""Schedules: the faults of each trial, drawn at random. The same seed draws the same faults."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clusterkit.words.seeded import seeded_uniform
 T = TypeVar("T")
 
 RATE = 2.0  # faults in a run, on average
-SPARE = 3  # restarts, beside one for each fault: a cut may cost several in a row
+SPARE = 3  # restarts in addition to one for each fault: a partition may cost several in a row
 SEEDS = 2**32
-BRIEFEST = 0.1  # seconds that an attempt lasts, at least, before it can fail
+BRIEFEST = 0.1  # seconds; no attempt fails sooner
 
-# Deaths are what programs get wrong most; TERM is how a cluster engine asks for one.
+# Deaths are what programs handle worst. TERM is how a cluster engine ends a task.
 _WEIGHTS = {FaultAction.KILL: 4.0, FaultAction.TERM: 2.0}
 _SECONDS = (1.0, 1.5, 2.0, 3.0, 4.0)  # short of the 5 s after which TensorFlow gives up a silent peer
 _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
@@ -29,13 +29,13 @@ _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
     FaultAction.LOSS: (0.01, 0.05, 0.1),
     FaultAction.RATE: (1e5, 1e6),
 }
-_ENDLESS = 0.3  # the share of stops without an end, where there is a stall timeout to end them
+_ENDLESS = 0.3  # the share of stops without an end, if a stall timeout ends them
 _DEADLY = frozenset({FaultAction.KILL, FaultAction.TERM})
-_LAST = 0.95  # of the run: later, a fault may well come too late
+_LAST = 0.95  # of the run: a later fault may come after its end
 
 
 def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
-    """The restarts that a run with these faults may need: as long as its disk is full, each of them may fail again."""
+    """The restarts that a run with these faults may need. While the disk is full, each restart may fail again."""
     full = sum(fault.seconds or 0.0 for fault in faults if fault.action is FaultAction.DISK_FULL)
     restarts = len(faults) + SPARE
     while full > 0:
@@ -45,7 +45,7 @@ def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
 
 
 class Dice:
-    """Numbers that depend on nothing but the seed and the key, one after the other."""
+    """A sequence of random numbers that depends on the seed and the key alone."""
 
     def __init__(self, seed: int, key: str) -> None:
         self._seed, self._key, self._nth = seed, key, 0
@@ -56,11 +56,11 @@ class Dice:
         return seeded_uniform(self._seed, self._key, self._nth)
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of them, each as likely."""
+        """One of the items, all equally likely."""
         return items[int(self.share() * len(items))]
 
     def weighted(self, items: Mapping[T, float]) -> T:
-        """One of them, as likely as its weight says."""
+        """One of the items, with probabilities in proportion to their weights."""
         left = self.share() * sum(items.values())
         for item, weight in items.items():
             left -= weight
@@ -71,7 +71,7 @@ class Dice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the schedules of a campaign are drawn from. `always` are faults that each run has beside those drawn."""
+    """What the schedules of a campaign are drawn from. `always` are faults that every trial has in addition."""
 
     job: JobSpec
     baseline: Baseline
@@ -81,19 +81,19 @@ class Plan:
 
 
 def possible(job: JobSpec, disk: bool) -> tuple[FaultAction, ...]:
-    """The actions that the job can have. `disk`: this machine can fill up a checkpoint directory."""
+    """The actions that are possible for the job. `disk`: this machine can fill up a checkpoint directory."""
     network = job.network is Network.VIRTUAL and len(job.tasks) > 1
     missing = (frozenset() if network else ON_NETWORK) | (frozenset() if disk else {FaultAction.DISK_FULL})
     return tuple(action for action in FaultAction if action not in missing)
 
 
 def useful(actions: Collection[FaultAction], baseline: Baseline) -> tuple[FaultAction, ...]:
-    """Those that can do something to the job: without checkpoints there is nothing to corrupt."""
+    """The actions that can affect the job: without checkpoints there is nothing to corrupt."""
     return tuple(action for action in actions if baseline.checkpoints or action not in ON_STORAGE)
 
 
 def trial(plan: Plan, seed: int, number: int) -> Trial:
-    """The numberth run of a campaign: 1 to 2 · rate - 1 faults, in the order in which they are drawn."""
+    """The trial with this number: 1 to 2 · rate - 1 faults, in the order in which they are drawn."""
     dice = Dice(seed, f"run/{number}")
     count = max(1, round(0.5 + dice.share() * (2 * plan.rate - 1) - 1e-9))
     faults: list[Fault] = []
@@ -111,13 +111,13 @@ def _drawn(plan: Plan, dice: Dice, before: Sequence[Fault]) -> list[Fault]:
     fault = Fault(action, near, far, _seconds(plan, dice, action), _amount(dice, action), trigger=trigger)
     if action is not FaultAction.HANG_START:
         return [fault]
-    # It is the next attempt that starts late; a death sees to it that there is one.
+    # It delays the next attempt, so kill the present one.
     early = replace(trigger, at=max(1, trigger.at // 2)) if trigger.moment is Moment.STEP else trigger
     return [replace(fault, trigger=early), Fault(FaultAction.KILL, near, trigger=trigger)]
 
 
 def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Target, ...], tuple[Target, ...]]:
-    """One task by its name mostly, half of them the leader; or a type, all of a type, any, or two at random."""
+    """Mostly one task by its name, half of the time the leader; else one or all of a type, any, or two at random."""
     tasks, types = job.tasks, [kind for kind in TaskType if job.counts.get(kind, 0)]
     exact = [Target(task.type, task.index) for task in tasks]
     leader = Target(job.leader.type, job.leader.index)
@@ -140,14 +140,14 @@ def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Targe
         near = dice.pick(exact)
     if action not in ON_NETWORK:
         return (near,), ()
-    if near.index is None:  # what is on both sides is on none
+    if near.index is None:  # a task on both sides would be on neither
         near = dice.pick(exact)
     far = dice.pick([target for target in exact if target != near])
     return (near,), (far,) if dice.share() < 0.4 else ()
 
 
 def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
-    """Mostly at a step; often when a checkpoint is about to be written, or is being written: no death may spoil it."""
+    """Mostly at a step; often just before or while a checkpoint is written, which no death may damage."""
     last = baseline.last_step
     saved = [step for step in baseline.checkpoints if step < (last or 0)]
     saving = [(step, seconds) for step, seconds in baseline.saving if step < (last or 0)]

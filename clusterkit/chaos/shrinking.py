@@ -1,4 +1,4 @@
-"""Shrinking: from a schedule that fails to the smallest one that still fails, a question at a time."""
+"""Shrinking: from a schedule that fails to the smallest one that still fails, one candidate at a time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 
 Schedule = tuple[Fault, ...]
-Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, is told whether each still fails, returns the best
+Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, is sent whether each fails, returns the best
 
 _NUMBER = re.compile(r"(\d+(?:, )?|\.|\bsteps?\b|\battempts?\b)+")
-BRIEF = 0.5  # seconds; a fault that has to last longer than that is told with the time that it needs
+BRIEF = 0.5  # seconds; the duration of a fault is not made shorter
 
 
 def pinned(faults: Sequence[FaultInjected]) -> Schedule:
-    """The faults of a run as they fell: with the tasks that were drawn, in the order in which they were injected.
+    """The faults of a run as they were injected: in that order, with the tasks that were chosen at random.
 
-    A task drawn at random depends on the place of its fault in the schedule, which shrinking changes.
+    Which task is chosen depends on the position of its fault in the schedule, and shrinking changes positions.
     """
     return tuple(_pinned(parse_fault(event.fault), event) for event in faults)
 
@@ -39,18 +39,18 @@ def _named(tasks: Sequence[Task]) -> tuple[Target, ...]:
 
 
 def alike(violations: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two runs failed of the same: a sentence of one is, but for its numbers, one of the other.
+    """Whether two runs have a violation in common, apart from the numbers in it.
 
-    A candidate that fails of something else shows nothing about the fault that is looked for.
+    A candidate that fails for another reason does not show the failure that is being shrunk.
     """
     return not {_NUMBER.sub("", one) for one in violations}.isdisjoint(_NUMBER.sub("", one) for one in others)
 
 
 def shrink(start: Schedule, fell: Schedule = ()) -> Shrinking:
-    """Look for the smallest schedule that fails as `start` did; `fell` is the same with what chance has decided.
+    """Find the smallest schedule that fails as `start` did; `fell` is the same with its random choices pinned.
 
     Fewer faults first (Zeller's ddmin), then simpler ones: fewer targets, less time, rounder triggers. No candidate is
-    asked about twice.
+    tried twice.
     """
     asked: dict[Schedule, bool] = {start: True}
     best = start
@@ -84,7 +84,7 @@ def _fewer(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
 
 
 def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
-    """Each fault by itself, until none can be made simpler."""
+    """Simplify one fault after the other, until none can be made simpler."""
     place = 0
     while place < len(faults):
         for fault in _simplified(faults[place]):
@@ -98,7 +98,7 @@ def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
 
 
 def _simplified(fault: Fault) -> Iterator[Fault]:
-    """What is one step simpler, the greatest step first."""
+    """The fault made simpler by one step, the greatest step first."""
     if len(fault.targets) > 1:
         yield from (replace(fault, targets=(target,)) for target in fault.targets)
     if len(fault.others) > 1:
@@ -110,7 +110,7 @@ def _simplified(fault: Fault) -> Iterator[Fault]:
 
 
 def _simpler_triggers(trigger: Trigger) -> Iterator[Trigger]:
-    """The same with a rounder number, down to the first checkpoint, restart or step that there is."""
+    """The trigger with rounder numbers, or at the first checkpoint, restart or readiness."""
     if trigger.moment in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY):
         if trigger.at > 1:
             yield replace(trigger, at=1)

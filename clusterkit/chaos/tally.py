@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import FaultOutcome, Outcome, Timed
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.recovery.report import recovery_report
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import TaskType
@@ -33,11 +33,8 @@ class Row:
 
 
 def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[FaultOutcome, ...]:
-    """What came of each fault of a run. It was recovered from where the run passed, or training went on after it."""
-    fold = RecoveryFold(job)
-    for now, event in events:
-        fold.take(now, event)
-    report = fold.report()
+    """What came of each injected fault of a run. It counts as recovered if the run passed, or the recovery ended."""
+    report = recovery_report(job, events)
     times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
     return tuple(
         FaultOutcome(
@@ -61,7 +58,7 @@ def by_action(outcomes: Iterable[Outcome]) -> list[Row]:
 
 
 def by_type(outcomes: Iterable[Outcome]) -> list[Row]:
-    """The same for each type of task that was hit, where something had to restart."""
+    """The same for each type of task that was hit, if something had to restart."""
     found = defaultdict[tuple[FaultAction, TaskType], list[FaultOutcome]](list)
     for one in _all(outcomes):
         for kind in one.types:

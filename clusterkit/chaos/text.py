@@ -1,4 +1,4 @@
-"""Campaigns for people: a line for each run, what a failing one needs to be looked into, and the summary."""
+"""Campaigns as text: a line for each run, the details of each failure, and the summary; and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Replay = Callable[[Outcome | Shrunk], str]
 
 
 def baseline_line(baseline: Baseline, metric: str | None) -> str:
-    """What a run without faults came to."""
+    """A line about the run without faults."""
     parts = [f"Without faults: {shown(baseline.duration)}"]
     if baseline.last_step is not None:
         parts.append(f"step {baseline.last_step}")
@@ -28,7 +28,7 @@ def baseline_line(baseline: Baseline, metric: str | None) -> str:
 
 
 def run_line(outcome: Outcome, runs: int) -> str:
-    """One run that is over."""
+    """A line about a finished run."""
     mark = "✘" if outcome.violations else "✔"
     width = len(str(runs))
     return printable(
@@ -38,7 +38,7 @@ def run_line(outcome: Outcome, runs: int) -> str:
 
 
 def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
-    """What a failing run violates, and the commands that show it again."""
+    """What a failing run violates, and the commands that reproduce it."""
     lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
     lines += [f"  its directory: {outcome.directory}", "  to replay it:", f"    {replay(outcome)}"]
@@ -55,7 +55,7 @@ def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
 
 
 def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
-    """The end of a campaign, or of what there was of it."""
+    """The summary of a campaign, also of one that was cut short."""
     failed = [outcome for outcome in outcomes if outcome.violations]
     passed = len(outcomes) - len(failed)
     mark = "✘" if failed else "✔" if len(outcomes) == runs else "–"

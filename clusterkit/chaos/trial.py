@@ -1,4 +1,4 @@
-"""Trials: single runs of a campaign, each a `clusterkit up` with its own faults, and checked when it is over."""
+"""Trials: the runs of a campaign, each a `clusterkit up` with its own faults, checked when it is over."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from clusterkit.words.job import JobOptions, JobSpec, Options, RestartRules
 from clusterkit.words.outcome import RunResult
 
 LONG = 1e9  # seconds: the run's own --timeout ends it
-# Whoever waits for a step is told of each as it comes, and not in bunches: so the baseline tells how long after the
-# report of its step a checkpoint is written, and deaths can be aimed at that.
+# A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches: the
+# baseline shows how long after the report of its step a checkpoint is written, so that deaths can be aimed at that.
 NEVER = "stop any for=1s @ step=99999999999"
 
 
@@ -61,7 +61,7 @@ class JobTemplate:
 
 @dataclass(slots=True)
 class FinishedRun:
-    """A run that is over, as its files tell it."""
+    """A finished run, read from its files."""
 
     run: RunDirectory
     result: RunResult | None
@@ -71,7 +71,7 @@ class FinishedRun:
 
 @dataclass(slots=True)
 class Trials:
-    """Runs trials, from any thread, until it is stopped."""
+    """Runs trials until it is stopped; for use by several threads."""
 
     template: JobTemplate
     campaign: str
@@ -83,11 +83,11 @@ class Trials:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def baseline(self) -> FinishedRun:
-        """The run without faults, or with one that never comes."""
+        """Do the run without faults."""
         return self._up(f"{self.campaign}-baseline", {"fault": [NEVER]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
-        """One run, checked. One with a `name` only asks whether its faults do harm, and leaves nothing."""
+        """Do a run and check it. One with a `name` is a candidate of shrinking, of which no files are kept."""
         run_id = f"{self.campaign}-{trial.number}{name}"
         ended = self._up(run_id, self._broken(trial))
         job, events = replace(self.template.job, faults=trial.faults), ended.events
@@ -108,12 +108,12 @@ class Trials:
         return outcome
 
     def replay(self, trial: Trial) -> str:
-        """The command that does a trial again."""
+        """The command that repeats a trial."""
         places = self._places(f"{self.campaign}-{trial.number}-replay")
         return self.template.changed({**places, **self._broken(trial)}, "run_id").command()
 
     def remove(self, outcome: Outcome) -> None:
-        """Remove a run with all that is of it alone."""
+        """Remove a run, with its own checkpoints and packet capture."""
         self._remove(outcome.run_id)
 
     def remove_baseline(self) -> None:
@@ -121,7 +121,7 @@ class Trials:
         self._remove(f"{self.campaign}-baseline")
 
     def stop(self) -> None:
-        """End every run that goes on, and start none any more."""
+        """End every live run, and start no more."""
         with self._lock:
             self.stopped = True
             live = list(self._live)
@@ -152,14 +152,14 @@ class Trials:
         return FinishedRun(run, result, events, problems)
 
     def _broken(self, trial: Trial) -> Options:
-        """The options of a trial; it may restart once for each fault, and some more, where the user sets no budget."""
+        """The options of a trial. If the user sets no restart budget, it gets one that is enough for its faults."""
         rules = self.template.job.restart
         usual = rules.budget == RestartRules().budget and "restart_budget" not in self.template.options
         own: Options = {"restart_budget": budget(trial.faults, rules)} if usual else {}
         return {**own, "seed": trial.seed, "fault": list(map(str, trial.faults))}
 
     def _places(self, run_id: str) -> Options:
-        """A run's own checkpoints and packets, where the user has chosen places for them: no run may see another's."""
+        """A run's own paths for checkpoints and packets, if the user chose any: runs must not share them."""
         places: Options = {}
         if self.template.job.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(Path(self.template.job.checkpoint_dir, run_id))
@@ -179,5 +179,5 @@ class Trials:
 
 
 def _record(run: RunDirectory) -> dict[str, Any]:
-    """What result.json says, for the campaign's own JSON; its log tails are left to the run."""
+    """result.json without its log tails and attempts, for the campaign's own JSON."""
     return {key: value for key, value in run.read_result().items() if key not in ("cause", "collateral", "attempts")}

@@ -111,7 +111,7 @@ def test_a_run_without_a_result_has_failed() -> None:
 
 
 def test_what_is_left_behind_is_a_violation() -> None:
-    """As the hands have found it."""
+    """As sentences."""
     assert said(GOOD, left=["The process 7 of ps:0 still runs."]) == ["The process 7 of ps:0 still runs."]
 
 

@@ -75,7 +75,7 @@ def test_a_late_worker_does_not_keep_the_coordinator_from_starting() -> None:
 
 
 @pytest.mark.parametrize("fault", ["slow worker:1 for=10s", "loss worker:1 for=10s", "disk-full for=10s"])
-def test_what_signals_can_not_do_is_asked_of_the_hands(fault: str) -> None:
+def test_what_signals_can_not_do_is_asked_of_the_backend(fault: str) -> None:
     """Inject, and Heal with the same number when its time is over."""
     run = with_faults(f"{fault} @ 1s").begin()
     run.after(5)
@@ -96,7 +96,7 @@ def test_a_fault_of_the_network_has_two_sides() -> None:
 
 
 def test_what_could_not_be_injected_is_not_healed() -> None:
-    """The hands say so, and the fault is closed."""
+    """The backend says so, and the fault is closed."""
     run = with_faults("loss worker:1 @ 1s").begin()
     run.after(2)
     run.send(ev.FaultTook(1, "there is no network", done=False))

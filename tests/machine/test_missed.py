@@ -98,7 +98,7 @@ def test_a_fault_that_was_not_drawn_is_not_missed() -> None:
 
 
 def test_a_fault_that_could_not_be_injected_is_missed() -> None:
-    """For the reason that the hands gave."""
+    """For the reason that the backend gave."""
     run = with_faults("loss worker:1 @ 1s", "memory worker:* @ 1s")
     run.futile = {1: "there is no network", 2: "it can't be limited"}
     run.begin().after(2)
