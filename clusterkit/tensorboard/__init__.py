@@ -1,1 +1,1 @@
-"""The process beside a run that shows it: the real TensorBoard, and what clusterkit knows of the tasks as scalars."""
+"""TensorBoard for a run: a process that serves it, and that writes what clusterkit knows of the tasks as scalars."""

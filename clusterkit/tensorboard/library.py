@@ -1,6 +1,6 @@
-"""TensorBoard's own library, imported where it is needed, and told to do without TensorFlow.
+"""The `tensorboard` package, imported on use and without TensorFlow.
 
-With TensorFlow it would take seconds and half a gigabyte, and it gains nothing for files of this machine.
+With TensorFlow it would take seconds and half a gigabyte, without any advantage for local files.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 
 from clusterkit.tensorboard.series import Scalar
 
-# TensorBoard looks for this module, and where it is there, it uses its stub in TensorFlow's place.
+# If this module exists, TensorBoard uses its stub in place of TensorFlow.
 sys.modules.setdefault("tensorboard.compat.notf", ModuleType("tensorboard.compat.notf"))
 
 
-def writer_in(directory: Path) -> Any:
-    """An EventFileWriter, with a new file in that directory. Raises OSError."""
+def open_writer(directory: Path) -> Any:
+    """Open an EventFileWriter with a new file in a directory. Raises OSError."""
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     return EventFileWriter(str(directory))
 
 
 def event_of(scalar: Scalar) -> Any:
-    """A scalar as an Event."""
+    """Convert a scalar to an Event."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -33,7 +33,7 @@ def event_of(scalar: Scalar) -> Any:
 
 
 def serve(logdir: Path, port: int, title: str) -> str:
-    """Start TensorBoard's server in a thread, at a free port for port 0, for this machine alone; return its address."""
+    """Start TensorBoard's server in a thread, on localhost and for port 0 on a free port. Returns its address."""
     from tensorboard import default, program
 
     board = program.TensorBoard(plugins=default.get_plugins())
@@ -43,8 +43,8 @@ def serve(logdir: Path, port: int, title: str) -> str:
         "--port": port,
         "--window_title": title,
         "--reload_interval": 3,
-        "--load_fast": "false",  # no second process, which would have an open port of its own
+        "--load_fast": "false",  # else it starts a second process, with a port of its own
     }
-    board.configure(argv=[None, *(str(word) for option in options.items() for word in option)])
+    board.configure(argv=[None, *(str(argument) for option in options.items() for argument in option)])
     address: str = board.launch()
     return address

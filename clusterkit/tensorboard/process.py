@@ -1,4 +1,4 @@
-"""TensorBoard's process: how it is started and stopped. What it does is in `clusterkit.tensorboard`."""
+"""Starts and stops TensorBoard's process, which runs `clusterkit.tensorboard.main`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.process import code_of, end_helper, start_helper
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
-END_WITHIN = 3.0  # seconds, for the last scalars
-NOTHING: Mapping[str, str] = MappingProxyType({})
+END_WITHIN = 3.0  # seconds to write the last scalars
+NO_ENV: Mapping[str, str] = MappingProxyType({})
 Post = Callable[[TensorBoardReady | TensorBoardLost | Crashed], None]
 
 
 class TensorBoard:
-    """Shows a run, and writes its scalars. Posts TensorBoardReady, and TensorBoardLost where it ends by itself.
+    """A TensorBoard process for a run. Posts TensorBoardReady, or TensorBoardLost if it fails or ends by itself.
 
-    Start it from the thread that lives as long as this process: its parent-death signal is tied to that.
+    Create it in a thread that lives as long as this process: the parent-death signal is tied to that thread.
     """
 
-    def __init__(self, run: RunDirectory, post: Post, port: int = 0, env: Mapping[str, str] = NOTHING) -> None:
+    def __init__(self, run: RunDirectory, post: Post, port: int = 0, env: Mapping[str, str] = NO_ENV) -> None:
         self._post = post
         self._log = run.path / "tensorboard.log"
         self._stopped = False
@@ -34,21 +34,21 @@ class TensorBoard:
         self._channel, other = socket.socketpair()
         try:
             with other, self._log.open("ab") as log:
-                words = _argv(run, other.fileno(), port)
-                self._process = start_helper(words, other.fileno(), log.fileno(), {**os.environ, **env})
+                argv = _argv(run, other.fileno(), port)
+                self._process = start_helper(argv, other.fileno(), log.fileno(), {**os.environ, **env})
         except OSError as error:
-            post(TensorBoardLost(f"it can't be started ({error.strerror})"))
+            post(TensorBoardLost(f"its process can't be started ({error.strerror})"))
             return
         self._pidfd = os.pidfd_open(self._process.pid)
         self._thread = start_thread("tensorboard", self._listen, post)
 
     @property
     def pid(self) -> int | None:
-        """Of its process; None where it could not be started."""
+        """The process id; None if the process could not be started."""
         return None if self._process is None else self._process.pid
 
     def stop(self) -> None:
-        """End it, once it has written what is in the journal."""
+        """End the process, after it has written the rest of the journal."""
         if self._stopped:
             return
         self._stopped = True
@@ -63,17 +63,17 @@ class TensorBoard:
         lost = ""
         with self._channel.makefile("rb") as lines:
             for line in lines:
-                told = json.loads(line)
-                if "address" in told:
-                    self._post(TensorBoardReady(told["address"]))
-                else:  # the process goes on and writes scalars, to be looked at later
-                    lost = told["lost"]
+                message = json.loads(line)
+                if "address" in message:
+                    self._post(TensorBoardReady(message["address"]))
+                else:  # the process keeps writing scalars, to be viewed later
+                    lost = message["lost"]
                     self._post(TensorBoardLost(f"{lost} (its log: {self._log})"))
         if not self._stopped and not lost:
             self._post(TensorBoardLost(f"its process has ended (its log: {self._log})"))
 
 
 def _argv(run: RunDirectory, channel: int, port: int) -> Sequence[str]:
-    # -P: what is in the directory that this was started in is no module of TensorBoard's.
-    words = [str(run.path), str(channel), str(port), str(os.getpid())]
-    return [sys.executable, "-P", "-c", code_of("clusterkit.tensorboard.main"), *words]
+    # -P: modules in the working directory must not shadow TensorBoard's.
+    arguments = [str(run.path), str(channel), str(port), str(os.getpid())]
+    return [sys.executable, "-P", "-c", code_of("clusterkit.tensorboard.main"), *arguments]

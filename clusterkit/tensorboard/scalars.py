@@ -1,4 +1,4 @@
-"""Scalars: the event files in `tensorboard/clusterkit/<task>`, written from the journal as it grows."""
+"""Writes the event files in `tensorboard/clusterkit/<task>` from the journal as it grows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.system.usage import Meter
-from clusterkit.tensorboard.library import event_of, writer_in
+from clusterkit.tensorboard.library import event_of, open_writer
 from clusterkit.tensorboard.series import Scalar, Series
 from clusterkit.words.model import Task
 
 
 class Scalars:
-    """Writes each event of a run once, whoever wrote those before: the file `written` has the journal's offset by then.
+    """Writes each event of a run once, even if several processes do so one after the other.
 
-    A lock on that file is held by the one process that writes.
+    The file `written` holds the offset in the journal up to which events are written. The process that writes locks it.
     """
 
     def __init__(self, run: RunDirectory) -> None:
@@ -29,11 +29,11 @@ class Scalars:
         self._journal = JournalReader(run)
         self._meter = Meter()
         self._record: int | None = None
-        self._before = 0  # the offset up to which another process has written them
+        self._before = 0  # the offset up to which earlier processes have written
         self._writers: dict[Task, Any] = {}
 
     def update(self, live: bool) -> None:
-        """Write what is new, and for a live run what its tasks use now. Raises OSError."""
+        """Write the new events and, for a live run, the tasks' current usage of CPU and memory. Raises OSError."""
         if self._record is None and not self._claim():
             return
         for entry in self._journal.new():
@@ -47,7 +47,7 @@ class Scalars:
         self._remember()
 
     def _claim(self) -> bool:
-        """Whether nobody else writes. Raises OSError."""
+        """Lock the file `written`. Returns False if another process has locked it. Raises OSError."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         record = os.open(self._directory / "written", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -63,7 +63,7 @@ class Scalars:
     def _add(self, scalars: Iterable[Scalar]) -> None:
         for scalar in scalars:
             if scalar.task not in self._writers:
-                self._writers[scalar.task] = writer_in(self._directory / str(scalar.task))
+                self._writers[scalar.task] = open_writer(self._directory / str(scalar.task))
             self._writers[scalar.task].add_event(event_of(scalar))
 
     def _remember(self) -> None:

@@ -1,4 +1,4 @@
-"""Series: a run's events as TensorBoard's scalars. A fold; what it is given is all that it knows."""
+"""A run's events as series of scalars for TensorBoard: a pure fold over the events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_USAGE: Mapping[Task, tuple[float, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A point of a task's series. What the task reported is at its step, all else at seconds since the run began."""
+    """A point of a task's series: `step` is the training step for reported metrics, else seconds since the run began."""
 
     task: Task
     tag: str
@@ -25,7 +25,7 @@ class Scalar:
 
 
 class Series:
-    """Brought up to date event by event. A task that starts again goes on in the same series."""
+    """Converts events to scalars, one event at a time. A restarted task continues its series."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self._status = RunStatus(tasks)
@@ -33,13 +33,13 @@ class Series:
 
     @property
     def pids(self) -> dict[Task, int]:
-        """The tasks that have a process."""
+        """The process ids of the tasks that are running."""
         return {task: of.pid for task, of in self._status.tasks.items() if of.alive and of.pid is not None}
 
     def take(self, at: float, event: Event) -> Iterator[Scalar]:
-        """What a report tells; before it, where no sample was taken for a while, what the run was like until then.
+        """Yield the metrics of a report, after a sample of all tasks if the last one is `EVERY` seconds old.
 
-        Also before a task's end, so that its last step is in its series.
+        A sample also comes before a task's exit, so that the series has its last step.
         """
         if at - self._sampled >= EVERY or isinstance(event, Exited):
             yield from self.sample(at)
@@ -50,7 +50,7 @@ class Series:
                     yield Scalar(event.task, name, value, event.step, at)
 
     def sample(self, at: float, usage: Mapping[Task, tuple[float, int]] = NO_USAGE) -> Iterator[Scalar]:
-        """How it goes now; `usage` is percent of one core and bytes of memory."""
+        """Yield each task's step, speed and `usage`: percent of one core, and bytes of memory."""
         self._sampled = at
         if self._status.began is None:
             return
