@@ -15,7 +15,7 @@ NO_USAGE: Mapping[Task, tuple[float, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A point of a task's series: `step` is the training step for reported metrics, else seconds since the run began."""
+    """A point of a series: `step` is the training step for a metric, and otherwise seconds since the run began."""
 
     task: Task
     tag: str
