@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from clusterkit.check.findings import Finding, Location
 from clusterkit.check.source import Source
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, TfConfig
 from clusterkit.words.model import Shape, TaskType
 
 MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
@@ -98,13 +98,15 @@ def hides_module(case: Case) -> Iterator[Hit]:
 
 def tf_config(case: Case) -> Iterator[Hit]:
     """The cluster that the task was told of is replaced by one that is written in the program."""
+    if case.job.tf_config is TfConfig.OURS:
+        return
     writes = [(source, node) for source in case.sources for node in source.nodes if _writes_tf_config(source, node)]
     texts = [source.fixed(getattr(node, "value", None)) for source, node in writes]
     if len(case.job.cluster) > 1 and all(found and any("cluster" in text for text in found) for found in texts):
         for source, node in writes:
             if case.applies(source, node):
                 what = f"TF_CONFIG is overwritten with the same value in each of the {len(case.job.cluster)} tasks."
-                advice = 'clusterkit has set it in every task. Set it only if "TF_CONFIG" not in os.environ.'
+                advice = "clusterkit has set it in every task; with --tf-config ours the program's own is ignored."
                 yield Hit(source.place(node), what, advice)
 
 

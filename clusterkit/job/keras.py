@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterkit.words.job import JobSpec, Servers
-from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
+from clusterkit.words.job import JobSpec, Servers, TfConfig
+from clusterkit.words.model import ProgramKind, Shape, Task
 
 # Read when TensorFlow is imported, for `from tensorflow.keras import ...`, and when a program first says `tf.keras`.
 LEGACY = "TF_USE_LEGACY_KERAS"
@@ -27,16 +27,19 @@ def chosen_env(job: JobSpec) -> dict[str, str]:
 def mends_of(job: JobSpec, task: Task) -> str:
     """Those that the task needs, with commas between them; empty where it needs none."""
     fixes_keras, coordinates = job.keras_fix and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
-    if job.program.kind is ProgramKind.COMMAND or task.type is TaskType.EVALUATOR:
+    if job.program.kind is ProgramKind.COMMAND:
         return ""
-    if job.is_server(task):
-        return "coordinator" if job.servers is Servers.PROGRAM else ""
+    serves, trains = job.is_server(task), task.trains and not job.is_server(task)
+    if serves and job.servers is Servers.BUILTIN:
+        return ""
     mends = {
-        "keras-fit": fixes_keras and job.shape is Shape.MULTI_WORKER,
-        "keras-ps": fixes_keras and coordinates,
+        "tf-config": job.tf_config is TfConfig.OURS,
+        "coordinator": serves,
+        "keras-fit": trains and fixes_keras and job.shape is Shape.MULTI_WORKER,
+        "keras-ps": trains and fixes_keras and coordinates,
         # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.
-        "coordinator-end": coordinates and job.servers is Servers.BUILTIN,
-        "steps": job.progress_regex is None,
+        "coordinator-end": trains and coordinates and job.servers is Servers.BUILTIN,
+        "steps": trains and job.progress_regex is None,
     }
     return ",".join(name for name, needed in mends.items() if needed)
 

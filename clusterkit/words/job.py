@@ -94,6 +94,10 @@ class Options(TypedDict, total=False):
         Option("host: loopback; virtual: an address for each task, and a network that can be broken.", field="network"),
     ]
     pcap: Annotated[Path, Option("Write what crosses the virtual network.", "FILE", "pcap")]
+    tf_config: Annotated[
+        Literal["program", "ours"],
+        Option("Whose TF_CONFIG the tasks use if the program sets its own.", field="tf_config"),
+    ]
     servers: Annotated[
         Literal["program", "builtin"],
         Option(
@@ -171,6 +175,13 @@ class Network(enum.StrEnum):
     VIRTUAL = "virtual"  # each task has a network namespace and an address of its own
 
 
+class TfConfig(enum.StrEnum):
+    """Whose TF_CONFIG a task uses."""
+
+    PROGRAM = "program"  # the program's, if it sets one, as many tutorials do
+    OURS = "ours"  # clusterkit's, whatever the program sets
+
+
 class Servers(enum.StrEnum):
     """What the workers and parameter servers of a parameter-server job run."""
 
@@ -232,6 +243,7 @@ class JobSpec:
     start: StartMode = StartMode.AUTO
     preload: tuple[str, ...] = ()
     network: Network = Network.HOST
+    tf_config: TfConfig = TfConfig.PROGRAM
     servers: Servers = Servers.PROGRAM
     keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
     keras_fix: bool = True  # whether Keras 3 is mended where it can't train on several workers

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from clusterkit.job.keras import keras_env, keras_problems
+from clusterkit.job.keras import keras_env, keras_problems, mends_of
 from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
-from clusterkit.words.job import JobOptions, Servers
+from clusterkit.words.job import JobOptions, Servers, TfConfig
 from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job, task
 
@@ -39,6 +39,19 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
         assert keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_MENDS"] == "steps"
         assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_MENDS"] == "steps"
         assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_MENDS"] == "coordinator"
+
+
+def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
+    """With --tf-config ours, whatever else is mended; not clusterkit's own servers."""
+    servers = replace(job(workers=1, ps=1, chief=1, evaluator=1), tf_config=TfConfig.OURS)
+    names = ("chief:0", "worker:0", "ps:0", "evaluator:0")
+    assert [mends_of(servers, task(name)) for name in names] == [
+        "tf-config,keras-ps,steps",
+        "tf-config,coordinator",
+        "tf-config,coordinator",
+        "tf-config",
+    ]
+    assert mends_of(replace(servers, servers=Servers.BUILTIN), task("ps:0")) == ""
 
 
 def test_steps_that_are_found_in_the_log_are_not_counted_too() -> None:

@@ -21,6 +21,7 @@ DISTRIBUTE = "tensorflow.python.distribute"
 COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
 # What a plan may ask for: the modules that each mend waits for, and the file and function that know what to do then.
 MENDS = {
+    "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {TRAINER: ("keras_fit", "watch")},
     "keras-ps": {TRAINER: ("refusals", "refuse_fit")},
     "coordinator": {
