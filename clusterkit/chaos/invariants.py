@@ -28,7 +28,7 @@ ACCURACY, LOSS = "accuracy", "loss"
 # Of an accuracy: more than runs differ anyway, less than a lost model makes. Parameter-server training is asynchronous:
 # two runs without faults differ by 0.01 to 0.02.
 TOLERANCE = 0.05
-# As a share of the baseline's loss. The loss of a batch varies from step to step; a lost model's is many times as large.
+# As a share of the baseline's loss. The loss of a batch varies from step to step; a lost model's is many times that.
 LOSS_TOLERANCE = 0.5
 SMALL = 0.1  # a smaller loss may differ by as much as a loss of this size
 

@@ -1,4 +1,4 @@
-"""Cause and collateral: which of several failures came first in truth, not only in time."""
+"""Blame: which of several failures is the cause, and which are collateral."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clusterkit.machine.likeness import way
+from clusterkit.machine.likeness import error_signature
 from clusterkit.words.outcome import Failure
 
 SIGABRT = 6
 
-# How TensorFlow says that a peer is gone. The name of the exception decides; its text only where there is none.
+# TensorFlow's errors when a peer is gone. They are looked for in the exception; without one, in the end of the log.
 _PEER_GONE = re.compile(
     r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError"
     r"|Connection (?:reset|refused)|Socket closed|failed to connect to all addresses"
@@ -20,7 +20,7 @@ _PEER_GONE = re.compile(
 
 
 def looks_collateral(failure: Failure) -> bool:
-    """Whether the attempt died as TensorFlow's tasks die of a peer's death."""
+    """Whether the attempt failed as TensorFlow's tasks do when a peer is gone."""
     if failure.exit.signal is not None:
         return failure.exit.signal == SIGABRT
     if failure.exit.code is None or failure.exit.preempted:
@@ -31,7 +31,7 @@ def looks_collateral(failure: Failure) -> bool:
 
 
 class Blame(NamedTuple):
-    """Failures that happened together. `same` are those of other tasks that failed of themselves as the cause did."""
+    """Failures that happened together. `same` are other tasks' own failures with the same error as the cause."""
 
     cause: Failure
     same: tuple[Failure, ...] = ()
@@ -39,14 +39,18 @@ class Blame(NamedTuple):
 
 
 def blame(failures: Sequence[Failure]) -> Blame:
-    """Split failures that happened together, each part in order of time.
+    """Find the cause of failures that happened together; `same` and `collateral` are in order of time.
 
-    The first one that does not look like a peer's death is the cause: a program that raises takes longer
-    to be gone than its peers take to notice, so the order of exits alone accuses the survivor. A program that every
-    task runs may raise the same in several of them, and none of these died of another.
+    The cause is the first failure that does not look as if a peer were gone. The first exit may be a peer's: a program
+    that raises an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
+    raise the same exception; then none of them is collateral.
     """
     in_time = sorted(failures, key=lambda failure: failure.at)
     cause = next((failure for failure in in_time if not looks_collateral(failure)), in_time[0])
     others = [failure for failure in in_time if failure is not cause]
-    own = [] if looks_collateral(cause) else [f for f in others if way(f) is not None and way(f) == way(cause)]
+    own = (
+        []
+        if looks_collateral(cause)
+        else [f for f in others if error_signature(f) is not None and error_signature(f) == error_signature(cause)]
+    )
     return Blame(cause, tuple(own), tuple(failure for failure in others if failure not in own))

@@ -1,4 +1,4 @@
-"""The ending of a run: success, failure, a signal, a timeout; then teardown until nothing is left."""
+"""The ending of a run: success, failure, a signal or a timeout; then teardown until every task is down."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Ending:
-    """Before it has begun it only knows how to begin."""
+    """Decides how the run ends, ends the tasks, and finishes the run when all of them are down."""
 
     state: ClusterState
     verdict: Verdict | None = None
@@ -36,16 +36,16 @@ class Ending:
 
     @property
     def begun(self) -> bool:
-        """Whether the verdict is out; no task is started after that."""
+        """Whether it is decided how the run ends. No task is started after that."""
         return self.verdict is not None
 
     @property
     def succeeded(self) -> bool:
-        """Whether the job was done."""
+        """Whether the job succeeded."""
         return self.verdict is not None and self.verdict.state is RunState.SUCCEEDED
 
     def succeed(self, leader: TaskRecord) -> None:
-        """The leader exited 0. Servers end now; other training tasks may finish, the evaluator its last checkpoint."""
+        """The leader exited with code 0. End the servers; the other tasks get some time to finish."""
         state, limits = self.state, self.state.job.limits
         self.verdict = Verdict(RunState.SUCCEEDED, 0, f"{leader.task} exited with code 0")
         state.record(Succeeded(leader.task))
@@ -58,11 +58,11 @@ class Ending:
                 self.evaluator_reported(record)
 
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
-        """The job can't go on. `repeated`: it fails in the same way each time."""
+        """The job failed. `repeated`: it failed twice in the same way, without a step in between."""
         self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated), self.state.job.limits.grace)
 
     def crashed(self, event: Crashed, restarts: int) -> None:
-        """clusterkit itself failed: the run is over at once, since nothing that was to answer can be relied on."""
+        """clusterkit itself failed. Finish at once, since no part of it can be relied on to answer."""
         self.verdict = Verdict(RunState.FAILED, CRASHED, event.sentence)
         self.state.began = self.state.began or self.state.now
         for task in self.state.unsettled:
@@ -70,35 +70,35 @@ class Ending:
         self._finish(self.verdict, restarts)
 
     def stop(self, state: RunState, exit_code: int, reason: str) -> None:
-        """Somebody asks for the end; after success that only hurries what is left."""
+        """The run was asked to end. After success that only ends the remaining tasks sooner."""
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
         self._stop(Verdict(state, exit_code, reason), self.state.job.limits.grace)
 
     def kill_all(self) -> None:
-        """No more grace."""
+        """Kill every task, without a grace period."""
         for record in self.state.alive():
             self.state.end(record, Asked.TEARDOWN, 0.0)
 
     def leader_is_done(self) -> None:
-        """Training tasks that have not finished in most of their time are ended, in what a server gets for that."""
+        """The time for the other training tasks to finish is over. End those that still run, as servers are ended."""
         for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)
 
     def evaluator_reported(self, record: TaskRecord) -> None:
-        """After success the evaluator ends once it has seen the newest checkpoint."""
+        """End the evaluator after success, once it has evaluated the newest checkpoint."""
         newest = self.state.newest_checkpoint
         if self.succeeded and newest and record.last_step is not None and record.last_step >= newest[0]:
             self.evaluator_is_done(record)
 
     def evaluator_is_done(self, record: TaskRecord) -> None:
-        """Its last checkpoint is seen, or its time is over."""
+        """End the evaluator: it has evaluated the last checkpoint, or its time is over."""
         self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
 
     def settle(self, restarts: int) -> None:
-        """Finish when nothing of any task is left."""
+        """Finish the run when it is ending and every task is down."""
         if self.verdict is None or self.finished or self.state.unsettled:
             return
         self._finish(self.verdict, restarts)
@@ -118,7 +118,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
-        """A success beside a fault that never happened proves nothing about that fault."""
+        """The verdict; a success gets an exit code of its own if a fault was never injected, as it proves nothing."""
         count = len(self.not_injected())
         if not count or verdict.state is not RunState.SUCCEEDED:
             return verdict

@@ -1,4 +1,4 @@
-"""Recoveries: failures that happened together, the tasks that have to restart for them, and when."""
+"""Recoveries: failures that happened together, which tasks restart because of them, and when."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clusterkit.words.seeded import seeded_uniform
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """One incident. It waits for the collateral, then clears what is left of its tasks, then starts them."""
+    """A recovery in progress: it waits for collateral failures, ends what still runs of its tasks, restarts them."""
 
     tasks: set[Task]
     failures: list[Failure]
@@ -26,12 +26,12 @@ class OpenRecovery:
     respawn_at: float | None = None  # None until decided
     key: str = ""
     free: bool = False
-    asked: bool = False  # somebody asked for it: no backoff, no charge
+    asked: bool = False  # a requested restart: no backoff, not charged
 
 
 @dataclass(slots=True)
 class Account:
-    """The restarts of one budget key."""
+    """The restarts that are charged to one budget key."""
 
     used: int = 0
     in_a_row: int = 0
@@ -41,7 +41,7 @@ class Account:
 
 @dataclass(slots=True)
 class Recoveries:
-    """Every open recovery; no task is in two."""
+    """Every open recovery. No task is in two of them."""
 
     state: ClusterState
     ending: Ending
@@ -50,25 +50,25 @@ class Recoveries:
     restarts: int = 0
 
     def failed(self, record: TaskRecord) -> None:
-        """An attempt ended badly and nobody had asked it to."""
+        """An attempt failed; it had not been asked to end."""
         failure = record.failure()
         self.state.record(Failed(failure))
         self._open([failure], set(restart_scope(self.state.job, record.task)), self._window(failure))
 
     def ended_well(self, record: TaskRecord) -> None:
-        """A task exited 0, and the policy is to start it again; one of a gang is done, since its peers are not."""
+        """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""
         if restart_scope(self.state.job, record.task) == {record.task}:
             self._open([record.failure()], {record.task}, 0.0)
 
     def asked(self, tasks: set[Task]) -> tuple[Task, ...]:
-        """Somebody asks for a restart: of these tasks, and of those that have to restart with them."""
+        """A restart was requested: of these tasks, with those that have to restart with them. Return all of them."""
         scopes = [restart_scope(self.state.job, task) for task in tasks]
         together = set().union(*scopes)
         self._open([], together, 0.0, asked=True)
         return tuple(sorted(together))
 
     def settle(self) -> None:
-        """Take each recovery as far as it can go now."""
+        """Advance each recovery as far as is possible now."""
         for recovery in list(self.open):
             if self.ending.begun:
                 self.open.clear()
@@ -79,7 +79,7 @@ class Recoveries:
                 self._respawn_when_clear(recovery)
 
     def next(self) -> float | None:
-        """The earliest moment at which a recovery can go on by itself."""
+        """The earliest time at which a recovery can advance by itself."""
         times = [r.decide_at if r.respawn_at is None else r.respawn_at for r in self.open]
         return min((at for at in times if at > self.state.now), default=None)
 
@@ -100,12 +100,12 @@ class Recoveries:
         if failure.exit.error is not None or not can_be_collateral(self.state.job, failure.task):
             return 0.0
         if failure.exit.preempted:
-            # Peers that were told to stop may still be writing the checkpoint for which the first one exited.
+            # Peers that were asked to stop may still be writing the checkpoint that the first one has written.
             return limits.grace if len(restart_scope(self.state.job, failure.task)) > 1 else 0.0
         return limits.collateral
 
     def _nobody_left(self) -> bool:
-        """Whether no task is left that could still show itself to be the cause, or a casualty."""
+        """Whether no task is left that could still fail, as the cause or as collateral."""
         return all(task.type is TaskType.EVALUATOR for task in self.state.unsettled)
 
     def _decide(self, recovery: OpenRecovery) -> None:
@@ -136,7 +136,7 @@ class Recoveries:
         )
 
     def _note(self, blamed: Blame) -> None:
-        """Put each attempt's part on record."""
+        """Record the role of each attempt."""
         cause = blamed.cause
         parts = ((RoleKind.CAUSE, (cause,)), (RoleKind.SAME, blamed.same), (RoleKind.COLLATERAL, blamed.collateral))
         for kind, failures in parts:
@@ -145,7 +145,7 @@ class Recoveries:
                 self.state.note(replace(ended, role=FailureRole(kind, cause.task, cause.attempt)))
 
     def _repeats(self, before: Failure | None, cause: Failure) -> bool:
-        """Whether a restart came to nothing: it failed as the attempt before it had, without a step in between."""
+        """Whether a restart was useless: it failed as the attempt before it did, without a step in between."""
         state, record = self.state, self.state.records[cause.task]
         if cause.task.type is TaskType.EVALUATOR:
             stepped = record.first_step is not None
@@ -156,7 +156,7 @@ class Recoveries:
         return not stepped and repeats(before, cause)
 
     def _grant(self, recovery: OpenRecovery) -> None:
-        """A restart that was asked for, in which a failure of the same tasks is mended too."""
+        """Begin a requested restart. It also repairs a failure of the same tasks."""
         recovery.key, recovery.free, recovery.respawn_at = "asked", True, self.state.now
         self._clear(recovery, Asked.REQUEST, self.state.job.limits.grace)
         budget = self.state.job.restart.budget
@@ -168,7 +168,7 @@ class Recoveries:
                 self.state.end(self.state.records[task], asked, grace)
 
     def _account(self, key: str) -> Account:
-        """The key's account, forgiven where the job has been well for long enough since its last restart."""
+        """The key's account, reset if the job has made progress for long enough since its last restart."""
         account = self.accounts.setdefault(key, Account())
         well_until = self.state.now if self.state.progress_at is None else self.state.progress_at
         if well_until - account.last >= self.state.job.restart.forgive_after:

@@ -1,16 +1,16 @@
-"""Repeats: a restart that fails as the attempt before it did is not worth another one."""
+"""Repeats: a task that fails twice in the same way, because of its program, is not worth another restart."""
 
 from __future__ import annotations
 
 import re
 
 from clusterkit.machine.blame import looks_collateral
-from clusterkit.machine.likeness import last_words, way
+from clusterkit.machine.likeness import error_signature, last_error
 from clusterkit.words.outcome import Failure
 
-UNSEEN = 120.0  # seconds; where nobody reports steps, an attempt that lived longer may have made some
+UNSEEN = 120.0  # seconds; if no task reports steps, an attempt that lived longer may have made some
 
-# What comes from outside the program, and may be over by the next attempt.
+# Errors that come from outside the program, and may be gone at the next attempt.
 _MAY_PASS = re.compile(
     r"MemoryError|ResourceExhaustedError|TimeoutError|BrokenPipeError|Connection\w*Error"
     r"|No space left on device|Disk quota exceeded|Cannot allocate memory|Too many open files"
@@ -20,12 +20,12 @@ _MAY_PASS = re.compile(
 
 
 def repeats(before: Failure | None, failure: Failure) -> bool:
-    """Whether two attempts in a row ended in the same way, which nothing but the program explains."""
+    """Whether two consecutive attempts failed in the same way, and only the program can be the reason."""
     if before is None or failure.attempt != before.attempt + 1 or may_pass(failure):
         return False
-    return way(failure) is not None and way(failure) == way(before)
+    return error_signature(failure) is not None and error_signature(failure) == error_signature(before)
 
 
 def may_pass(failure: Failure) -> bool:
-    """Whether the attempt failed of a peer, or of a lack that may be over by the next attempt."""
-    return looks_collateral(failure) or _MAY_PASS.search(last_words(failure) or "") is not None
+    """Whether the attempt failed because of a peer, or for a reason that may be gone at the next attempt."""
+    return looks_collateral(failure) or _MAY_PASS.search(last_error(failure) or "") is not None

@@ -1,1 +1,1 @@
-"""Recovery: from the journal to what failed, which fault explains it, and what it cost."""
+"""Recovery: what failed in a run, how it recovered, how long that took, and what it cost."""

@@ -1,4 +1,4 @@
-"""Incidents: what has to be remembered of one recovery, or of one injected fault, until it is over."""
+"""Incidents: what the recovery report collects about each recovery and each injected fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.words.recovery import Death, InjectedFault, Recovery, Return
 
 @dataclass(slots=True)
 class Course:
-    """How training fared while something was wrong."""
+    """Whether training continued during an incident, or when it made its first step afterwards."""
 
     went_on: bool = False
     first_step: float | None = None
@@ -21,11 +21,11 @@ class Course:
 
     @property
     def settled(self) -> bool:
-        """Whether the question is answered."""
+        """Whether that is known."""
         return self.went_on or self.first_step is not None
 
     def progressed(self, now: float, step: int, wrong: bool) -> None:
-        """A step was reported, while it was still `wrong` or after. One alone may have been done before."""
+        """A step was reported; `wrong`: the incident lasts. A single step may have been made before it began."""
         if self.settled:
             return
         if not wrong:
@@ -38,9 +38,9 @@ class Course:
 
 @dataclass(slots=True)
 class Incident:
-    """One recovery. `trainers` are those of its tasks that train; there are no new steps before they start again.
+    """One recovery. `trainers` are the training tasks in it: there is no new step before they restart.
 
-    The first death is the cause until it is decided. `same` are the tasks that failed as the cause did.
+    The first of `deaths` is the cause. `same` are the tasks that failed on their own with the cause's error.
     """
 
     deaths: list[Death]
@@ -58,17 +58,17 @@ class Incident:
 
     @property
     def over(self) -> bool:
-        """Whether no event can tell more of it."""
+        """Whether no later event can change it."""
         return self.course.settled and (self.up is not None or self.planned is None)
 
     @property
     def began(self) -> float:
-        """The first death, or the request."""
+        """When the first task died, or the restart was requested."""
         return min([death.at for death in self.deaths], default=self.planned or 0.0)
 
     @property
     def faults(self) -> tuple[int, ...]:
-        """The injected faults that account for its deaths."""
+        """The injected faults that explain its deaths."""
         return tuple(sorted({death.fault for death in self.deaths if death.fault is not None}))
 
     @property
@@ -79,37 +79,37 @@ class Incident:
 
     @property
     def needed(self) -> frozenset[Task]:
-        """The tasks that have to be up for a new step: a gang as a whole, a coordinator and its parameter servers."""
+        """The tasks that a new step needs: the whole gang, or the coordinator and its parameter servers."""
         if not self.trainers:
             return frozenset()
         return frozenset(task for task in self.returns if task in self.trainers or task.type is TaskType.PS)
 
     def concerns(self, task: Task, attempt: int) -> bool:
-        """Whether the task starts again here, and the attempt is that one or a later one."""
+        """Whether this is the attempt of a task that restarts here, or a later one."""
         return task in self.returns and attempt >= self.returns[task].attempt
 
     def spawned(self, task: Task, attempt: int, now: float, reached: int | None) -> None:
-        """A process exists; the attempt before had reached that step."""
+        """The process of a new attempt exists. The attempt before it had reached step `reached`."""
         if task not in self.returns or self.returns[task].attempt != attempt:
             return
         self.returns[task] = replace(self.returns[task], spawned=now)
         if task in self.trainers and reached is not None:
             self.last_step = max(reached, self.last_step or 0)
 
-    def heard_of(self, task: Task, now: float) -> None:
+    def mark_up(self, task: Task, now: float) -> None:
         """The task is up."""
         if self.returns[task].up is None:
             self.returns[task] = replace(self.returns[task], up=now)
 
     def resumes(self, task: Task, attempt: int, step: int, path: str | None) -> None:
-        """The program told from where it goes on: the newest attempt's word counts, in a gang the leader's."""
+        """The program reported where it resumed. The newest attempt's report counts, and in a gang the leader's."""
         if task not in self.trainers or self.course.settled:
             return
         if self._resumed_by is None or (-attempt, task) < (-self._resumed_by[0], self._resumed_by[1]):
             self._resumed_by, self.resumed = (attempt, task), (step, path)
 
     def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
-        """A task that trains reported a step."""
+        """A training task reported a step."""
         if not self.trainers:
             self.course.progressed(now, step, self.up is None)
         elif task in self.trainers and self.concerns(task, attempt) and not self.course.settled:
@@ -119,10 +119,10 @@ class Incident:
         if self.resumed is None or step > self.resumed[0]:
             self.first_report, self.course.first_step = step, now
             for task in self.needed:
-                self.heard_of(task, now)
+                self.mark_up(task, now)
 
     def recovery(self, at: float) -> Recovery:
-        """As it is known so far; `at` is its beginning."""
+        """The recovery as far as it is known; `at` is when it began."""
         return Recovery(
             at=at,
             asked=self.asked,
@@ -162,22 +162,22 @@ class FaultIncident:
     healed: float | None = None
     why: str = ""
     detail: str = ""
-    done: bool | None = None  # None until it is known
+    done: bool | None = None  # None until the backend has answered
     stalled: float | None = None  # the first warning of a stall while it was open
     course: Course = field(default_factory=Course)
 
     @property
     def open(self) -> bool:
-        """Whether it lasts."""
+        """Whether it is still in effect."""
         return self.healed is None and self.done is not False and self.event.action not in AT_ONCE
 
     def took(self, detail: str, done: bool) -> None:
-        """What came of it; it may be told for each of its tasks."""
+        """The backend's answer: whether it was injected. There may be one for each of its tasks."""
         self.detail = detail if self.done is None else f"{self.detail}; {detail}"
         self.done = done or self.done is True
 
-    def fault(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
-        """As it is known so far; `failures` are those that it explains, each with the time at which it was detected."""
+    def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
+        """The fault as far as it is known; `failures` are those that it explains, with the times of their detection."""
         event, done = self.event, self.done is not False
         detected = [at for _, at in failures]
         if done and self.stalled is not None:

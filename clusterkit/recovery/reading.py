@@ -9,7 +9,7 @@ from clusterkit.words.recovery import RecoveryReport
 
 
 def report_of(run: RunDirectory) -> RecoveryReport:
-    """As the run wrote it at its end; of a run that goes on, or could not write it, from its journal so far."""
+    """The report that the run wrote at its end; without one, what its journal says so far."""
     if (written := run.recovered()) is not None:
         return written
     info = run.info()

@@ -1,4 +1,4 @@
-"""The recovery report: a fold over a run's events that decides nothing and steers nothing."""
+"""The recovery report, as a fold over the events of a run."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from clusterkit.words.states import TaskState
 
 
 class RecoveryFold:
-    """Takes each event of a run with its time, in seconds of one clock; tells at any time what is known so far."""
+    """Takes each event of a run with its time in seconds, and reports at any time what is known so far."""
 
     def __init__(self, job: JobSpec) -> None:
         self._job = job
         self._began: float | None = None
-        self._attempts: dict[Task, int] = {}  # the newest of each task
+        self._attempts: dict[Task, int] = {}  # the newest one of each task
         self._states: dict[Task, TaskState] = {}
         self._exits: dict[tuple[Task, int], Exit] = {}
-        self._faults: dict[tuple[Task, int], int | None] = {}  # that explain the attempts' failures, as was decided
+        self._explaining: dict[tuple[Task, int], int | None] = {}  # the fault that explains each attempt's failure
         self._failures: dict[tuple[Task, int], float] = {}  # when each was detected
-        self._reached: dict[Task, int] = {}  # the step at which each task's present attempt is
+        self._reached: dict[Task, int] = {}  # the last step of each task's present attempt
         self._incidents: list[Incident] = []
-        self._injuries: dict[int, FaultIncident] = {}
+        self._fault_incidents: dict[int, FaultIncident] = {}
         self._last: ev.Event | None = None
-        self._stalled: float | None = None  # when it was warned that training stands still
+        self._stalled: float | None = None  # when the present stall was warned of
 
     def take(self, at: float, event: ev.Event) -> None:
         """Take in an event."""
@@ -41,7 +41,7 @@ class RecoveryFold:
             case ev.Progressed(task, attempt, step):
                 self._progressed(now, task, attempt, step)
             case ev.Ready(task, attempt) | ev.Checkpointed(task, attempt):
-                self._heard_of(now, task, attempt)
+                self._mark_up(now, task, attempt)
             case ev.Resumed(task, attempt, step, path):
                 self._resumed(now, task, attempt, step, path)
             case ev.Changed(task, attempt, state):
@@ -51,7 +51,7 @@ class RecoveryFold:
             case ev.Exited(task, attempt, exit_):
                 self._exits.setdefault((task, attempt), exit_)
             case ev.AttemptEnded():
-                self._explained(event)
+                self._note_end(event)
             case ev.Failed(failure):
                 self._failed(now, failure)
             case ev.RestartPlanned():
@@ -59,23 +59,23 @@ class RecoveryFold:
             case ev.Finished(result) if result.cause is not None:
                 self._merge(Blame(result.cause, result.same, result.collateral), now)
             case ev.Warned() if isinstance(self._last, ev.Inspected) and self._last.look is ev.Look.STALL:
-                self._warned_of_stall(now)  # what was seen is told at once
+                self._warned_of_stall(now)  # the warning follows directly
             case _:
                 self._of_faults(now, event)
         self._last = event
 
     def report(self) -> RecoveryReport:
-        """What is known so far. A fault is the beginning of the first recovery that it accounts for."""
+        """What is known so far. The first recovery that a fault explains begins with its injection."""
         recoveries, begun = [], set[int]()
         for incident in self._incidents:
-            injected = [self._injuries[number].at for number in incident.faults if number not in begun]
+            injected = [self._fault_incidents[number].at for number in incident.faults if number not in begun]
             begun |= set(incident.faults)
             recoveries.append(incident.recovery(min([incident.began, *injected])))
-        return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._injuries.values())))
+        return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._fault_incidents.values())))
 
-    def _fault(self, injury: FaultIncident) -> InjectedFault:
-        explained = [key for key in self._failures if self._faults.get(key) == injury.event.number]
-        return injury.fault([(key[0], self._failures[key]) for key in explained])
+    def _fault(self, fault: FaultIncident) -> InjectedFault:
+        explained = [key for key in self._failures if self._explaining.get(key) == fault.event.number]
+        return fault.report([(key[0], self._failures[key]) for key in explained])
 
     def _open(self) -> list[Incident]:
         return [incident for incident in self._incidents if not incident.over]
@@ -84,33 +84,33 @@ class RecoveryFold:
         return task.trains and not self._job.is_server(task)
 
     def _lives(self, task: Task) -> bool:
-        """Whether the task is there and is not being ended, or has done all that it had to do."""
+        """Whether the task runs and is not being ended, or has finished successfully."""
         ended = self._exits.get((task, self._attempts.get(task, 0)))
         return self._states.get(task) is TaskState.RUNNING or (ended is not None and ended.ok)
 
     def _halted(self, deaths: list[Death]) -> frozenset[Task]:
-        """The tasks that train and have to start again after these deaths, before there is another step."""
+        """The training tasks that have to restart after these deaths before there is a new step."""
         scopes = [restart_scope(self._job, death.task) for death in deaths]
         return frozenset(filter(self._trains, frozenset().union(*scopes)))
 
     def _starts(self, now: float, task: Task, attempt: int) -> None:
         self._states[task] = TaskState.RUNNING
-        self._exits.pop((task, attempt - 1), None)  # dealt with by now
+        self._exits.pop((task, attempt - 1), None)  # replaced by this attempt
         self._attempts[task] = max(attempt, self._attempts.get(task, 0))
         reached = self._reached.pop(task, None)
         for incident in self._open():
             incident.spawned(task, attempt, now, reached)
 
-    def _heard_of(self, now: float, task: Task, attempt: int) -> None:
+    def _mark_up(self, now: float, task: Task, attempt: int) -> None:
         for incident in self._open():
             if incident.concerns(task, attempt):
-                incident.heard_of(task, now)
+                incident.mark_up(task, now)
 
     def _resumed(self, now: float, task: Task, attempt: int, step: int, path: str | None) -> None:
         if attempt < self._attempts.get(task, 0):
             return
         self._reached[task] = step
-        self._heard_of(now, task, attempt)
+        self._mark_up(now, task, attempt)
         for incident in self._open():
             if incident.concerns(task, attempt):
                 incident.resumes(task, attempt, step, path)
@@ -119,7 +119,7 @@ class RecoveryFold:
         if attempt < self._attempts.get(task, 0):
             return
         self._reached[task] = step
-        self._heard_of(now, task, attempt)
+        self._mark_up(now, task, attempt)
         if not self._trains(task):
             return
         self._stalled = None
@@ -128,8 +128,8 @@ class RecoveryFold:
         for incident in self._open():
             if all(map(self._lives, incident.needed)):
                 incident.progressed(now, task, attempt, step)
-        for injury in self._injuries.values():
-            injury.course.progressed(now, step, injury.healed is None)
+        for fault in self._fault_incidents.values():
+            fault.course.progressed(now, step, fault.healed is None)
 
     def _failed(self, now: float, failure: Failure) -> None:
         death = self._death(failure)
@@ -139,13 +139,13 @@ class RecoveryFold:
         self._failures[failure.task, failure.attempt] = detected
 
     def _death(self, failure: Failure) -> Death:
-        fault = self._faults.get((failure.task, failure.attempt))
+        fault = self._explaining.get((failure.task, failure.attempt))
         return Death(failure.task, failure.attempt, failure.at - (self._began or 0.0), failure.exit, fault)
 
-    def _explained(self, ended: ev.AttemptEnded) -> None:
-        """A fault explains the attempt's failure, or does not any more: it could not be injected after all."""
+    def _note_end(self, ended: ev.AttemptEnded) -> None:
+        """Note which fault explains the attempt's failure; one that could not be injected does not any more."""
         key = ended.task, ended.attempt
-        self._faults[key] = ended.fault
+        self._explaining[key] = ended.fault
         for incident in self._incidents:
             incident.deaths = [
                 replace(d, fault=ended.fault) if (d.task, d.attempt) == key else d for d in incident.deaths
@@ -158,14 +158,14 @@ class RecoveryFold:
         incident.returns = {task: Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks}
         incident.trainers = frozenset(filter(self._trains, event.tasks))
         if incident.trainers:
-            incident.course = Course()  # steps of the old attempts say nothing
+            incident.course = Course()  # steps of the old attempts do not count
 
     def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
-        """The one incident of these failures, cause first; without any, of a request, with what it mends of `tasks`."""
+        """Merge the incidents of these failures, cause first; or those that a requested restart of `tasks` repairs."""
         failures = [] if blamed is None else [blamed.cause, *blamed.same, *blamed.collateral]
         asked = tasks if blamed is None else None
         keys = {(failure.task, failure.attempt) for failure in failures}
-        old = [i for i in self._incidents if keys & {(d.task, d.attempt) for d in i.deaths} or _mends(i, asked)]
+        old = [i for i in self._incidents if keys & {(d.task, d.attempt) for d in i.deaths} or _repairs(i, asked)]
         known = {(death.task, death.attempt): death for incident in old for death in incident.deaths}
         deaths = [known.get((f.task, f.attempt)) or self._death(f) for f in failures]
         deaths += [death for key, death in known.items() if key not in keys]
@@ -182,21 +182,21 @@ class RecoveryFold:
     def _of_faults(self, now: float, event: ev.Event) -> None:
         match event:
             case ev.FaultInjected(number):
-                self._injuries[number] = FaultIncident(event, now)
-            case ev.FaultTook(number, detail, done) if number in self._injuries:
-                self._injuries[number].took(detail, done)
-            case ev.FaultHealed(number, _, _, _, why) if number in self._injuries:
-                self._injuries[number].healed, self._injuries[number].why = now, why
+                self._fault_incidents[number] = FaultIncident(event, now)
+            case ev.FaultTook(number, detail, done) if number in self._fault_incidents:
+                self._fault_incidents[number].took(detail, done)
+            case ev.FaultHealed(number, _, _, _, why) if number in self._fault_incidents:
+                self._fault_incidents[number].healed, self._fault_incidents[number].why = now, why
 
     def _warned_of_stall(self, now: float) -> None:
         self._stalled = now if self._stalled is None else self._stalled
-        for injury in self._injuries.values():
-            if injury.open and injury.stalled is None:
-                injury.stalled = now
+        for fault in self._fault_incidents.values():
+            if fault.open and fault.stalled is None:
+                fault.stalled = now
 
 
-def _mends(incident: Incident, asked: frozenset[Task] | None) -> bool:
-    """Whether a restart of these tasks, which was asked for, mends the incident: it had not restarted them yet."""
+def _repairs(incident: Incident, asked: frozenset[Task] | None) -> bool:
+    """Whether a requested restart of these tasks repairs the incident: nothing of it has restarted yet."""
     if asked is None or any(one.spawned is not None for one in incident.returns.values()):
         return False
     concerned = {*incident.returns, *(death.task for death in incident.deaths)}
@@ -204,7 +204,7 @@ def _mends(incident: Incident, asked: frozenset[Task] | None) -> bool:
 
 
 def recovery_report(job: JobSpec, events: Iterable[tuple[float, ev.Event]]) -> RecoveryReport:
-    """The report after these events, each with its time in seconds of one clock."""
+    """The report on these events, each with its time in seconds."""
     fold = RecoveryFold(job)
     for at, event in events:
         fold.take(at, event)
