@@ -16,6 +16,7 @@ from clusterkit.words.job import Options, Path
 from clusterkit.words.secrets import looks_secret
 
 T = TypeVar("T")
+__tracebackhide__ = True  # a test that fails here is to show its own line
 
 
 class Keywords(Options, total=False):
@@ -25,9 +26,6 @@ class Keywords(Options, total=False):
     kwargs: Mapping[str, Any] | None
     home: Path | None
     patience: float | None
-
-
-__tracebackhide__ = True  # a test that fails here is to show its own line
 
 
 def check_names(options: Mapping[str, object]) -> None:

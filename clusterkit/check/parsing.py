@@ -43,7 +43,7 @@ def _line_of(text: bytes, wanted: bytes) -> int:
 
 def has_own_python(job: JobSpec) -> bool:
     """Whether tasks run with another interpreter, which may read what this one can't."""
-    return any(setup.python for setup in (job.setup, *job.setups.values()))
+    return any(setup.python for setup in job.every_setup.values())
 
 
 def is_text(path: Path, text: bytes) -> bool:

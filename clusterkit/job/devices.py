@@ -106,8 +106,8 @@ def crowding(job: JobSpec) -> str | None:
 
 def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, str]) -> str | None:
     """A sentence where nothing keeps several tasks off the same GPUs; None where something does."""
-    setups = [job.setup, *job.setups.values()]
-    if job.devices.gpus is not None or len(job.tasks) < 2 or not names or any(GPUS in s.env for s in setups):
+    is_set = any(GPUS in setup.env for setup in job.every_setup.values())
+    if job.devices.gpus is not None or len(job.tasks) < 2 or not names or is_set:
         return None
     if job.setup.env.get(GROWTH, inherited.get(GROWTH)) == "true":
         return None

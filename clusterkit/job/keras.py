@@ -49,6 +49,6 @@ def keras_problems(job: JobSpec) -> Iterator[str]:
     if job.keras not in (None, 2, 3):
         yield f"--keras is {job.keras}. It has to be 2 or 3."
     elif job.keras is not None:
-        for place, setup in {"env": job.setup, **{f"task.{kind}.env": own for kind, own in job.setups.items()}}.items():
+        for where, setup in job.every_setup.items():
             if LEGACY in setup.env:
-                yield f"{place}: {LEGACY} is what --keras {job.keras} sets. Give one of them."
+                yield f"{where}env: {LEGACY} is what --keras {job.keras} sets. Give one of them."

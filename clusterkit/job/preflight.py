@@ -51,7 +51,7 @@ def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
 
 def directory_problems(job: JobSpec) -> list[str]:
     """What is wrong with the directories, each said once."""
-    cwds = dict.fromkeys(setup.cwd for setup in (job.setup, *job.setups.values()))
+    cwds = dict.fromkeys(setup.cwd for setup in job.every_setup.values())
     problems = [
         f"The directory {cwd} for the tasks does not exist, or is none."
         for cwd in cwds
@@ -67,7 +67,7 @@ def directory_problems(job: JobSpec) -> list[str]:
 
 def interpreter_problems(job: JobSpec) -> list[str]:
     """What is wrong with the tasks' interpreters, each said once."""
-    pythons = dict.fromkeys(setup.python for setup in (job.setup, *job.setups.values()))
+    pythons = dict.fromkeys(setup.python for setup in job.every_setup.values())
     problems = [
         f"The interpreter {python} does not start: {why}."
         for python in pythons
@@ -129,7 +129,7 @@ def _has_tf_keras(python: str | None, env: Mapping[str, str]) -> bool:
 
 
 def _module_problems(job: JobSpec) -> list[str]:
-    if any(setup.python for setup in (job.setup, *job.setups.values())):
+    if any(setup.python for setup in job.every_setup.values()):
         return []  # another interpreter finds other modules
     module = job.program.target
     top = module.partition(".")[0]

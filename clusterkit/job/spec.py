@@ -123,18 +123,18 @@ def _count_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 
 def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
-    for place, setup in [("env", job.setup), *((f"task.{kind}.env", setup) for kind, setup in job.setups.items())]:
+    for where, setup in job.every_setup.items():
         for name, value in setup.env.items():
             if RESERVED.fullmatch(name):
-                yield f"{place}: {name} is set by clusterkit in every task and can't be given."
+                yield f"{where}env: {name} is set by clusterkit in every task and can't be given."
             elif not name or "=" in name or UNFIT.search(name + value):
-                yield f"{place}: {name!r} can't be the name of an environment variable with that value."
+                yield f"{where}env: {name!r} can't be the name of an environment variable with that value."
     for name in job.preload:
         if not all(part.isidentifier() for part in name.split(".")):
             yield f"--preload {name!r} can't be the name of a module."
     if job.preload and job.start is StartMode.COLD:
         yield "--preload is for warm starts; with --start cold nothing is imported beforehand."
-    if job.devices.gpus is not None and any(GPUS in setup.env for setup in (job.setup, *job.setups.values())):
+    if job.devices.gpus is not None and any(GPUS in setup.env for setup in job.every_setup.values()):
         yield (
             f"--gpus-per-task sets {GPUS} in every task. To hand out some GPUs only, set it for clusterkit itself: "
             f"{GPUS}=2,3 clusterkit up …"

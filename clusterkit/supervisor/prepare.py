@@ -89,7 +89,7 @@ def _only_problems(job: JobSpec, only: Collection[str]) -> list[str]:
 
 def _anchored(job: JobSpec) -> JobSpec:
     """The job with its program and interpreters where the user named them, also for tasks in other directories."""
-    moves = any(setup.cwd for setup in (job.setup, *job.setups.values()))
+    moves = any(setup.cwd for setup in job.every_setup.values())
     kind, target = job.program.kind, job.program.target
     is_file = kind is not ProgramKind.MODULE and Path(target).is_file()
     if is_file and (moves or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH

@@ -253,6 +253,11 @@ class JobSpec:
     faults: tuple[Fault, ...] = ()
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
 
+    @property
+    def every_setup(self) -> dict[str, Setup]:
+        """Every setup, by where a job file has it: the job's own by "", that of a task type by `task.worker.`."""
+        return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
+
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """Every task, chief first."""
