@@ -21,11 +21,11 @@ from clusterkit.cli.terminal import echo
 def command(as_json: bool, show_secrets: bool, **values: object) -> None:
     """Show the resolved job, and every task's TF_CONFIG, command and environment. Starts nothing."""
     from clusterkit.supervisor.prepare import prepare
-    from clusterkit.supervisor.resolve import as_text, resolve
+    from clusterkit.supervisor.resolve import resolved
 
     with exit_on_error():
         prepared = prepare(given(values))
-        resolved = resolve(prepared, show_secrets)
+        text = resolved(prepared, show_secrets, as_json)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)
-    echo(as_text(resolved, as_json), nl=False)
+    echo(text, nl=False)

@@ -26,11 +26,17 @@ NETWORKS = {
 }
 
 
-def resolve(prepared: Prepared, secrets: bool = False) -> dict[str, Any]:
-    """The job and every task's plan, with the values of variables that look like secrets only on demand.
+def resolved(prepared: Prepared, secrets: bool, as_json: bool) -> str:
+    """The job and every task's plan, as JSON or as a page for people.
 
-    The ports are free ones, let go again: `up` chooses its own.
+    The values of variables that look like secrets are in it only on demand. The ports are free ones, let go again: `up`
+    chooses its own.
     """
+    document = _document(prepared, secrets)
+    return json.dumps(document, indent=2) + "\n" if as_json else _page(document)
+
+
+def _document(prepared: Prepared, secrets: bool) -> dict[str, Any]:
     job = prepared.job if secrets else without_secrets(prepared.job)
     run_id = prepared.run_id or new_run_id()
     run = RunStore().run(run_id, job.checkpoint_dir)
@@ -50,16 +56,12 @@ def resolve(prepared: Prepared, secrets: bool = False) -> dict[str, Any]:
     return {"job": {"shape": job.shape.value, "leader": str(job.leader), **wire.encode(job)}, "tasks": tasks}
 
 
-def as_text(resolved: dict[str, Any], as_json: bool) -> str:
-    """JSON, or a page for people."""
-    if as_json:
-        return json.dumps(resolved, indent=2) + "\n"
-    lines = [f"# {resolved['job']['shape']}; the leader is {resolved['job']['leader']}"]
-    lines += [f"# {line}" for line in NETWORKS[resolved["job"]["network"]]]
-    lines += [
-        f"{key} = {json.dumps(value)}" for key, value in resolved["job"].items() if key not in ("shape", "leader")
-    ]
-    for task, plan in resolved["tasks"].items():
+def _page(document: dict[str, Any]) -> str:
+    job = document["job"]
+    lines = [f"# {job['shape']}; the leader is {job['leader']}"]
+    lines += [f"# {line}" for line in NETWORKS[job["network"]]]
+    lines += [f"{key} = {json.dumps(value)}" for key, value in job.items() if key not in ("shape", "leader")]
+    for task, plan in document["tasks"].items():
         lines += ["", f"[{task}]", f"command = {shlex.join(plan['command'])}"]
         if plan["address"]:
             lines.append(f"address = {plan['address']}")
