@@ -1,1 +1,1 @@
-"""The views: they read events and show them; they never steer."""
+"""Views: events and results as text for terminals. They decide nothing."""

@@ -11,7 +11,7 @@ HELP = (
 
 
 def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal: bool) -> bool:
-    """What the user asked for; else what the environment says, as Python and most tools read it; else the terminal."""
+    """The user's choice; otherwise what the environment says, as most tools read it; otherwise colors on a terminal."""
     if asked is not None:
         return asked
     if environment.get("NO_COLOR"):

@@ -1,4 +1,4 @@
-"""The console: what tasks write, a prefix before each line, and the supervisor's own sentences, in one order."""
+"""The console: the tasks' output, with a prefix before each line, and the supervisor's own sentences, in order."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.printable import printable_lines
 
-BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; what comes then is counted and left to the files
-PIECE = 1 << 19  # bytes of output that are taken, and written, at a time
-AT_ONCE = 1024  # texts that one system call writes, at most
+BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; lines beyond that are only in the log files
+PIECE = 1 << 19  # bytes of output that are written at a time
+AT_ONCE = 1024  # chunks that one system call writes at most
 SELF = "clusterkit"
-_COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is kept for what went wrong
+_COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is for errors
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """What the user wants to see of the tasks' output."""
+    """Which of the tasks' output is shown, and how."""
 
     tasks: bool = True
     only: frozenset[str] = frozenset()  # `worker:1` or `worker`; empty: all
@@ -41,7 +41,7 @@ _Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is show
 
 
 class Console:
-    """One thread writes; the others only append. A line is written whole, and only this thread writes lines."""
+    """Writes whole lines to the terminal, in a thread of its own. Other threads only append to its queue."""
 
     def __init__(
         self, descriptor: int, tasks: Collection[Task], show: Show, post: Callable[[Crashed], None] = exit_on_crash
@@ -54,7 +54,7 @@ class Console:
         self._queue: deque[_Item] = deque()
         self._waiting = 0
         self._flooded = False
-        self._cut: set[tuple[Task, int]] = set()  # attempts in the midst of a line that is left out
+        self._cut: set[tuple[Task, int]] = set()  # attempts whose current line is dropped
         self._dropped = 0
         self._awake = threading.Condition()
         self._closed = False
@@ -62,7 +62,7 @@ class Console:
         self._thread = start_thread("console", self._run, post)
 
     def output(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Take what a task wrote; an empty chunk is the end of the attempt's output. Never waits."""
+        """Take a chunk of a task's output; an empty one is the end of the attempt's output. Never blocks."""
         if not self._show.wants(task):
             return
         with self._awake:
@@ -78,7 +78,7 @@ class Console:
             self._awake.notify()
 
     def say(self, sentence: str, bad: bool = False) -> None:
-        """Show a sentence of the supervisor's own, after what was taken before."""
+        """Show a sentence of the supervisor, after all that was taken before."""
         prefix = self._prefix(SELF, 31 if bad else 1)
         self._put("".join(f"{prefix}{line}\n" for line in printable_lines(sentence).split("\n")))
 
@@ -88,13 +88,13 @@ class Console:
         self._put(text if text.endswith("\n") else text + "\n")
 
     def close(self) -> None:
-        """Write what waits, for as long as the terminal takes it, and end."""
+        """Write what is queued, for as long as the terminal accepts it, and end."""
         with self._awake:
             self._tell_dropped()
             self._closed = True
             self._awake.notify()
-        self._thread.join()  # without a bound: whoever stopped the terminal's output reads on when they like
-        with suppress(Exception):  # only where the thread has failed is something left
+        self._thread.join()  # without a timeout: a user who paused the terminal may resume it at any time
+        with suppress(Exception):  # something is left only if the thread has failed
             self._write([text.encode("utf-8", "replace") for text in self._queue if isinstance(text, str)])
 
     def _put(self, text: str) -> None:
@@ -104,7 +104,7 @@ class Console:
             self._awake.notify()
 
     def _fitting(self, stream: tuple[Task, int], chunk: bytes) -> bytes:
-        """What of a chunk is shown. While too much waits, whole lines are left out, and counted."""
+        """The part of a chunk that is shown. While too much waits, whole lines are dropped and counted."""
         if stream not in self._cut:
             if not self._flooded:
                 return chunk
@@ -143,7 +143,7 @@ class Console:
                 self._waiting -= size
 
     def _take(self) -> tuple[list[_Item], int]:
-        """The oldest items that make a piece, and the bytes of output in them."""
+        """The oldest items, about PIECE bytes of them, and the bytes of output in them."""
         taken: list[_Item] = []
         size = 0
         while self._queue and size < PIECE:
@@ -168,7 +168,7 @@ class Console:
         try:
             for start in range(0, 0 if self._broken else len(texts), AT_ONCE):
                 self._write_all(texts[start : start + AT_ONCE])
-        except OSError:  # the terminal or the reader is gone: the run goes on, and the logs have everything
+        except OSError:  # the terminal or the reader is gone: the run continues, and the logs have everything
             self._broken = True
 
     def _write_all(self, texts: Sequence[Chunk]) -> None:
@@ -184,13 +184,13 @@ class Console:
 
 
 def prefix(task: Task, width: int, color: bool) -> str:
-    """What stands before each line of a task: its name, `width` columns wide, in the task's color."""
+    """The prefix of a task's lines: its name, `width` columns wide, in the task's color."""
     return _prefix(str(task), width, _color(task) if color else None)
 
 
 def _prefix(name: str, width: int, color: int | None) -> str:
     text = f"{name.ljust(width)} │ "
-    return text if color is None else f"\x1b[0;{color}m{text}\x1b[0m"  # 0: whatever style is left on
+    return text if color is None else f"\x1b[0;{color}m{text}\x1b[0m"  # 0 resets what a task has left on
 
 
 def _color(task: Task) -> int:

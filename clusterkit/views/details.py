@@ -10,7 +10,7 @@ from clusterkit.words.outcome import SIGNAL_NAMES, RoleKind
 
 
 def detail(event: ev.Event) -> str | None:
-    """What happened, for an event that nobody has to know of while the run lasts; None for the machine's ticking."""
+    """The sentence about an event that the console does not show; None for those without one, such as Ticked."""
     match event:
         case ev.Began():
             return "The run begins."

@@ -23,14 +23,14 @@ class Usage:
 
 
 def run_state(live: bool, phase: RunPhase, result: RunResult | None) -> str:
-    """In one word: how the run ended, or where it is; `lost` where it ended and nobody could say how."""
+    """In one word: how the run ended, or its phase; `lost` if it ended and left no result."""
     if live:
         return phase.value if phase is not RunPhase.OVER else RunPhase.STOPPING.value
     return "lost" if result is None else result.state.value
 
 
 def run_row(run_id: str, state: str, age: float, job: JobSpec | None, status: RunStatus) -> dict[str, Any]:
-    """A run, for `ls`."""
+    """The row of a run in `ls`."""
     return {
         "run_id": run_id,
         "state": state,
@@ -45,7 +45,7 @@ def run_row(run_id: str, state: str, age: float, job: JobSpec | None, status: Ru
 
 
 def runs_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """`ls` for people."""
+    """`ls` as a table."""
     titles = ("RUN", "STATE", "AGE", "SHAPE", "TASKS", "PROGRAM", "ATTEMPTS", "STEP")
     return table(titles, [_run_cells(row) for row in rows])
 
@@ -59,7 +59,7 @@ def _run_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) -> dict[str, Any]:
-    """A task, for `ps`. `now` is wall time."""
+    """The row of a task in `ps`. `now` is wall time."""
     up = live and status.alive and status.started is not None
     speed = status.speed(now) if live else None
     return {
@@ -85,7 +85,7 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
 
 
 def tasks_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """`ps` for people."""
+    """`ps` as a table."""
     titles = (
         "TASK", "STATE", "ATTEMPT", "PID", "ENDPOINT", "UPTIME", "CPU", "MEMORY", "STEP", "STEPS/S", "LAST EXIT",
     )  # fmt: skip
@@ -106,5 +106,5 @@ def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def task_rows(status: RunStatus, now: float, live: bool, usage: Mapping[Task, Usage]) -> list[dict[str, Any]]:
-    """Every task, for `ps`."""
+    """The rows of all tasks in `ps`."""
     return [task_row(of, now, live, usage.get(task)) for task, of in status.tasks.items()]

@@ -1,4 +1,4 @@
-"""Log lines: the pieces of what tasks wrote, put together to lines, chosen, and shown."""
+"""Log lines: chunks of the tasks' output, put together to lines, and shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterkit.words.printable import printable
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line, at the wall time at which its end came."""
+    """A line of a task's output, with the wall time at which it was complete."""
 
     at: float
     task: Task
@@ -31,14 +31,14 @@ class _Stream:
 
 
 class LineMaker:
-    """Makes lines out of chunks, in the order in which they end. Of a progress bar only the last state is a line."""
+    """Makes lines out of chunks, in the order in which they end. A progress bar is one line: its last state."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[Task, int], _Stream] = {}
 
     def feed(self, at: float, task: Task, attempt: int, chunk: bytes) -> Iterator[LogLine]:
         """The lines that end in this chunk."""
-        if (task, attempt) not in self._streams:  # what an older attempt did not end is ended now
+        if (task, attempt) not in self._streams:  # an older attempt has no more output: end its last line
             for key in [key for key in self._streams if key[0] == task]:
                 yield from self.end(*key)
             self._streams[task, attempt] = _Stream()
@@ -47,14 +47,14 @@ class LineMaker:
         yield from self._lines(stream, task, attempt, stream.splitter.feed(chunk))
 
     def end(self, task: Task, attempt: int) -> Iterator[LogLine]:
-        """What is left of an attempt's output that is at its end."""
+        """The rest of an attempt's output, which has ended."""
         if stream := self._streams.pop((task, attempt), None):
             yield from self._lines(stream, task, attempt, stream.splitter.flush())
             if stream.bar is not None:
                 yield LogLine(stream.at, task, attempt, stream.bar)
 
     def end_all(self) -> Iterator[LogLine]:
-        """What is left of everything."""
+        """The rest of every attempt's output."""
         for key, _ in sorted(self._streams.items(), key=lambda item: item[1].at):
             yield from self.end(*key)
 
@@ -67,7 +67,7 @@ class LineMaker:
 
 
 class LogText:
-    """How lines are printed: with the task before each, the time if asked for, or as JSON."""
+    """Formats lines: with the task before each and, if asked for, the time; or as JSON."""
 
     def __init__(self, tasks: Collection[Task], color: bool, timestamps: bool, as_json: bool) -> None:
         self._width = max([len(str(task)) for task in tasks], default=0)
@@ -76,7 +76,7 @@ class LogText:
         self._as_json = as_json
 
     def text(self, line: LogLine) -> str:
-        """The line with its end."""
+        """The formatted line, with its line break."""
         if self._as_json:
             fields = {"t": line.at, "task": str(line.task), "attempt": line.attempt, "line": line.text}
             return json.dumps(fields) + "\n"
@@ -85,5 +85,5 @@ class LogText:
 
 
 def moment(at: float) -> str:
-    """A wall time for people: local, with milliseconds and the offset from UTC."""
+    """A wall time as text: local, with milliseconds and the offset from UTC."""
     return datetime.datetime.fromtimestamp(at).astimezone().isoformat(timespec="milliseconds")

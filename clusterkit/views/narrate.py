@@ -12,7 +12,7 @@ from clusterkit.words.printable import printable, printable_lines
 
 
 class Level(enum.IntEnum):
-    """How much of the supervisor's own account is shown."""
+    """How important a sentence is; the user chooses from which level on they are shown."""
 
     DEBUG = 10
     INFO = 20
@@ -20,12 +20,12 @@ class Level(enum.IntEnum):
 
 
 def sentence(event: ev.Event) -> tuple[Level, str] | None:
-    """What to tell the user of an event, and how important it is; None where there is nothing to tell."""
+    """The sentence about an event, with its level; None for an event that the console never shows."""
     told = _told(event)
     if told is None:
         return None
     level, text = told
-    # Only a warning has lines of its own. Anywhere else a line end is part of what some task or file said.
+    # Only a warning has line breaks of its own. Elsewhere they come from a task or a file, and are made visible.
     return level, printable_lines(text) if isinstance(event, ev.Warned) else printable(text)
 
 
@@ -132,7 +132,7 @@ def _of_profile(event: ev.Profiled) -> str:
 
 
 def _hit(event: ev.FaultInjected) -> str:
-    """The tasks that were drawn or counted out, where the fault does not name them itself."""
+    """The tasks that were hit, if the text of the fault does not name them."""
     names = [str(task) for task in event.tasks]
     return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {' and '.join(_listed(names))}"
 
@@ -142,7 +142,7 @@ def _at_step(event: ev.FaultInjected) -> str:
 
 
 def _listed(names: list[str]) -> list[str]:
-    """To be joined by "and": all but the last one, and the last one."""
+    """All names but the last one, and the last one, to be joined with "and"."""
     return ", ".join(names).rsplit(", ", 1)
 
 

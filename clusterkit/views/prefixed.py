@@ -1,4 +1,4 @@
-"""A task's output as the console shows it: whole lines, each with a prefix. By the chunk where it is plain text."""
+"""A task's output as the console shows it: whole lines, each with a prefix. Plain text is handled in whole chunks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clusterkit.words.noise import NoiseFilter
 from clusterkit.words.printable import COLOR, printable
 
 BAR_EVERY = 1.0  # seconds between two states of a progress bar that are shown
-BLOCK = 1 << 11  # bytes; of a chunk that is not plain, only the blocks that are not are taken line by line
+BLOCK = 1 << 11  # bytes; only those blocks of a chunk that are not plain text are handled line by line
 
 Chunk = bytes | memoryview
 
 _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
-# What `printable` hides beyond ASCII. Two expressions: each begins with one byte, which is searched for fast.
+# What `printable` replaces beyond ASCII. Two expressions: each begins with a fixed byte, which is found fast.
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DIRECTION = re.compile(rb"\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])")
 _COLOR = re.compile(COLOR.encode())
@@ -25,9 +25,9 @@ _COLOR = re.compile(COLOR.encode())
 class Prefixer:
     """Turns the chunks of one attempt's output into what is shown of it.
 
-    The reference is the way line by line: split, decode, hide noise, replace control characters, put the prefix before
-    it. What all of this would leave as it is, which is nearly everything, takes the short way instead: of many lines at
-    once the newlines are replaced. Of short lines that costs a twenty-fifth.
+    Line by line, that is: split, decode, drop noise, replace control characters, add the prefix. Nearly all output
+    would come out of this unchanged but for the prefix; for that, the newlines of many lines are replaced at once,
+    which takes a twenty-fifth of the time if the lines are short.
     """
 
     def __init__(self, prefix: str, noise: bool, color: bool) -> None:
@@ -37,12 +37,12 @@ class Prefixer:
         self._color = color
         self._filter = None if noise else NoiseFilter()
         self._splitter = LineSplitter()
-        self._rest = b""  # of a line that has not ended; the splitter is empty then
+        self._rest = b""  # the beginning of a line, kept here only while the splitter is empty
         self._bar: str | None = None
         self._bar_at = float("-inf")
 
     def feed(self, chunk: bytes, now: float) -> list[Chunk]:
-        """What is shown once `chunk` has come; `now` in seconds."""
+        """What to show after this chunk; `now` in seconds."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             return self._hold(chunk, now)
@@ -52,21 +52,21 @@ class Prefixer:
         return shown + self._hold(chunk[end:], now) if end < len(chunk) else shown
 
     def flush(self, now: float) -> list[Chunk]:
-        """What is left at the end of the output."""
+        """What to show of the rest, at the end of the output."""
         rest, self._rest = self._rest, b""
         shown = self._by_line([*self._splitter.feed(rest), *self._splitter.flush()], now)
         return shown if self._bar is None else [*shown, self._line(self._bar).encode("utf-8", "replace")]
 
     def _hold(self, part: bytes, now: float) -> list[Chunk]:
-        """Keep the beginning of a line; a progress bar and a line without end can't wait for it to end."""
+        """Keep the beginning of a line, unless it is a progress bar or too long to wait for its end."""
         if self._splitter.is_empty and len(self._rest) + len(part) <= lines.LONGEST and b"\r" not in part:
             self._rest += part
             return []
         part, self._rest = self._rest + part, b""
         return self._by_line(self._splitter.feed(part), now)
 
-    # From here on `whole` is whole lines after a newline: each has one before it, also the first, and it is them that
-    # prefixes are put after.
+    # From here on `whole` is a newline and then whole lines, so that each line has a newline before it. The prefix is
+    # put after that.
 
     def _shown(self, whole: bytes, now: float) -> list[Chunk]:
         shown = self._if_plain(whole)
@@ -83,7 +83,7 @@ class Prefixer:
         return self._at_once(whole if self._color else bare) if self._is_plain(whole, bare) else None
 
     def _is_plain(self, whole: bytes, bare: bytes) -> bool:
-        """Whether the way line by line would only put prefixes before the lines, and perhaps take colors out."""
+        """Whether handling it line by line would only add prefixes, and perhaps remove colors."""
         return (
             self._splitter.is_empty
             and len(whole) <= lines.LONGEST
@@ -112,28 +112,28 @@ class Prefixer:
 
 
 def without_colors(text: bytes) -> bytes:
-    """The text without the escape sequences of colors."""
+    """The text without escape sequences for colors."""
     return _COLOR.sub(b"", text) if b"\x1b" in text else text
 
 
 def is_printable(whole: bytes, bare: bytes) -> bool:
-    r"""Whether whole lines are text in UTF-8 with no `\r` and nothing to hide. `bare` are the lines without colors.
+    r"""Whether whole lines are UTF-8 with no `\r` and nothing to replace. `bare` are the lines without colors.
 
-    Why not a regular expression: these passes together are ten times as fast as one that looks for a set of bytes.
+    Why not one regular expression: these passes are ten times as fast as a search for a set of bytes.
     """
     if b"\r" in bare or len(bare.translate(None, _CONTROL)) < len(bare):
         return False
     if whole.isascii():
         return True
     try:
-        whole.decode()  # with its colors, or the bytes around one could make a character
+        whole.decode()  # with its colors: without them, the bytes around one could form a character
     except UnicodeDecodeError:
         return False
     return _HIGH_CONTROL.search(whole) is None and _DIRECTION.search(whole) is None
 
 
 def _blocks(whole: bytes) -> Iterator[bytes]:
-    """The same lines, after a newline, in pieces of at most BLOCK bytes or of one line."""
+    """The lines in pieces of at most BLOCK bytes or of one line, each piece with the newline before it."""
     start = 0
     while start + 1 < len(whole):
         end = whole.rfind(b"\n", start + 1, start + BLOCK)

@@ -1,4 +1,4 @@
-"""Profiles that a run was asked for: which tasks have answered, and what. A fold over the events since the request."""
+"""Requested profiles: which tasks have answered, and what. A fold over the events since the request."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Answers:
     given: dict[Task, Profiled] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """A task that ends meanwhile gives no profile any more."""
+        """Take in an event. A task that exits before it answers gives no profile."""
         if isinstance(event, Profiled) and event.request == self.request:
             self._give(event)
         elif isinstance(event, Exited) and event.task in self.waiting:
             self._give(Profiled(event.task, event.attempt, self.request, None, why="it ended before that"))
 
     def close(self, why: str) -> None:
-        """Those that have not answered by now do not any more."""
+        """Give up waiting; tasks that have not answered gave no profile."""
         for task in list(self.waiting):
             self._give(Profiled(task, 0, self.request, None, why=why))
 
     @property
     def in_order(self) -> list[Profiled]:
-        """By task."""
+        """The answers, ordered by task."""
         return [self.given[task] for task in sorted(self.given)]
 
     def _give(self, event: Profiled) -> None:

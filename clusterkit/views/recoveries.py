@@ -1,4 +1,4 @@
-"""The recovery report as a table: what went wrong, on purpose or not, how long it took to mend, and what it cost."""
+"""The recovery report as a table: what failed, how long the recovery took, and what it cost."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryRe
 
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")
 _RIGHT = frozenset({"recoveries", "detected", "up", "new step", "lost"})
-_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # with the figures between them that is 100 columns
+_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # with the other columns between them the table has 100
 _GAP = "  "
 _NONE = "—"
-_TIED = "\N{NO-BREAK SPACE}"  # between a number and its unit, until the lines are made
+_TIED = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line; a space is printed
 
 
 def recovery_lines(report: RecoveryReport) -> list[str]:
-    """The table, its titles first; nothing where nothing went wrong."""
+    """The table with its titles; empty if nothing went wrong."""
     return _lines(report, report.recoveries)
 
 
 def unrecovered_lines(report: RecoveryReport, restarts: int) -> list[str]:
-    """What is said of a run that ended without a recovery, and the table of the faults of which nothing died."""
+    """A sentence about a run that ended without a recovery, and the table of the faults that killed no task."""
     texts = {fault.number: fault.fault for fault in report.faults}
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
@@ -35,7 +35,7 @@ def unrecovered_lines(report: RecoveryReport, restarts: int) -> list[str]:
 
 
 def nothing_recovered(report: RecoveryReport) -> bool:
-    """Whether something failed and nothing of it was ever mended."""
+    """Whether something failed, and nothing of it recovered."""
     return bool(report.recoveries) and not any(one.ended is not None or one.went_on for one in report.recoveries)
 
 
@@ -69,7 +69,7 @@ def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict
 
 
 def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> str:
-    """The faults that began it; else the death that did, with the fault that accounts for it, or the request."""
+    """The faults with which it began; otherwise its first death, with the fault that explains it, or the request."""
     if begun_by:
         return ", ".join(fault.fault for fault in begun_by)
     said = [] if recovery.cause is None else [_death(recovery.cause)]
@@ -83,7 +83,7 @@ def _death(death: Death) -> str:
 
 
 def _fault(fault: InjectedFault) -> tuple[str, ...]:
-    """A fault of which nothing died."""
+    """The row of a fault that killed no task."""
     if not fault.done:
         return (f"at {_clock(fault.injected)}", fault.fault, *[_NONE] * 5, f"not done: {fault.detail}")
     return (
@@ -125,7 +125,7 @@ def _since(begin: float, end: float | None) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Tenths are what tells recoveries apart; beyond some minutes they are noise."""
+    """With tenths, in which recoveries differ; without them after ten minutes."""
     return f"{seconds:.1f} s" if seconds < 600 else shown(seconds)
 
 

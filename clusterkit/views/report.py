@@ -1,4 +1,4 @@
-"""The end of a run, readable at a glance: what came of it, the cause first, each task, and each recovery."""
+"""The final report of a run: how it ended, the cause of a failure, each task, and each recovery."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAUSE_LINES = 20
 _TITLES = ("task", "attempts", "steps", "resumed at", "how the last attempt ended")
 _RIGHT = ("attempts", "steps", "resumed at")
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
-_Style = tuple[int, ...]  # what a terminal calls graphic rendition
+_Style = tuple[int, ...]  # parameters of a terminal's escape sequence for colors and weights
 _Line = list[tuple[str, _Style]]
 
 
@@ -90,7 +90,7 @@ def _tasks(attempts: Sequence[AttemptEnded]) -> list[_Line]:
 
 
 def _recoveries(result: RunResult, recovered: RecoveryReport) -> list[_Line]:
-    """The table, or one sentence where the run ended before anything was mended."""
+    """The table of recoveries; or a sentence, if the run failed without one."""
     if result.state is RunState.SUCCEEDED or not nothing_recovered(recovered):
         return _titled(recovery_lines(recovered))
     said, *table = unrecovered_lines(recovered, result.restarts)
@@ -98,7 +98,7 @@ def _recoveries(result: RunResult, recovered: RecoveryReport) -> list[_Line]:
 
 
 def _titled(rows: Sequence[str]) -> list[_Line]:
-    """The rows of a table, the first of which has its titles."""
+    """The rows of a table; the first one has its titles, which are dimmed."""
     return [[(row, () if number else (_DIM,))] for number, row in enumerate(rows)]
 
 

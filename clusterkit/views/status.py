@@ -1,4 +1,4 @@
-"""Status: what the journal's events add up to, for each task and for the run. A fold; it decides nothing."""
+"""Status: the state of a run and of its tasks, as a fold over the journal's events."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, RunResult
 from clusterkit.words.states import ALIVE, TaskState
 
-WINDOW = 30.0  # seconds of progress that the speed is taken from
-QUIET = 5.0  # seconds without a report after which the speed that is shown goes down
+WINDOW = 30.0  # seconds of progress over which the speed is measured
+QUIET = 5.0  # seconds without a report after which the speed that is shown falls
 
 
 class RunPhase(enum.StrEnum):
@@ -28,7 +28,7 @@ class RunPhase(enum.StrEnum):
 
 @dataclass(slots=True)
 class TaskStatus:
-    """What is known of a task. Times are wall times in seconds; `started` is of the present attempt."""
+    """The state of a task. Times are wall times in seconds; `started` is when the present attempt started."""
 
     task: Task
     endpoint: str | None = None
@@ -53,11 +53,11 @@ class TaskStatus:
 
     @property
     def shown_state(self) -> str:
-        """The state, for people: a paused task is running too."""
+        """The state as it is shown: a running task may be paused."""
         return "paused" if self.paused and self.state is TaskState.RUNNING else self.state.value
 
     def speed(self, now: float) -> float | None:
-        """Steps a second over the last reports of the present attempt; None where there are too few."""
+        """Steps per second over the last reports of the present attempt; None if there are too few."""
         if len(self.reports) < 2 or not self.alive:
             return None
         (since, first), (until, last) = self.reports[0], self.reports[-1]
@@ -65,7 +65,7 @@ class TaskStatus:
         return (last - first) / seconds if seconds > 0 else None
 
     def began(self, attempt: int) -> None:
-        """A new attempt: what was known of the one before is over, but for its exit and its step."""
+        """A new attempt begins: forget all of the one before it but its exit and its step."""
         self.attempt, self.pid, self.started = attempt, None, None
         self.ready = self.paused = False
         self.resumed_step = None
@@ -80,7 +80,7 @@ class TaskStatus:
 
 
 class RunStatus:
-    """The state of a run and of its tasks, brought up to date event by event."""
+    """The state of a run and of its tasks, updated with each event."""
 
     def __init__(self, tasks: Iterable[Task], endpoints: Mapping[Task, str] | None = None) -> None:
         known = endpoints or {}
@@ -94,12 +94,12 @@ class RunStatus:
 
     @property
     def attempts(self) -> int:
-        """How many attempts there were, of all tasks."""
+        """The number of attempts so far, of all tasks."""
         return sum(status.attempt for status in self.tasks.values())
 
     @property
     def step(self) -> int | None:
-        """The highest step that a task has reported last."""
+        """The highest of the tasks' last steps."""
         return max((status.step for status in self.tasks.values() if status.step is not None), default=None)
 
     def take(self, at: float, event: ev.Event) -> None:

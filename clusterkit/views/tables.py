@@ -1,4 +1,4 @@
-"""Tables as docker prints them: columns of plain text, which a person and `awk` can read."""
+"""Tables in the style of docker: columns of plain text, which people and `awk` can read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GAP = "   "
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as what is in them; the last one is not filled up."""
+    """Columns are as wide as their longest cell; the last one is not padded."""
     lines = [titles, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
     return "".join(
@@ -21,7 +21,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes for people: `812 MiB`."""
+    """Bytes as text: `812 MiB`."""
     if count is None:
         return "-"
     value = float(count)
@@ -33,7 +33,7 @@ def size(count: int | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """A time that has passed: `12 s`."""
+    """An elapsed time as text: `12 s`."""
     return "-" if seconds is None else shown(max(0.0, seconds))
 
 

@@ -1,4 +1,4 @@
-"""The timeline: a run's events as lines of text, with the time before each."""
+"""The timeline: the events of a run as lines of text, each with its time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.words.printable import printable
 
 
 def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = None) -> Iterator[tuple[float, str]]:
-    """What a reader of a finished run wants to know: seconds since it began, and a sentence."""
+    """The sentences about the more important events, each with the seconds since the run began."""
     for at, event in events:
         began = at if began is None else began
         told = sentence(event)
@@ -20,12 +20,12 @@ def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = Non
 
 
 def timeline_text(lines: Iterable[tuple[float, str]]) -> str:
-    """The timeline for people."""
+    """The timeline as text."""
     return "".join(f"  {seconds:>9.1f} s  {text}\n" for seconds, text in lines)
 
 
 def event_text(at: float, event: ev.Event, when: Callable[[float], str]) -> str | None:
-    """Any event as a line; None for the machine's own ticking."""
+    """Any event as a line; None for those without a sentence, such as Ticked."""
     told = sentence(event)
     if told is not None:
         return f"{when(at)} {told[1]}"
