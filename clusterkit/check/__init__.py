@@ -1,1 +1,1 @@
-"""Reading a program: what its text says of how it will fare in a job, before it starts and after it failed."""
+"""Static checks of a program: likely mistakes, found before it starts and used to explain its failure."""

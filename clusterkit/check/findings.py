@@ -1,4 +1,4 @@
-"""A finding: what is wrong at a line of a program and what to do about it, as a value, as text and as JSON."""
+"""A finding: a problem at a line of a program, and what to do about it; as a value, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.words.printable import printable
 
 
 class Severity(enum.StrEnum):
-    """An error can't be started at all; everything else is for the user to judge."""
+    """An error keeps the program from starting; a warning leaves the decision to the user."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -30,34 +30,34 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, and its mend. `explains` is a pattern of the tracebacks that it causes."""
+    """A problem and its fix. `explains` is a pattern of the tracebacks that it causes; empty for none."""
 
     id: str
-    place: Location
+    location: Location
     what: str
     advice: str
     explains: str = ""
     severity: Severity = Severity.WARNING
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.severity}: {self.what} {self.advice} [{self.id}]"
+        return f"{self.location}: {self.severity}: {self.what} {self.advice} [{self.id}]"
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """One finding a line, as compilers write them, then their number."""
-    return "".join(f"{line}\n" for line in [*(printable(str(finding)) for finding in findings), _sum(findings)])
+    """Format one finding per line, as compilers do, and a summary."""
+    return "".join(f"{line}\n" for line in [*(printable(str(finding)) for finding in findings), _summary(findings)])
 
 
 def as_json(program: str, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Every finding, and how many of each kind there are."""
+    """Convert the findings to a JSON document, with the number of errors and warnings."""
     return {
         "program": program,
         "findings": [
             {
                 "id": finding.id,
                 "severity": finding.severity.value,
-                "file": finding.place.file,
-                "line": finding.place.line,
+                "file": finding.location.file,
+                "line": finding.location.line,
                 "what": finding.what,
                 "advice": finding.advice,
             }
@@ -72,7 +72,7 @@ def _count(findings: Sequence[Finding], severity: Severity) -> int:
     return sum(finding.severity is severity for finding in findings)
 
 
-def _sum(findings: Sequence[Finding]) -> str:
+def _summary(findings: Sequence[Finding]) -> str:
     if not findings:
         return "No findings."
     counts = [(_count(findings, severity), severity.value) for severity in Severity]

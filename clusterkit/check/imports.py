@@ -1,4 +1,4 @@
-"""What a program imports, as its text says: its own modules are followed, installed ones are only named."""
+"""The imports of a program, found in its text: its own modules are followed, installed packages are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-# At the beginning of a line or of a statement; the names behind `from X import`, perhaps in parentheses, or `import`.
+# An import at the start of a line or statement: `from X import`, its names perhaps in parentheses, or `import`.
 _IMPORT = re.compile(
     rb"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]*import\b[ \t]*(?:\(((?:[^)#]|#[^\n]*+)*+)|([\w ,\t]*))"
     rb"|import[ \t]+([\w., \t]+))",
@@ -20,25 +20,31 @@ _IMPORT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
-OURS = "clusterkit"  # known, and not looked into: it sets nothing, and imports TensorFlow when a program does
-MOST = 300  # files that are looked into
+OURS = "clusterkit"  # not followed: it sets no variables, and imports TensorFlow only when the program does
+MOST = 300  # files that are followed
 
 
-class Source(NamedTuple):
-    """A file of a program: its text, the names that it imports, and where it is."""
+class ProgramFile(NamedTuple):
+    """A file of a program: its text, the names that it imports, and its path."""
 
     text: bytes
     names: tuple[str, ...]
     path: Path
 
 
-def sources(file: Path | None, root: Path, packages: Iterable[Path] = (), most: int = sys.maxsize) -> list[Source]:
-    """A program's file, and those of what it and its packages import from the directory `root` or from PYTHONPATH.
+def program_files(
+    file: Path | None, root: Path, packages: Iterable[Path] = (), most: int = sys.maxsize
+) -> list[ProgramFile]:
+    """Return a program's file and the files that it imports from the directory `root` or PYTHONPATH, recursively.
 
-    A file is left out that, with those before it, has more than `most` bytes.
+    Args:
+        file: the program; None or a missing file gives no files.
+        root: the directory that the program imports its own modules from.
+        packages: files to follow as well, such as those of `packages_of`.
+        most: the size limit in bytes of all files together; a file that exceeds it is skipped.
     """
     found = []
-    roots, todo, seen = places(root), [], set[Path]()
+    roots, todo, seen = import_roots(root), [], set[Path]()
     if file is not None and os.path.isfile(file):
         todo = [*packages, file]
     while todo and len(seen) < MOST:
@@ -54,23 +60,23 @@ def sources(file: Path | None, root: Path, packages: Iterable[Path] = (), most: 
             continue
         most -= size
         names = tuple(_names(text))
-        found.append(Source(text, names, path))
+        found.append(ProgramFile(text, names, path))
         for name in names:
             if name.partition(".")[0] != OURS:
                 todo += files_of(name, path, roots)
     return found
 
 
-def imports_tensorflow(program: Iterable[Source]) -> bool:
-    """Whether one of the files imports TensorFlow or Keras.
+def imports_tensorflow(program: Iterable[ProgramFile]) -> bool:
+    """Return whether one of the files imports TensorFlow or Keras.
 
-    Their texts are searched, not parsed: a file that only another Python can read is no reason to fail.
+    The text is searched, not parsed, so it may be written for another version of Python.
     """
     return any(_TENSORFLOW.fullmatch(name.partition(".")[0]) for source in program for name in source.names)
 
 
 def program_of(job: JobSpec) -> tuple[Path | None, Path]:
-    """The program's file, where it can be found, and the directory from which it imports its own modules."""
+    """Return the program's file, if it can be found, and the directory that it imports its own modules from."""
     cwd = Path(job.setup.cwd or ".").absolute()
     if job.program.kind is ProgramKind.MODULE:
         return module_file(job.program.target, cwd), cwd
@@ -79,8 +85,8 @@ def program_of(job: JobSpec) -> tuple[Path | None, Path]:
 
 
 def module_file(name: str, root: Path) -> Path | None:
-    """The file that `python -m NAME` runs, where it is below `root` or PYTHONPATH."""
-    for place in (directory.joinpath(*name.split(".")) for directory in places(root)):
+    """Return the file that `python -m NAME` runs, if it is below `root` or PYTHONPATH."""
+    for place in (directory.joinpath(*name.split(".")) for directory in import_roots(root)):
         for path in (place / "__main__.py", place.with_name(f"{place.name}.py")):
             if os.path.isfile(path):
                 return path
@@ -88,32 +94,32 @@ def module_file(name: str, root: Path) -> Path | None:
 
 
 def packages_of(job: JobSpec, root: Path) -> list[Path]:
-    """What `python -m NAME` executes before the file of that name."""
-    found = files_of(job.program.target, root, places(root)) if job.program.kind is ProgramKind.MODULE else []
+    """Return the `__init__.py` files that `python -m NAME` executes before the module itself."""
+    found = files_of(job.program.target, root, import_roots(root)) if job.program.kind is ProgramKind.MODULE else []
     return [path for path in found if path.name == "__init__.py"]
 
 
-def places(root: Path) -> list[Path]:
-    """The directories that a program's own modules are imported from."""
+def import_roots(root: Path) -> list[Path]:
+    """Return the directories that a program's own modules are imported from: `root` and PYTHONPATH."""
     return [root, *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
 
 
 def _names(text: bytes) -> Iterator[str]:
-    """Module names, also such as may be a function's: `from package import name`."""
+    """Yield the imported names. `package.name` of `from package import name` may be a module or a function."""
     text = re.sub(rb"\\\r?\n", b" ", text.removeprefix(b"\xef\xbb\xbf"))
     for source, enclosed, imported, plain in _IMPORT.findall(text):
         base = source.decode(errors="replace")
         if base:
             yield base
-        words = _COMMENT.sub(b"", enclosed) or imported or plain
-        for word in words.decode(errors="replace").split(","):
-            name = word.split()[0] if word.split() else ""
+        items = _COMMENT.sub(b"", enclosed) or imported or plain
+        for item in items.decode(errors="replace").split(","):
+            name = item.split()[0] if item.split() else ""
             if name:
                 yield f"{base}{'' if base.endswith('.') else '.'}{name}" if base else name
 
 
 def files_of(name: str, importer: Path, roots: list[Path]) -> list[Path]:
-    """The files that are executed where `importer` imports `name`; `roots` are what `places` has given."""
+    """Return the files that are executed when `importer` imports `name`; `roots` come from `import_roots`."""
     dots = len(name) - len(name.lstrip("."))
     if dots:
         roots = [importer.parents[min(dots - 1, len(importer.parents) - 1)]]
@@ -122,5 +128,5 @@ def files_of(name: str, importer: Path, roots: list[Path]) -> list[Path]:
         for part in name.lstrip(".").split("."):
             found += [directory / part / "__init__.py", directory / f"{part}.py"]
             directory /= part
-    # Not Path.is_file, which raises where a directory is closed to us or a name is too long to be one.
+    # Not Path.is_file, which raises for a directory that we can't read and for a name that is too long.
     return [path for path in found if os.path.isfile(path)]

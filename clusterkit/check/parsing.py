@@ -1,4 +1,4 @@
-"""Whether a program can be parsed at all: what `up` looks at before it starts anything."""
+"""The one check that `up` makes before it starts anything: whether the program can be parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.words.model import ProgramKind
 
 
 def refuse_unparsable(job: JobSpec) -> None:
-    """Stop a job whose program is not valid Python. Raises BadJob."""
+    """Reject a job whose program is not valid Python. Raises BadJob."""
     file, _ = program_of(job)
     if job.program.kind is ProgramKind.COMMAND or file is None or has_own_python(job):
         return
@@ -29,10 +29,10 @@ def _syntax_error(text: bytes) -> SyntaxError | None:
             compile(text, "program", "exec", dont_inherit=True)
     except SyntaxError as error:
         return error
-    except ValueError:  # what Python before 3.11.4 says of these
+    except ValueError:  # Python before 3.11.4 raises this for null bytes
         if b"\0" in text:
             return SyntaxError("source code cannot contain null bytes", ("program", _line_of(text, b"\0"), None, None))
-    except (RecursionError, MemoryError):  # the tasks' interpreter may have room for it
+    except (RecursionError, MemoryError):  # the tasks' interpreter may have higher limits
         pass
     return None
 
@@ -42,16 +42,16 @@ def _line_of(text: bytes, wanted: bytes) -> int:
 
 
 def has_own_python(job: JobSpec) -> bool:
-    """Whether tasks run with another interpreter, which may read what this one can't."""
+    """Return whether tasks run with another interpreter, whose syntax may differ."""
     return any(setup.python for setup in job.every_setup.values())
 
 
 def is_text(path: Path, text: bytes) -> bool:
-    """Whether it is no archive and no compiled program, which Python runs too."""
+    """Return whether the file is Python source, not an archive or compiled code, which Python can run too."""
     return path.suffix in (".py", ".pyw") or b"\0" not in text
 
 
 def shown(path: Path) -> str:
-    """As the user would name it: from here, where it is below."""
+    """Return the path relative to the working directory if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

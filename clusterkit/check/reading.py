@@ -1,4 +1,4 @@
-"""Reading a job's program and its own modules, within bounds: files are whatever the user has there."""
+"""Reads a job's program and its own modules, with limits since the files may contain anything, and checks them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 
 from clusterkit.check.findings import Finding, Location, Severity
-from clusterkit.check.imports import imports_tensorflow, places, program_of, sources
+from clusterkit.check.imports import import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
-from clusterkit.check.rules import Case, Hides, check
+from clusterkit.check.rules import Case, HidingFile, check
 from clusterkit.check.source import Source
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.words.errors import ClusterkitError
@@ -22,26 +22,27 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
 MOST = 300_000  # bytes of a program and its modules that are read
+# Modules that Python has loaded before the program starts: a file with such a name hides nothing.
 _LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
 class NotChecked(ClusterkitError):
-    """The program is none that can be read."""
+    """The program can't be read as Python."""
 
     exit_code = 2
 
 
 def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
-    """What is wrong with the program in this job. Raises NotChecked where it is not Python or can't be read."""
+    """Check the program of a job. Raises NotChecked if it is not Python or can't be read."""
     file, root = program_of(job)
-    found = [] if job.program.kind is ProgramKind.COMMAND else sources(file, root, most=MOST)
+    found = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
     if not found or not is_text(found[0].path, found[0].text):
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
     hides = list(_hides(root)) if imports_tensorflow(found) else []
     read: list[Source] = []
     for path, text in ((source.path, source.text) for source in found):
         try:
-            read.append(Source(shown(path), _module(path, places(root)), text))
+            read.append(Source(shown(path), _module(path, import_roots(root)), text))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             if not read:
                 return [_unreadable(job, path, error)]
@@ -57,8 +58,8 @@ def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
     return Finding("syntax-error", Location(shown(path), error.lineno or 1), what, "Correct it.", "", Severity.ERROR)
 
 
-def _hides(root: Path) -> Iterator[Hides]:
-    """Files beside the program that are imported instead of a module of Python's or of what TensorFlow needs."""
+def _hides(root: Path) -> Iterator[HidingFile]:
+    """Find files beside the program that hide a standard module or a package that TensorFlow requires."""
     packages: set[str] | None = None
     with suppress(OSError):
         for name in sorted(path.name for path in islice(root.iterdir(), 10_000)):
@@ -68,13 +69,13 @@ def _hides(root: Path) -> Iterator[Hides]:
                 continue
             packages = _packages() if packages is None else packages
             if module in sys.stdlib_module_names:
-                yield Hides(shown(path), module, "Python's own module")
+                yield HidingFile(shown(path), module, "Python's own module")
             elif module in packages:
-                yield Hides(shown(path), module, "the package")
+                yield HidingFile(shown(path), module, "the package")
 
 
 def _packages() -> set[str]:
-    """What TensorFlow and Keras are imported as, and what they require."""
+    """Return the import names of TensorFlow, Keras and the packages that they require."""
     found, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
     for name in tuple(todo):
         with suppress(metadata.PackageNotFoundError):
@@ -93,7 +94,7 @@ def _keras(job: JobSpec) -> int:
 
 
 def _module(file: Path, roots: list[Path]) -> str:
-    """By which name a file is imported."""
+    """Return the name that a file is imported by."""
     for root in roots:
         if file.is_relative_to(root):
             parts = file.relative_to(root).with_suffix("").parts

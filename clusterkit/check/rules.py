@@ -1,4 +1,4 @@
-"""The rules of `clusterkit check`: one entry each, with what it finds and which tracebacks that explains."""
+"""The rules of `clusterkit check`: each finds one kind of mistake and knows the tracebacks that it causes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from clusterkit.words.model import Shape, TaskType
 
 MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
 PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"
-OURS = "clusterkit.training.strategy"  # makes one that fits the job
+OUR_STRATEGY = "clusterkit.training.strategy"  # chooses a strategy that fits the job
 ALONE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
-_STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OURS, "tensorflow.distribute.TPUStrategy", *ALONE}
+_STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *ALONE}
 _SERVER = "tensorflow.distribute.Server"
-_ASKS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # of a program that looks at its cluster
+_CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware programs
 _SAVED = re.compile(r".*\.(?:keras|h5)")
-# Of Keras 3; those of Keras 2 know of several workers.
+# In Keras 3; Keras 2's callbacks support several workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
 
 # Calls that initialize TensorFlow's context, each tried on TensorFlow 2.21; those of Keras only in Keras 3.
@@ -34,8 +34,8 @@ _INITIALIZES = re.compile(
 )
 
 
-class Hides(NamedTuple):
-    """A file beside the program that is imported instead of something else: `random.py`, Python's own `random`."""
+class HidingFile(NamedTuple):
+    """A file that hides a module: `random.py` hides `random`. `whose` describes the module in messages."""
 
     file: str
     module: str
@@ -43,125 +43,125 @@ class Hides(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """Where a rule applies, and the word that its `explains` has in the place of `{0}`."""
+    """A place where a rule applies. `word` replaces `{0}` in the rule's `explains`."""
 
-    place: Location
+    location: Location
     what: str
     advice: str
     word: str = ""
 
 
 class Case(NamedTuple):
-    """A program, its own modules after it, and its job.
+    """What the rules check: a program followed by its own modules, and its job.
 
-    `strict` leaves out what a run may not reach: what is in a branch, say. After a failure, it was reached.
+    `strict` ignores code that a run may not reach, such as branches. It is off after a failure, which may have
+    happened there.
     """
 
     sources: Sequence[Source]
     job: JobSpec
     keras: int = 3  # the major version that `tf.keras` is
-    hides: Sequence[Hides] = ()
+    hides: Sequence[HidingFile] = ()
     strict: bool = True
 
     @property
     def tasks(self) -> str:
-        """`a chief, 2 workers and 1 ps`, for sentences."""
+        """The tasks for messages, such as `a chief, 2 workers and 1 ps`."""
         counts = {kind: count for kind, count in self.job.counts.items() if count and kind is not TaskType.EVALUATOR}
         plural = {kind: "s" * (kind is TaskType.WORKER and count > 1) for kind, count in counts.items()}
         words = ["a chief" if kind is TaskType.CHIEF else f"{n} {kind}{plural[kind]}" for kind, n in counts.items()]
         return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
     def calls(self, *names: str) -> Iterator[tuple[Source, str, ast.Call]]:
-        """The calls of these."""
+        """Yield the calls of these functions and classes to which the rules apply."""
         for source in self.sources:
             for name, call in source.calls():
                 if name in names and self.applies(source, call):
                     yield source, name, call
 
     def applies(self, source: Source, node: ast.AST) -> bool:
-        """Whether every run comes to the node; after a failure any node will do."""
+        """Return whether every run evaluates the node, or `strict` is off."""
         main, names = self.sources[0], (source.module, f".{source.module}")
-        imported = source is main or any(main.is_sure(each) for each in main.nodes if _imports(each, names))
-        return not self.strict or (imported and source.is_sure(node))
+        imported = source is main or any(main.is_certain(each) for each in main.nodes if _imports(each, names))
+        return not self.strict or (imported and source.is_certain(node))
 
     def names(self, wanted: set[str]) -> set[str]:
-        """Those of these that the program names."""
+        """Return which of the wanted names the program uses."""
         return {source.dotted(node) for source in self.sources for node in source.nodes} & wanted
 
 
 def hides_module(case: Case) -> Iterator[Hit]:
-    """A file that is imported instead of a package."""
+    """A file hides a module or package."""
     for file, module, whose in case.hides:
         what = f"This file hides {whose} {module} from everything that the tasks import, TensorFlow included."
         yield Hit(Location(file, 1), what, "Rename it.", module)
 
 
 def tf_config(case: Case) -> Iterator[Hit]:
-    """The cluster that the task was told of is replaced by one that is written in the program."""
+    """The program overwrites TF_CONFIG with the same cluster in every task."""
     if case.job.tf_config is TfConfig.OURS:
         return
     writes = [(source, node) for source in case.sources for node in source.nodes if _writes_tf_config(source, node)]
-    texts = [source.fixed(getattr(node, "value", None)) for source, node in writes]
+    texts = [source.constant_texts(getattr(node, "value", None)) for source, node in writes]
     if len(case.job.cluster) > 1 and all(found and any("cluster" in text for text in found) for found in texts):
         for source, node in writes:
             if case.applies(source, node):
                 what = f"TF_CONFIG is overwritten with the same value in each of the {len(case.job.cluster)} tasks."
-                advice = "clusterkit has set it in every task; with --tf-config ours the program's own is ignored."
-                yield Hit(source.place(node), what, advice)
+                advice = "clusterkit sets it in every task. With --tf-config ours, tasks ignore the program's own."
+                yield Hit(source.location(node), what, advice)
 
 
 def strategy_too_late(case: Case) -> Iterator[Hit]:
-    """MultiWorkerMirroredStrategy after something that initialized TensorFlow."""
-    for source, name, call in case.calls(MULTI_WORKER, OURS) if case.job.shape is Shape.MULTI_WORKER else ():
+    """MultiWorkerMirroredStrategy is created after TensorFlow was initialized."""
+    for source, name, call in case.calls(MULTI_WORKER, OUR_STRATEGY) if case.job.shape is Shape.MULTI_WORKER else ():
         lines = [
-            source.place(node).line
+            source.location(node).line
             for node in source.before(call)
             if isinstance(node, ast.Call)
             and _INITIALIZES.fullmatch(called := source.dotted(node.func))
             and (case.keras == 3 or not called.startswith("keras."))
         ]
-        if (lines or not case.strict) and not (name == OURS and call.args):
+        if (lines or not case.strict) and not (name == OUR_STRATEGY and call.args):
             when = f"after line {min(lines)} has initialized TensorFlow" if lines else "when TensorFlow is initialized"
-            what = f"The strategy is made {when}, and with {case.tasks} it has to come first."
-            advice = "Make it before tensors, variables, datasets, optimizers and other strategies."
-            yield Hit(source.place(call), what, advice)
+            what = f"The strategy is created {when}, but with {case.tasks} it must come first."
+            advice = "Create it before tensors, variables, datasets, optimizers and other strategies."
+            yield Hit(source.location(call), what, advice)
 
 
 def wrong_strategy(case: Case) -> Iterator[Hit]:
-    """The only strategy of the program is one for another job."""
+    """The program's only strategy does not fit the job."""
     kinds, is_ps = case.names(_STRATEGIES), case.job.shape is Shape.PARAMETER_SERVER
     for source, name, call in case.calls(*kinds) if len(kinds) == 1 else ():
         short = name.rpartition(".")[2]
-        if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # of a cluster of its own
-            what, advice = f"{short} needs parameter servers, and the job is {case.tasks}.", "Add --ps 1."
+        if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # it may start its own cluster
+            what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
         elif name == MULTI_WORKER and is_ps:
-            what = f"{short} can't be made in a parameter server, and the job is {case.tasks}."
-            advice = "Leave out --ps, or use ParameterServerStrategy."
-        elif name in ALONE and len(case.job.cluster) > 1 and not any(map(_asks, case.sources)):
-            what = f"{short} is for the devices of one process: each of the tasks ({case.tasks}) trains on its own."
+            what = f"{short} does not support parameter servers, but the job is {case.tasks}."
+            advice = "Remove --ps, or use ParameterServerStrategy."
+        elif name in ALONE and len(case.job.cluster) > 1 and not any(map(_is_cluster_aware, case.sources)):
+            what = f"{short} uses the devices of one process: each of the tasks ({case.tasks}) trains by itself."
             advice = "Use MultiWorkerMirroredStrategy, or start one worker."
         else:
             continue
-        yield Hit(source.place(call), what, advice)
+        yield Hit(source.location(call), what, advice)
 
 
 def shared_file(case: Case) -> Iterator[Hit]:
-    """One path that every worker writes to."""
-    if case.job.shape is not Shape.MULTI_WORKER or not case.names({MULTI_WORKER, OURS}) or case.names({"os.chdir"}):
-        return
-    for source in case.sources:
+    """Every worker writes to the same path."""
+    is_shared = case.job.shape is Shape.MULTI_WORKER and not case.names({"os.chdir"})
+    for source in case.sources if is_shared and case.names({MULTI_WORKER, OUR_STRATEGY}) else ():
         for name, call in source.calls():
-            named = (word.value for word in call.keywords if word.arg == _WRITES.get(name, "filepath"))
-            path = next((texts[0] for value in (*call.args[:1], *named) if (texts := source.fixed(value))), "")
+            named = (keyword.value for keyword in call.keywords if keyword.arg == _WRITES.get(name, "filepath"))
+            path = next((texts[0] for value in (*call.args[:1], *named) if (texts := source.constant_texts(value))), "")
             saves = getattr(call.func, "attr", "") in ("save", "save_weights") and _SAVED.fullmatch(path)
             if path and (saves or (name in _WRITES and case.keras == 3)) and case.applies(source, call):
                 what = f"Every task ({case.tasks}) writes to {path} at the same time."
-                advice = "Give each task a path of its own, or use clusterkit.training.Checkpointer or Backup."
-                yield Hit(source.place(call), what, advice, path)
+                advice = "Give each task its own path, or use clusterkit.training.Checkpointer or Backup."
+                yield Hit(source.location(call), what, advice, path)
 
 
 class Rule(NamedTuple):
-    """What it finds; `explains` is a pattern of a traceback, with the hit's word in the place of `{0}`."""
+    """A rule. `explains` is a pattern of the tracebacks that its hits cause, with the hit's `word` for `{0}`."""
 
     id: str
     find: Callable[[Case], Iterator[Hit]]
@@ -179,9 +179,9 @@ RULES = (
 
 
 def check(case: Case) -> list[Finding]:
-    """What the rules find."""
+    """Apply all rules."""
     return [
-        Finding(rule.id, hit.place, hit.what, hit.advice, rule.explains.format(re.escape(hit.word)))
+        Finding(rule.id, hit.location, hit.what, hit.advice, rule.explains.format(re.escape(hit.word)))
         for rule in RULES
         for hit in rule.find(case)
     ]
@@ -199,12 +199,12 @@ def _imports(node: ast.AST, names: Sequence[str]) -> bool:
 
 def _writes_tf_config(source: Source, node: ast.AST) -> bool:
     match node:
-        case ast.Assign(targets=[ast.Subscript(value=place, slice=ast.Constant(value="TF_CONFIG"))]):
-            return source.dotted(place) == "os.environ"
+        case ast.Assign(targets=[ast.Subscript(value=owner, slice=ast.Constant(value="TF_CONFIG"))]):
+            return source.dotted(owner) == "os.environ"
     return False
 
 
-def _asks(source: Source) -> bool:
-    """Whether the file says anything from which it may know which task it is."""
-    said = (getattr(node, field, "") for node in source.nodes for field in ("value", "id", "attr", "name", "module"))
-    return any(isinstance(word, str) and _ASKS.search(word) for word in said)
+def _is_cluster_aware(source: Source) -> bool:
+    """Return whether a name or text in the file suggests that the program finds out which task it is."""
+    texts = (getattr(node, field, "") for node in source.nodes for field in ("value", "id", "attr", "name", "module"))
+    return any(isinstance(text, str) and _CLUSTER_WORDS.search(text) for text in texts)

@@ -1,7 +1,7 @@
-"""A file of a program as a syntax tree: what its names mean, and what is evaluated in every run.
+"""A file of a program as a syntax tree: the meaning of its names, and which nodes every run evaluates.
 
-Nothing is executed or followed. A name has a meaning where the file binds it once (or imports it more often, and always
-the same); of any other name no rule speaks.
+Nothing is executed, and imports are not followed. A name has a meaning only if the file binds it once, or imports it
+several times but always the same; the rules ignore all other names.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from clusterkit.check.findings import Location
 
 _ALIAS = re.compile(r"(?<=^tensorflow\.)(?:compat\.v2\.|_api\.v2\.)|(?<=^tensorflow\.distribute\.)experimental\.")
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
-_LATER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_PERHAPS = (  # what is in them may not be evaluated
+_CONDITIONAL = (  # their contents may not be evaluated
     *(ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.TryStar, ast.Match, ast.Lambda, ast.AsyncFunctionDef, ast.AsyncWith),
     *_LOOPS,
 )
@@ -28,7 +28,7 @@ _NEVER_SWALLOWS = {"scope", "device", "open"}  # context managers that let every
 
 
 class Source:
-    """A parsed file. Raises SyntaxError, ValueError, RecursionError or MemoryError for what can't be parsed."""
+    """A parsed file. Raises SyntaxError, ValueError, RecursionError or MemoryError if it can't be parsed."""
 
     def __init__(self, file: str, module: str, text: bytes) -> None:
         with warnings.catch_warnings(action="ignore"):
@@ -40,7 +40,7 @@ class Source:
         self._uses: defaultdict[str, list[ast.AST]] = defaultdict(list)
         for node in self.nodes:
             self._bind(node)
-        self._sure: dict[ast.AST, bool] = {}
+        self._certain: dict[ast.AST, bool] = {}
         self._ends: dict[ast.AST, bool] = {}
 
     def _bind(self, node: ast.AST) -> None:
@@ -63,17 +63,17 @@ class Source:
             case ast.arg(arg=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
                 self._values[name].append(None)
 
-    def place(self, node: ast.AST) -> Location:
-        """Where a node stands."""
+    def location(self, node: ast.AST) -> Location:
+        """Return the file and line of a node."""
         return Location(self.file, getattr(node, "lineno", 1))
 
     def value(self, name: str) -> ast.AST | None:
-        """The one value, function or class that the file binds the name to; None where that is not certain."""
+        """Return the value, function or class that the file binds the name to; None unless there is exactly one."""
         values = self._values[name]
         return values[0] if len(values) == 1 and not self._imports[name] else None
 
     def dotted(self, node: ast.AST | None) -> str:
-        """`tensorflow.distribute.Server` for `tf.distribute.Server`; empty for what has no certain meaning."""
+        """Return a node's full name, `tensorflow.distribute.Server` for `tf.distribute.Server`; empty if unknown."""
         rest, seen = "", set[ast.AST | None]()
         while node not in seen:
             seen.add(node)
@@ -87,53 +87,53 @@ class Source:
         return ""
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
-        """Every call, with the name of what it calls."""
+        """Yield every call with the full name of its function."""
         return ((self.dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
 
-    def fixed(self, node: ast.AST | None) -> list[str] | None:
-        """The texts in a value that is written here, and so is the same in every task; None for any other."""
+    def constant_texts(self, node: ast.AST | None) -> list[str] | None:
+        """Return the texts in a constant value, which is the same in every task; None if it is not constant."""
         match node:
             case ast.Constant(value=value):
                 return [value] if isinstance(value, str) else []
             case ast.Dict(keys=[*keys], values=parts):
-                inside = [*map(self.fixed, keys), *map(self.fixed, parts)]
+                inside = [*map(self.constant_texts, keys), *map(self.constant_texts, parts)]
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
-                inside = [*map(self.fixed, parts)]
+                inside = [*map(self.constant_texts, parts)]
             case ast.Call(func=func, args=[value]) if self.dotted(func) == "json.dumps":
-                return self.fixed(value)
+                return self.constant_texts(value)
             case ast.Name(id=name):  # `config["task"]["index"] = 1` may change it
                 changed = any(isinstance(self._parents[u], ast.Subscript | ast.Attribute) for u in self._uses[name])
-                return None if changed else self.fixed(self.value(name))
+                return None if changed else self.constant_texts(self.value(name))
             case _:
                 return None
         return None if None in inside else [text for texts in inside for text in texts or ()]
 
     def before(self, node: ast.AST) -> Iterator[ast.AST]:
-        """What is evaluated before the node whenever the node is: the simple statements above it in its blocks."""
+        """Yield the nodes that are always evaluated before this one: the simple statements above it in its blocks."""
         for earlier in self._above(node):
             if isinstance(earlier, _SIMPLE):
-                yield from _inside(earlier, (*_LATER, *_PERHAPS))
+                yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))
 
-    def is_sure(self, node: ast.AST) -> bool:
-        """Whether every run of this file evaluates the node: no condition, loop or way out stands before it."""
-        if node not in self._sure:
-            self._sure[node] = False  # where a function calls itself, that call is no answer
+    def is_certain(self, node: ast.AST) -> bool:
+        """Return whether every run evaluates the node: no condition, loop or exit comes before it."""
+        if node not in self._certain:
+            self._certain[node] = False  # for a function that is called only by itself
             parent = self._parents.get(node)
-            while parent is not None and self._passes(parent):
+            while parent is not None and self._always_evaluates(parent):
                 parent = self._parents.get(parent)
-            self._sure[node] = parent is None and not any(map(self._may_leave, self._above(node)))
-        return self._sure[node]
+            self._certain[node] = parent is None and not any(map(self._may_leave, self._above(node)))
+        return self._certain[node]
 
     def _above(self, node: ast.AST) -> Iterator[ast.stmt]:
-        """The statements above it in each of the blocks that it is in."""
+        """Yield the statements above the node in each of its enclosing blocks."""
         while (parent := self._parents.get(node)) is not None:
             for _, block in ast.iter_fields(parent):
                 if isinstance(block, list) and node in block:
                     yield from (each for each in block[: block.index(node)] if isinstance(each, ast.stmt))
             node = parent
 
-    def _passes(self, parent: ast.AST) -> bool:
-        """Whether what is in the parent is evaluated for certain."""
+    def _always_evaluates(self, parent: ast.AST) -> bool:
+        """Return whether evaluating the parent always evaluates what it contains."""
         match parent:
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])) | ast.Try(handlers=[]):
                 return True
@@ -141,24 +141,24 @@ class Source:
                 return all(_last(item.context_expr) in _NEVER_SWALLOWS for item in items)
             case ast.FunctionDef(name=name, decorator_list=[]) if self.value(name) is parent:
                 is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(parent))
-                return not is_generator and any(self._calls(use) and self.is_sure(use) for use in self._uses[name])
-        return not isinstance(parent, (*_PERHAPS, ast.FunctionDef))
+                return not is_generator and any(self._is_call(use) and self.is_certain(use) for use in self._uses[name])
+        return not isinstance(parent, (*_CONDITIONAL, ast.FunctionDef))
 
-    def _calls(self, use: ast.AST) -> bool:
+    def _is_call(self, use: ast.AST) -> bool:
         parent = self._parents[use]
         return isinstance(parent, ast.Call) and (parent.func is use or self.dotted(parent.func) == "absl.app.run")
 
     def _may_leave(self, statement: ast.stmt) -> bool:
-        """Whether what follows the statement may not be reached, since it returns, raises, exits or serves."""
-        return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _inside(statement, _LATER))
+        """Return whether the code after the statement may not be reached: it may return, raise, exit or serve."""
+        return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
 
     def _may_end(self, node: ast.AST) -> bool:
-        """Whether it is a call in which the process may end or stay: itself, or in a function of this file."""
+        """Return whether the node is a call that may end or block the process, perhaps in a function of this file."""
         if not isinstance(node, ast.Call):
             return False
         name = _last(node)
         own = self.value(name) if isinstance(node.func, ast.Name) else None
-        if isinstance(own, _LATER) and own not in self._ends:
+        if isinstance(own, _DEFERRED) and own not in self._ends:
             self._ends[own] = False
             self._ends[own] = any(map(self._may_end, ast.walk(own)))
         ends = name in _EXITS or (name == "join" and not node.args and not node.keywords)
@@ -166,15 +166,15 @@ class Source:
 
 
 def _last(node: ast.AST) -> str:
-    """`scope` of `strategy.scope()`."""
+    """Return the last part of a called name, such as `scope` for `strategy.scope()`."""
     func = getattr(node, "func", None)
     return str(getattr(func, "attr", getattr(func, "id", "")))
 
 
-def _inside(root: ast.AST, without: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
-    """A node and what is in it, but for some kinds of nodes with all that is in them."""
+def _walk(root: ast.AST, skip: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
+    """Yield a node and its descendants, except for nodes of some kinds and what they contain."""
     todo = [root]
     while todo:
-        if not isinstance(node := todo.pop(), without):
+        if not isinstance(node := todo.pop(), skip):
             yield node
             todo += ast.iter_child_nodes(node)

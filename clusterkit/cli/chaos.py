@@ -147,7 +147,7 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
 
 def _side_by_side(job: JobSpec) -> int:
     """Half of the cores for programs that cost little; those with TensorFlow keep two cores busy each."""
-    from clusterkit.check.imports import imports_tensorflow, program_of, sources
+    from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 
-    dear = imports_tensorflow(sources(*program_of(job)))
+    dear = imports_tensorflow(program_files(*program_of(job)))
     return max(1, len(os.sched_getaffinity(0)) // (4 if dear else 2))

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.check.imports import Source, files_of, imports_tensorflow, packages_of, places, program_of, sources
+from clusterkit.check.imports import (
+    ProgramFile,
+    files_of,
+    import_roots,
+    imports_tensorflow,
+    packages_of,
+    program_files,
+    program_of,
+)
 from clusterkit.client.paths import RunPaths
 from clusterkit.job.devices import usual_env
 from clusterkit.job.keras import chosen_env
@@ -42,7 +50,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
     file, root = program_of(job)
     packages = packages_of(job, root)
-    program = [] if is_command else sources(file, root, packages)
+    program = [] if is_command else program_files(file, root, packages)
     warm = job.start is StartMode.WARM or serves  # clusterkit's own servers import it, whatever the program does
     tensorflow = warm or imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
@@ -120,11 +128,11 @@ def _without_marks(launch: Launch) -> Launch:
     return replace(launch, env={name: v for name, v in launch.env.items() if not name.startswith("CLUSTERKIT_")})
 
 
-def own_variables_of(program: Sequence[Source], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """What a program, as `sources` has found it, sets for its own imports."""
+def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
+    """What a program, as `program_files` has found it, sets for its own imports."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
-    texts, roots = {str(source.path): source.text for source in program}, places(root)
+    texts, roots = {str(source.path): source.text for source in program}, import_roots(root)
 
     def find(name: str, importer: str) -> list[File]:
         paths = map(str, files_of(name, Path(importer), roots))

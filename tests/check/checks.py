@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clusterkit.check.findings import Finding
-from clusterkit.check.rules import Case, Hides, check
+from clusterkit.check.rules import Case, HidingFile, check
 from clusterkit.check.source import Source
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
@@ -17,7 +17,7 @@ def findings(
     text: str,
     files: dict[str, str] | None = None,
     strict: bool = True,
-    hides: tuple[Hides, ...] = (),
+    hides: tuple[HidingFile, ...] = (),
     **options: Any,
 ) -> list[Finding]:
     """What the check says of a program and its modules in the job of these options."""

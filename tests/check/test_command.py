@@ -42,7 +42,7 @@ def test_warnings_leave_the_exit_code_at_0(ck: Clusterkit, program: Callable[[st
     """Where, what and what to do, one a line."""
     said = ck("check", "--workers", "2", "--ps", "1", program(LATE)).out
     assert said.startswith(
-        f"{program(LATE)}:3: warning: MultiWorkerMirroredStrategy can't be made in a parameter server"
+        f"{program(LATE)}:3: warning: MultiWorkerMirroredStrategy does not support parameter servers"
     )
     assert said.endswith(" [wrong-strategy]\n1 warning.\n")
 
@@ -130,7 +130,7 @@ def test_up_says_what_it_knows_only_when_a_task_has_failed(clusterkit: Start, pr
     assert command.wait(40) == 1
     before, _, after = command.output.partition("  Cause: worker:")
     assert "the strategy" not in before.lower()
-    assert f"    Hint: {written}:5: The strategy is made after line 4 has initialized TensorFlow" in after
+    assert f"    Hint: {written}:5: The strategy is created after line 4 has initialized TensorFlow" in after
     run = Path(command.output.rpartition("Everything of this run is in ")[2].strip())
     assert json.loads((run / "result.json").read_text())["finding"].startswith(f"{written}:5: The strategy")
 

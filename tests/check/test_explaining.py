@@ -48,14 +48,14 @@ def finding(result: RunResult, job: JobSpec) -> str | None:
 
 CAUSES = {  # a program, files beside it, the job, the exception, and what is said
     "a strategy that is too late": (f"{TF}tf.zeros(1)\n"
-    f"{MADE}", {}, {}, STARTUP, "main.py:4: The strategy is made after"),
-    "one in a method": (f"{TF}class T:\n    {MADE}", {}, {}, STARTUP, "main.py:4: The strategy is made when"),
+    f"{MADE}", {}, {}, STARTUP, "main.py:4: The strategy is created after"),
+    "one in a method": (f"{TF}class T:\n    {MADE}", {}, {}, STARTUP, "main.py:4: The strategy is created when"),
     "TF_CONFIG": (f"{TF}{FIXED}{MADE}", {}, {}, "UnknownError: Could not start gRPC server", "main.py:3: TF_CONFIG"),
     "no ps": (
         f"{TF}s = tf.distribute.ParameterServerStrategy(r)\n", {}, {},
         "ValueError: There must be at least one ps.", "Add --ps 1.",
     ),
-    "a ps too many": (f"{TF}{MADE}", {}, {"ps": 1}, "ValueError: There is no id for task_type 'ps'", "Leave out --ps"),
+    "a ps too many": (f"{TF}{MADE}", {}, {"ps": 1}, "ValueError: There is no id for task_type 'ps'", "Remove --ps"),
     "a file of all": (
         f"{TF}{MADE}model.save('m.h5')\n", {}, {},
         "BlockingIOError: [Errno 11] unable to lock file, errno = 11", "main.py:4: Every task (2 workers) writes"
@@ -174,7 +174,7 @@ def test_the_quote_is_in_the_report_and_in_the_result(tmp_path: Path) -> None:
     result = explained(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}"))
     lines = report(result, RunDirectory(tmp_path), color=False, width=80).splitlines()
     number = next(number for number, line in enumerate(lines) if "Hint: " in line)
-    assert lines[number].startswith(f"    Hint: {tmp_path}/main.py:4: The strategy is made after line 3")
+    assert lines[number].startswith(f"    Hint: {tmp_path}/main.py:4: The strategy is created after line 3")
     assert lines[number - 1].endswith(STARTUP)
     assert wire.decode(RunResult, wire.encode(result)) == result
     assert "Hint:" not in report(failed(BEGIN, STARTUP), RunDirectory(tmp_path), color=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.check import imports
-from clusterkit.check.imports import imports_tensorflow, module_file, sources
+from clusterkit.check.imports import imports_tensorflow, module_file, program_files
 from tests.support import WORKLOADS
 
 FINDS = {  # what a program says, for which a fork server imports TensorFlow
@@ -52,7 +52,7 @@ def program(place: Path, files: dict[str, str], main: str = "main.py") -> bool:
     for name, text in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(text.encode())
-    return imports_tensorflow(sources(place / main, place))
+    return imports_tensorflow(program_files(place / main, place))
 
 
 @pytest.mark.parametrize("text", FINDS.values(), ids=FINDS)
@@ -126,9 +126,9 @@ def test_modules_in_pythonpath_are_the_programs_own(tmp_path: Path, monkeypatch:
     (main / "main.py").write_text("import net")
     (library / "net.py").write_text(TF)
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    assert not imports_tensorflow(sources(main / "main.py", main))
+    assert not imports_tensorflow(program_files(main / "main.py", main))
     monkeypatch.setenv("PYTHONPATH", f"/no/where{os.pathsep}{os.pathsep}{library}")
-    assert imports_tensorflow(sources(main / "main.py", main))
+    assert imports_tensorflow(program_files(main / "main.py", main))
 
 
 @pytest.mark.parametrize("what", ["nothing", "a directory", "a pipe", "no name"])
@@ -139,7 +139,7 @@ def test_what_can_not_be_read_imports_nothing(tmp_path: Path, what: str) -> None
         path.mkdir()
     elif what == "a pipe":
         os.mkfifo(path)
-    assert not imports_tensorflow(sources(None if what == "no name" else path, tmp_path))
+    assert not imports_tensorflow(program_files(None if what == "no name" else path, tmp_path))
 
 
 def test_a_module_that_is_no_file_is_not_followed(tmp_path: Path) -> None:
@@ -184,10 +184,10 @@ def test_a_module_comes_from_pythonpath_too(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("name", ["ps_train.py", "mwms_train.py"])
 def test_the_workloads_start_warm(name: str) -> None:
     """And nothing else that is in their directory counts."""
-    assert imports_tensorflow(sources(WORKLOADS / name, WORKLOADS))
+    assert imports_tensorflow(program_files(WORKLOADS / name, WORKLOADS))
 
 
 def test_clusterkit_itself_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it would be where it comes from a checkout."""
     monkeypatch.setenv("PYTHONPATH", str(WORKLOADS.parent))
-    assert len(sources(WORKLOADS / "ps_train.py", WORKLOADS)) == 3  # itself, digits.py and slow.py
+    assert len(program_files(WORKLOADS / "ps_train.py", WORKLOADS)) == 3  # itself, digits.py and slow.py

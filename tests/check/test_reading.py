@@ -39,10 +39,10 @@ def job(place: Path, text: str | bytes, kind: ProgramKind = ProgramKind.SCRIPT, 
 def test_a_file_is_named_as_it_is_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: ProgramKind) -> None:
     """Below the directory shortly, elsewhere wholly; a module as well as a file."""
     (found,) = findings_of(job(tmp_path, LATE, kind))
-    assert str(found.place) == f"{tmp_path}/main.py:3"
+    assert str(found.location) == f"{tmp_path}/main.py:3"
     monkeypatch.chdir(tmp_path)
     (found,) = findings_of(job(tmp_path, LATE, kind))
-    assert str(found.place) == "main.py:3"
+    assert str(found.location) == "main.py:3"
 
 
 def test_only_what_can_not_be_parsed_stops_a_job(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_python_does_not_read_is_refused(tmp_path: Path, text: bytes) -> No
 def test_what_another_python_reads_may_be_good_python(tmp_path: Path) -> None:
     """It is refused where clusterkit's own is to run it, and not judged where another one is."""
     (found,) = findings_of(job(tmp_path, NO_PYTHON))
-    assert (found.id, found.severity.value, found.place.line) == ("syntax-error", "error", 1)
+    assert (found.id, found.severity.value, found.location.line) == ("syntax-error", "error", 1)
     theirs = job(tmp_path, NO_PYTHON, python="/usr/bin/python2")
     refuse_unparsable(theirs)
     with pytest.raises(NotChecked, match="can't be read by clusterkit's own Python"):
@@ -99,7 +99,7 @@ def test_only_so_much_text_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A module that is too much is left out."""
     (tmp_path / "model.py").write_text(LATE + "x = 1\n" * 100)
     program = job(tmp_path, f"{TF}import model\n")
-    assert [str(found.place) for found in findings_of(program)] == [f"{tmp_path}/model.py:3"]
+    assert [str(found.location) for found in findings_of(program)] == [f"{tmp_path}/model.py:3"]
     monkeypatch.setattr(reading, "MOST", 200)
     assert findings_of(program) == []
 
@@ -130,7 +130,7 @@ def hidden(place: Path, name: str, text: str = TF) -> list[Finding]:
 def test_a_file_that_hides_a_module_is_found(tmp_path: Path, name: str) -> None:
     """Of Python's own, and of what TensorFlow and Keras require."""
     (found,) = hidden(tmp_path, name)
-    assert str(found.place) == f"{tmp_path}/{name}:1"
+    assert str(found.location) == f"{tmp_path}/{name}:1"
 
 
 @pytest.mark.parametrize(

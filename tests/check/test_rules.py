@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterkit.check.findings import Severity
-from clusterkit.check.rules import RULES, Hides
+from clusterkit.check.rules import RULES, HidingFile
 from tests.check.checks import findings, line_of, told
 
 TF = "import json, os\nimport tensorflow as tf\nfrom clusterkit import training\n"
@@ -125,7 +125,7 @@ def test_a_program_that_has_it(row: Row) -> None:
     """The finding is there, as a warning, at the right line; nothing else is said of the program."""
     (found,) = findings(row.text, **row.job)
     assert (found.id, found.severity) == (row.finding, Severity.WARNING)
-    assert (found.place.file, found.place.line) == ("main.py", line_of(row.text))
+    assert (found.location.file, found.location.line) == ("main.py", line_of(row.text))
     assert found.what.endswith(".")
     assert found.advice.endswith(".")
 
@@ -149,9 +149,9 @@ def test_the_same_program_in_another_job(row: Row, job: dict[str, Any]) -> None:
 
 def test_a_file_that_hides_a_package_is_a_finding_of_its_own() -> None:
     """Whatever the program says; where none does, there is none."""
-    hides = (Hides("lib/random.py", "random", "Python's own module"),)
+    hides = (HidingFile("lib/random.py", "random", "Python's own module"),)
     (found,) = findings(TF, hides=hides)
-    assert (found.id, str(found.place)) == ("hides-module", "lib/random.py:1")
+    assert (found.id, str(found.location)) == ("hides-module", "lib/random.py:1")
     assert "This file hides Python's own module random from everything" in found.what
     assert findings(TF) == []
 

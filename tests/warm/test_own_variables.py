@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.check.imports import packages_of, program_of, sources
+from clusterkit.check.imports import packages_of, program_files, program_of
 from clusterkit.warm.choice import own_variables_of
 from clusterkit.warm.own_variables import OwnVariables
 from clusterkit.warm.run_server import Launch
@@ -109,7 +109,7 @@ def read(place: Path, files: dict[str, str], target: str = "main.py") -> OwnVari
     spec = replace(job(workers=1), program=Program(kind, target), setup=Setup(cwd=str(place)))
     file, root = program_of(spec)
     packages = packages_of(spec, root)
-    return own_variables_of(sources(file, root, packages), packages, root)
+    return own_variables_of(program_files(file, root, packages), packages, root)
 
 
 @pytest.mark.parametrize(("lines", "values"), KNOWN.values(), ids=KNOWN)
