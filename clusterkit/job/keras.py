@@ -1,4 +1,4 @@
-"""Which Keras a job's tasks get, and what is mended or refused in them."""
+"""Which Keras a job's tasks get, and what is patched or refused in them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from clusterkit.words.model import ProgramKind, Shape, Task
 # Read when TensorFlow is imported, for `from tensorflow.keras import ...`, and when a program first says `tf.keras`.
 LEGACY = "TF_USE_LEGACY_KERAS"
 YES = ("1", "true", "True")  # as TensorFlow reads it; everything else is no
-MENDS = "CLUSTERKIT_MENDS"  # names of task/patches/hook.py
+PATCHES = "CLUSTERKIT_PATCHES"  # names of task/patches/hook.py
 
 
 def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
-    """What tells TensorFlow which Keras is meant, and a task's first code what to mend."""
-    mends = mends_of(job, task)
-    return {**chosen_env(job), **({MENDS: mends} if mends else {})}
+    """What tells TensorFlow which Keras is meant, and a task's first code what to patch."""
+    patches = patches_of(job, task)
+    return {**chosen_env(job), **({PATCHES: patches} if patches else {})}
 
 
 def chosen_env(job: JobSpec) -> dict[str, str]:
@@ -24,7 +24,7 @@ def chosen_env(job: JobSpec) -> dict[str, str]:
     return {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
 
 
-def mends_of(job: JobSpec, task: Task) -> str:
+def patches_of(job: JobSpec, task: Task) -> str:
     """Those that the task needs, with commas between them; empty where it needs none."""
     fixes_keras, coordinates = job.keras_fix and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
     if job.program.kind is ProgramKind.COMMAND:
@@ -32,7 +32,7 @@ def mends_of(job: JobSpec, task: Task) -> str:
     serves, trains = job.is_server(task), task.trains and not job.is_server(task)
     if serves and job.servers is Servers.BUILTIN:
         return ""
-    mends = {
+    patches = {
         "tf-config": job.tf_config is TfConfig.OURS,
         "coordinator": serves,
         "keras-fit": trains and fixes_keras and job.shape is Shape.MULTI_WORKER,
@@ -41,7 +41,7 @@ def mends_of(job: JobSpec, task: Task) -> str:
         "coordinator-end": trains and coordinates and job.servers is Servers.BUILTIN,
         "steps": trains and job.progress_regex is None,
     }
-    return ",".join(name for name, needed in mends.items() if needed)
+    return ",".join(name for name, needed in patches.items() if needed)
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:

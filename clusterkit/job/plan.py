@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from clusterkit.client.paths import RunPaths
 from clusterkit.job.devices import CORES, Share, shares_of, usual_env
-from clusterkit.job.keras import MENDS, keras_env
+from clusterkit.job.keras import PATCHES, keras_env
 from clusterkit.job.tfconfig import Endpoints, cluster_json, tf_config
 from clusterkit.words.job import JobSpec, Network, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, Task
@@ -106,7 +106,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths,
         args=program.args,
         cwd=own.cwd or job.setup.cwd,
         env=env,
-        dropped=frozenset({"TF_CONFIG", CORES, MENDS}) - env.keys(),
+        dropped=frozenset({"TF_CONFIG", CORES, PATCHES}) - env.keys(),
     )
 
 

@@ -20,7 +20,7 @@ from clusterkit.words.model import Program, ProgramKind, TaskType
 # Names that clusterkit itself sets in every task.
 RESERVED = re.compile(
     r"TF_CONFIG|TF_GRPC_REUSE_PORT"
-    r"|CLUSTERKIT_(?:RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS|CORES|MENDS)"
+    r"|CLUSTERKIT_(?:RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS|CORES|PATCHES)"
 )
 
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.

@@ -1,11 +1,11 @@
 """Calls a pickled function: the program of every task of `Cluster(function)`.
 
-Run by path, so that neither PYTHONPATH nor the task's directory matters:
+Run by path, so that neither PYTHONPATH nor the working directory matters:
 
     python call.py FILE
 
-FILE holds two pickles: the `sys.path` with which the function was pickled, and the function with its arguments, by
-cloudpickle. What it returns is pickled into the task's directory.
+FILE holds two pickles: the caller's `sys.path`, and the function with its arguments, by cloudpickle. The return value
+is pickled into the task's directory.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from typing import Any
 
 
 def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback from the function's own frame on."""
+    """Return the part of a traceback that starts at the function's own frame."""
     while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
         traceback = traceback.tb_next
     return traceback
 
 
 def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Show an uncaught exception as if the function had been called by nobody."""
+    """Print an uncaught exception without the frames of this file."""
     traceback = without_this_file(traceback)
     sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
 
 
 def call(path: str) -> Any:
-    """Load the function with the path it was made with, and call it."""
+    """Load the function with the caller's `sys.path`, and call it."""
     with Path(path).open("rb") as file:
-        # First of all: this file's directory, which is first in the path now, has modules of clusterkit's own.
+        # First of all, since the path starts with this file's directory, which holds modules of clusterkit.
         sys.path[:] = pickle.load(file)
         function, args, kwargs = pickle.load(file)
     return function(*args, **kwargs)
 
 
 def returned_file(run: Path, task: str, attempt: int) -> Path:
-    """Where an attempt's return value is."""
+    """Return the path of an attempt's return value."""
     return run / "tasks" / task / f"return-{attempt}.pkl"
 
 
 def store(value: Any) -> None:
-    """Write the return value, whole or not at all. Ends the task with a sentence where it can't be pickled."""
+    """Write the return value atomically. Exits with a message if it can't be pickled."""
     import cloudpickle
 
     task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])

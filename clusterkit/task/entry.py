@@ -1,19 +1,20 @@
-"""The first code of every task: ties it to the supervisor, arranges stack dumps, then is invisible.
+"""The entry point of every task: ties the process to the supervisor, installs stack dumps, and runs the program.
 
-Run by path, with the task's own interpreter, which may know nothing of clusterkit: standard library only.
+The program then sees what it would see if `python` had started it. Run by path, with the task's interpreter, for which
+clusterkit need not be installed: standard library only.
 
     python entry.py PARENT STACKS_FD[,NAMESPACE_FD...] script|module|command TARGET [ARGS...]
     python entry.py PARENT SOCKET_FD serve|share OPTIONS
 
-The namespaces are joined in their order, before anything else. The second is the start of a fork server, a run's own
-or one that many runs share; each of its forks goes on from here as if it had been started in the first way.
+The task first joins the namespaces, in order. The second form starts a fork server: that of one run (`serve`), or a
+warm server that many runs share (`share`). Each of its forks continues here like a task that the first form started.
 """
 
 from __future__ import annotations
 
 import sys
 
-BEFORE = frozenset(sys.modules)  # what a plain start has imported too
+PLAIN_MODULES = frozenset(sys.modules)  # what a plain start has imported too
 
 import ctypes  # noqa: E402
 import faulthandler  # noqa: E402
@@ -27,20 +28,20 @@ ENTRY = os.path.realpath(__file__)
 LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python
-STACKS_SIGNAL = signal.SIGRTMIN + 9  # nobody's by convention; sent only where it is seen to be caught
+STACKS_SIGNAL = signal.SIGRTMIN + 9  # not used by convention; sent only to processes that have a handler
 
 
 def die_with_parent(parent: int) -> None:
-    """Get SIGKILL when the supervisor's thread that started this process is gone; now, if it is gone already."""
+    """Have the kernel send SIGKILL when the thread that started this process ends; now, if `parent` is gone already."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def take_signals(kept: Collection[int] = IGNORED) -> None:
-    """Take signals, but for those `kept`, by their default actions, whatever the caller ignores or blocks.
+def reset_signals(kept: Collection[int] = IGNORED) -> None:
+    """Unblock all signals, and reset all but those `kept` to their default actions, whatever the caller ignored.
 
-    SIGINT too until the program begins: it ends the task, and raises nothing in clusterkit's own code.
+    SIGINT too, until the program begins: it ends the task instead of raising in clusterkit's code.
     """
     for number in signal.valid_signals().difference(kept):
         if signal.getsignal(number) in (signal.SIG_IGN, signal.default_int_handler):
@@ -48,44 +49,44 @@ def take_signals(kept: Collection[int] = IGNORED) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def take_interrupts() -> None:
-    """From now on SIGINT raises KeyboardInterrupt, unless something else was arranged."""
+def restore_interrupts() -> None:
+    """Make SIGINT raise KeyboardInterrupt, unless another handler is installed."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def arrange_stack_dumps(fd: int) -> None:
+def install_stack_dumps(fd: int) -> None:
     """On STACKS_SIGNAL, write every thread's stack to `fd`, also while the main thread is inside C code."""
     try:
-        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # the program's own get the numbers that they always get
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # leaves the low numbers to the program, as in a plain start
         os.close(fd)
-    except OSError:  # so many are not allowed
+    except OSError:  # the limit is lower
         os.set_inheritable(high := fd, False)
     faulthandler.register(STACKS_SIGNAL, file=high, all_threads=True)
 
 
-def take_cores(env: Mapping[str, str]) -> None:
-    """Run on this task's cores alone; what threads and children there will be do so too, since there is none yet."""
+def pin_to_cores(env: Mapping[str, str]) -> None:
+    """Restrict this process to the task's cores. Threads and children, of which there are none yet, inherit that."""
     if not (cores := env.get("CLUSTERKIT_CORES")):
         return
     try:
         os.sched_setaffinity(0, map(int, cores.split(",")))
-    except OSError as error:  # they were taken away since the run began
-        os.write(2, f"clusterkit: this task can't have the cores {cores}: {error.strerror}.\n".encode())
+    except OSError as error:  # the cores were taken away since the run began
+        os.write(2, f"clusterkit: this task can't run on the cores {cores}: {error.strerror}.\n".encode())
         os._exit(1)
 
 
-def execute(words: Sequence[str], env: Mapping[str, str]) -> None:
-    """Become another program."""
+def exec_command(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Replace this process by a command. Exits with a message if that fails."""
     try:
-        os.execvpe(words[0], list(words), env)
+        os.execvpe(argv[0], list(argv), env)
     except OSError as error:
-        os.write(2, f"{words[0]} can't be executed: {error.strerror}\n".encode())
+        os.write(2, f"{argv[0]} can't be executed: {error.strerror}\n".encode())
         os._exit(1)
 
 
 def run_script(path: str) -> None:
-    """Run a file as `python FILE` does."""
+    """Run a file or archive as `python FILE` does."""
     file_name = os.path.join(os.getcwd(), path)  # not normalized
     if is_archive(file_name):
         run_archive(file_name)
@@ -101,15 +102,15 @@ def run_script(path: str) -> None:
         code = loader.get_code("__main__")
     else:
         main.__loader__ = SourceFileLoader("__main__", file_name)
-        code = compiled(path, file_name)
+        code = compile_file(path, file_name)
     if code is None:
-        run_file(path, main)  # the interpreter has other words for what is wrong with a file than with a text
+        run_file(path, main)  # the interpreter's message for an invalid file differs from that for an invalid text
     else:
         exec(code, main.__dict__)
 
 
-def compiled(path: str, name: str) -> CodeType | None:
-    """The code of a program; None where it is none."""
+def compile_file(path: str, name: str) -> CodeType | None:
+    """Compile a program; None if its code is invalid. Exits as the interpreter does if the file can't be read."""
     try:
         with open(path, "rb") as file:
             return compile(file.read(), name, "exec", dont_inherit=True)
@@ -121,7 +122,7 @@ def compiled(path: str, name: str) -> CodeType | None:
 
 
 def run_file(path: str, main: ModuleType) -> None:
-    """Read, compile and run a file with the very function that the interpreter calls for it."""
+    """Read, compile and run a file with the C function that the interpreter uses."""
     libc, api = ctypes.CDLL(None), ctypes.pythonapi
     libc.fopen.restype = ctypes.c_void_p
     api.PyRun_FileExFlags.restype = ctypes.py_object
@@ -131,7 +132,7 @@ def run_file(path: str, main: ModuleType) -> None:
 
 
 def is_archive(path: str) -> bool:
-    """Whether the import system can look into the file, as into what zipapp and pex make."""
+    """Whether the import system can import from the file, as from those of zipapp and pex."""
     for hook in sys.path_hooks:
         try:
             hook(path)
@@ -142,7 +143,7 @@ def is_archive(path: str) -> bool:
 
 
 def run_archive(path: str) -> None:
-    """Run the `__main__` module in an archive, which comes first in `sys.path` whatever the interpreter's flags."""
+    """Run the `__main__` module of an archive, which comes first in `sys.path` whatever the interpreter's flags."""
     import runpy
 
     if getattr(sys.flags, "safe_path", False):
@@ -153,7 +154,7 @@ def run_archive(path: str) -> None:
 
 
 def run_module(name: str) -> None:
-    """Run a module as `python -m NAME` does: with the very function that the interpreter calls for it."""
+    """Run a module as `python -m NAME` does, with the function that the interpreter uses."""
     import runpy
 
     set_first_path(os.getcwd())
@@ -163,14 +164,14 @@ def run_module(name: str) -> None:
 
 
 def set_first_path(directory: str) -> None:
-    """Put the program's directory where this file's is, unless the interpreter runs with -P, which has none."""
+    """Replace this file's directory in `sys.path` by the program's; with -P there is neither."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = directory
 
 
-def give_way(directory: str) -> None:
-    """Forget the modules that a plain start does not have yet and that the program's directory has of its own."""
-    ours = {name.partition(".")[0] for name in sys.modules.keys() - BEFORE}
+def forget_shadowed_modules(directory: str) -> None:
+    """Forget imported modules that a plain start would not have yet, and would import from the program's directory."""
+    ours = {name.partition(".")[0] for name in sys.modules.keys() - PLAIN_MODULES}
     hidden = {name for name in ours if os.path.exists(os.path.join(directory, f"{name}.py"))}
     hidden |= {name for name in ours if os.path.exists(os.path.join(directory, name, "__init__.py"))}
     for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
@@ -178,50 +179,50 @@ def give_way(directory: str) -> None:
 
 
 def fresh_main() -> ModuleType:
-    """Put an empty `__main__` in this one's place."""
+    """Replace this `__main__` module by an empty one."""
     import builtins
 
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
-    if "__annotations__" in globals():  # as the interpreter has made it for this file, up to Python 3.13
-        main.__dict__["__annotations__"] = {}  # noqa: RUF063 - a module's own, of which nothing else is made
+    if "__annotations__" in globals():  # the interpreter creates it up to Python 3.13
+        main.__dict__["__annotations__"] = {}  # noqa: RUF063 - a plain module's, which no annotation has filled
     sys.modules["__main__"] = main
     return main
 
 
 def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame that is not of this file."""
+    """Return the part of a traceback that starts at the first frame outside this file."""
     while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
         traceback = traceback.tb_next
     return traceback
 
 
 def run(how: str, target: str) -> None:
-    """Run the program; show what it raised as a plain start shows it."""
+    """Run the program; print an uncaught exception as a plain start does."""
     try:
-        take_interrupts()
+        restore_interrupts()
         run_module(target) if how == "module" else run_script(target)
         return
     except SystemExit:
         raise
     except BaseException as raised:
         error, traceback = raised, without_this_file(raised.__traceback__)
-    remember(error, traceback)
+    set_last_exception(error, traceback)
     show(error, traceback)
     hook = getattr(sys, "excepthook", None)
 
     def already_shown(*_: object) -> None:
-        remember(error, traceback)
+        set_last_exception(error, traceback)
         sys.excepthook = hook  # type: ignore[assignment]
 
-    # Now the interpreter itself ends as it does after an uncaught exception, and dies of SIGINT after
+    # Raised again, so that the interpreter itself ends as after any uncaught exception: of SIGINT after
     # KeyboardInterrupt.
     sys.excepthook = already_shown
     raise error
 
 
-def remember(error: BaseException, traceback: TracebackType | None) -> None:
-    """Set what the interpreter sets when nobody has caught an exception."""
+def set_last_exception(error: BaseException, traceback: TracebackType | None) -> None:
+    """Set `sys.last_value` and its kin, as the interpreter does for an uncaught exception."""
     error.__traceback__ = traceback
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
     if sys.version_info >= (3, 12):
@@ -229,7 +230,7 @@ def remember(error: BaseException, traceback: TracebackType | None) -> None:
 
 
 def show(error: BaseException, traceback: TracebackType | None) -> None:
-    """Do what the interpreter does with an exception that nobody has caught, also where the program's hook fails."""
+    """Call `sys.excepthook` as the interpreter does for an uncaught exception, also if the hook itself raises."""
     if not hasattr(sys, "excepthook"):
         print("sys.excepthook is missing", file=sys.stderr)
         sys.__excepthook__(type(error), error, traceback)
@@ -251,38 +252,38 @@ def main() -> None:
     parent, how, target = int(sys.argv[1]), sys.argv[3], sys.argv[4]
     is_server = how in ("serve", "share")
     stacks, *namespaces = map(int, sys.argv[2].split(","))
-    take_signals(() if how == "command" else IGNORED)
+    reset_signals(() if how == "command" else IGNORED)
     if namespaces:
         load("task/join").join_or_end(namespaces)
     if how != "share":
         die_with_parent(parent)
     if not is_server:
-        take_cores(os.environ)
+        pin_to_cores(os.environ)
     if how == "command":
         os.close(stacks)
-        execute(sys.argv[4:], os.environ)
+        exec_command(sys.argv[4:], os.environ)
     if is_server:
         how, target, stacks = serve(how, stacks, target)
     else:
         del sys.argv[:4]
-    if names := os.environ.get("CLUSTERKIT_MENDS"):  # by the plan
+    if names := os.environ.get("CLUSTERKIT_PATCHES"):  # set by the task's plan
         load("task/patches/hook").install(names.split(","), load)
     if not is_server:
-        give_way(os.getcwd() if how == "module" else os.path.dirname(os.path.realpath(target)))
+        forget_shadowed_modules(os.getcwd() if how == "module" else os.path.dirname(os.path.realpath(target)))
     sys.orig_argv[1:] = ["-m", *sys.argv] if how == "module" else sys.argv
-    arrange_stack_dumps(stacks)
+    install_stack_dumps(stacks)
     run(how, target)
 
 
 def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
-    """Be a fork server; in each fork, return how to run what, and the descriptor of its stack dumps."""
-    take_interrupts()  # what is imported may look at it
+    """Run a fork server. Returns in each fork: how to run what, and the descriptor for its stack dumps."""
+    restore_interrupts()  # imported modules may check it
     server = load("warm/fork_server" if how == "serve" else "warm/warm_server")
     return tuple(server.serve(sys.modules[__name__], channel, options))
 
 
 def load(name: str) -> ModuleType:
-    """A file of clusterkit, such as `task/join`, by its path: it is no module of the task's. Once loaded, it stays."""
+    """Load a file of clusterkit, such as `task/join`, by its path, and not as one of the task's modules. Cached."""
     if name in LOADED:
         return LOADED[name]
     from importlib.util import module_from_spec, spec_from_file_location

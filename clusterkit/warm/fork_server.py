@@ -238,9 +238,9 @@ def announce(entry: ModuleType, how: str, tell: int) -> None:
         for number in signal.valid_signals():
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
-        entry.take_signals(kept=())
+        entry.reset_signals(kept=())
     else:
-        entry.take_signals()
+        entry.reset_signals()
     os.write(tell, b"%d" % os.getpid())
     os.close(tell)
 
@@ -265,10 +265,10 @@ def become(
     if namespaces:
         entry.load("task/join").join_or_end(namespaces)
     entry.die_with_parent(request["parent"])
-    entry.take_cores(env)
+    entry.pin_to_cores(env)
     if is_command:
         os.close(stacks)
-        entry.execute(words, env)
+        entry.exec_command(words, env)
     fresh.replace_environment(env)
     sys.argv[:] = request["argv"]
     fresh.refresh_streams()

@@ -211,8 +211,8 @@ class WarmServer:
         """Serve one run, as a fork server does that has imported everything itself."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
-        self.entry.take_signals()
-        self.entry.take_interrupts()
+        self.entry.reset_signals()
+        self.entry.restore_interrupts()
         if (rope := self.options.get("rope")) is not None:
             os.close(rope)
         for path, flags, number in ((os.devnull, os.O_RDONLY, 0), (message["log"], os.O_WRONLY | os.O_APPEND, 1)):

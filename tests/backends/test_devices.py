@@ -104,7 +104,7 @@ def test_cores_that_were_taken_away_end_the_task_with_a_sentence() -> None:
     words = [sys.executable, entry.__file__, "0", "2", "script", str(SHARED)]
     told = subprocess.run(words, env={"CLUSTERKIT_CORES": "1023"}, capture_output=True, text=True)
     assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr == "clusterkit: this task can't have the cores 1023: Invalid argument.\n"
+    assert told.stderr == "clusterkit: this task can't run on the cores 1023: Invalid argument.\n"
 
 
 @pytest.mark.parametrize("start", START)

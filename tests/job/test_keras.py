@@ -29,16 +29,16 @@ from tests.histories import job, task
 )
 def test_a_task_is_told_what_is_mended_in_it(counts: dict[str, Any], name: str, mends: str | None) -> None:
     """Each shape and task type."""
-    assert keras_env(job(**counts), task(name)).get("CLUSTERKIT_MENDS") == mends
+    assert keras_env(job(**counts), task(name)).get("CLUSTERKIT_PATCHES") == mends
 
 
 def test_keras_is_left_alone_where_that_is_asked_for() -> None:
     """With --no-keras-fix, and with Keras 2, which has no such faults."""
     gang, servers = job(workers=2), job(workers=2, ps=1, chief=1)
     for change in ({"keras_fix": False}, {"keras": 2}):
-        assert keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_MENDS"] == "steps"
-        assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_MENDS"] == "steps"
-        assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_MENDS"] == "coordinator"
+        assert keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"] == "steps"
+        assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"] == "steps"
+        assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"] == "coordinator"
 
 
 def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
@@ -65,7 +65,7 @@ def test_what_runs_no_program_of_python_is_not_mended() -> None:
     assert keras_env(command, task("worker:0")) == {}
     builtin = replace(job(workers=2, ps=1, chief=1), servers=Servers.BUILTIN)
     assert keras_env(builtin, task("worker:0")) == {}
-    assert keras_env(builtin, task("chief:0")) == {"CLUSTERKIT_MENDS": "keras-ps,coordinator-end,steps"}
+    assert keras_env(builtin, task("chief:0")) == {"CLUSTERKIT_PATCHES": "keras-ps,coordinator-end,steps"}
 
 
 @pytest.mark.parametrize(("keras", "value"), [(None, None), (2, "1"), (3, "0")])

@@ -252,6 +252,4 @@ def test_a_task_that_can_not_join_does_not_run(tmp_path: Path, kind: str) -> Non
         words = [sys.executable, ENTRY, str(os.getpid()), ",".join(map(str, descriptors)), kind, *target]
         ran = subprocess.run(words, pass_fds=descriptors, capture_output=True, text=True, timeout=20)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == (
-        "clusterkit: this task can't join the namespaces that were made for it: Inappropriate ioctl for device.\n"
-    )
+    assert ran.stderr == ("clusterkit: this task can't join its namespaces: Inappropriate ioctl for device.\n")

@@ -81,8 +81,8 @@ def test_workers_learn_what_one_process_learns(
         f"{name}, {place.name}: {one}" for place in others for name in cases for one in differences(first, place, name)
     ]
     assert wrong == []
-    assert run.output.count("clusterkit: mended fit, evaluate and predict of Keras 3") == 1
-    assert b"clusterkit: mended" in run.log("worker:0")
+    assert run.output.count("clusterkit: patched fit, evaluate and predict of Keras 3") == 1
+    assert b"clusterkit: patched" in run.log("worker:0")
 
 
 def test_the_cases_are_no_mere_beginnings(alone: Path) -> None:

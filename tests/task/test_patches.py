@@ -24,7 +24,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "faulty.py").write_text("VALUE = 1\n")
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(hook.MENDS, "value", {"faulty": ("some", "mend")})
+    monkeypatch.setitem(hook.PATCHES, "value", {"faulty": ("some", "mend")})
     yield tmp_path
     sys.modules.pop("faulty", None)
 
@@ -83,7 +83,7 @@ def test_what_is_not_there_fails_as_without(place: Path) -> None:
 
 def test_every_mend_has_its_file_and_function() -> None:
     """The names in the table are looked up in the tasks only."""
-    for places in hook.MENDS.values():
+    for places in hook.PATCHES.values():
         for file, function in places.values():
             assert callable(getattr(load(f"task/patches/{file}"), function))
 
@@ -158,7 +158,7 @@ def test_keras_is_mended_when_a_model_asks_for_the_strategy(capsys: pytest.Captu
     assert trainer.reduce_per_replica(2.0, strategy, "auto") == 3.0
     assert trainer.reduce_per_replica(2.0, strategy, "sum") == 6.0
     said = capsys.readouterr().err
-    assert said.count("clusterkit: mended fit, evaluate and predict of Keras") == said.count("\n") == 1
+    assert said.count("clusterkit: patched fit, evaluate and predict of Keras") == said.count("\n") == 1
     assert "--no-keras-fix leaves them as they are." in said
 
 
@@ -280,6 +280,6 @@ def test_a_worker_that_makes_the_coordinators_things_is_told_so(
         getattr(module, name)()
     sentence = str(stopped.value)
     assert sentence.startswith("clusterkit: worker:1 has reached the coordinator's code: test_patches.py, line ")
-    assert f"makes a {name.removesuffix('V2')}, which is the chief's alone" in sentence
+    assert f"creates a {name.removesuffix('V2')}, which only the chief can do" in sentence
     assert "clusterkit.training.serve()" in sentence
     assert "--servers builtin" in sentence

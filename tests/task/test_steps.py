@@ -45,7 +45,7 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports
     monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
     monkeypatch.setattr(Steps, "run", lambda self: setattr(self, "runs", True))
     monkeypatch.setattr(patch, "steps", Steps())
-    monkeypatch.setattr(patch, "PAUSE", 0.0)
+    monkeypatch.setattr(patch, "REPORT_EVERY", 0.0)
     monkeypatch.delitem(sys.modules, "clusterkit.training.progress", raising=False)
     yield made
     os.close(made.fd)
@@ -132,7 +132,7 @@ def test_a_coordinators_finished_closures_are_its_steps(reports: Reports) -> Non
     """From the optimizer's step at the first one on; those of an evaluation are none; threads finish them."""
     made, queue = coordinator()
     optimizer = Optimizer(100)
-    patch.note(optimizer)
+    patch.register(optimizer)
     assert made.schedule("a") == "scheduled a"
     optimizer.made = 500  # it is on a parameter server: nothing reads it again
     threads = [threading.Thread(target=queue.mark_finished) for _ in range(5)]
@@ -140,7 +140,7 @@ def test_a_coordinators_finished_closures_are_its_steps(reports: Reports) -> Non
         thread.start()
     for thread in threads:
         thread.join()
-    patch.steps.look()
+    patch.steps.read_optimizers()
     made.schedule("b")
     patch.steps.send_phase("evaluation", True)
     queue.mark_finished()
@@ -169,13 +169,13 @@ def test_the_optimizer_that_moves_is_followed(reports: Reports) -> None:
     strange: Any = Optimizer()
     strange._iterations = None
     for optimizer in (moving, still, gone, strange, moving):
-        patch.note(optimizer)
+        patch.register(optimizer)
     del optimizer, gone
-    patch.steps.look()
+    patch.steps.read_optimizers()
     moving.made = 3
-    patch.steps.look()
+    patch.steps.read_optimizers()
     patch.steps.send_step()
-    patch.steps.look()
+    patch.steps.read_optimizers()
     patch.steps.send_step()
     assert reports.steps() == [3]
 
@@ -201,7 +201,7 @@ def test_a_fork_reports_nothing(reports: Reports, monkeypatch: pytest.MonkeyPatc
 
 def test_reports_are_not_sent_more_often_than_every_pause(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
     """But the last one always is."""
-    monkeypatch.setattr(patch, "PAUSE", 3600.0)
+    monkeypatch.setattr(patch, "REPORT_EVERY", 3600.0)
     patch.steps.sent_at = time.monotonic()
     for step in range(1, 1000):
         patch.steps.count(step)

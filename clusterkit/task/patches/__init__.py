@@ -1,1 +1,1 @@
-"""Patches: what is repaired in a task's libraries as they are imported. Each file is loaded by its path."""
+"""Patches of TensorFlow and Keras, applied in a task as they are imported. Each file is loaded by path."""

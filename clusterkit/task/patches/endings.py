@@ -1,4 +1,4 @@
-"""Endings: a coordinator whose program does not know `clusterkit.training` ends when it is done, too.
+"""Lets a coordinator end when its program is done, also one that does not use `clusterkit.training`.
 
 Loaded by path: standard library only.
 """
@@ -10,5 +10,5 @@ from typing import Any
 
 
 def end_without_workers(module: Any, load: object) -> None:
-    """Let the coordinator go without a farewell to its workers, as `training.serve()` does, which says why."""
+    """Skip the coordinator's farewell to its workers at exit, as `training.serve()` does, which explains why."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)

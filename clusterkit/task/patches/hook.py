@@ -1,7 +1,7 @@
-"""The hook: mends a module as it is imported, or at once where a fork has it already.
+"""The import hook: patches modules as they are imported, or at once if a fork server has imported them already.
 
-Loaded by path in the tasks that their plan names mends for, cold and warm: standard library only, and of that nothing
-which entry.py has not imported. It imports nothing that the program would not import itself.
+entry.py loads this file by path if the task's plan names patches: standard library only, and no module that entry.py
+has not imported. It imports nothing that the program would not import itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Apply = Callable[[ModuleType], None]
 TRAINER = "keras.src.backend.tensorflow.trainer"
 DISTRIBUTE = "tensorflow.python.distribute"
 COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
-# What a plan may ask for: the modules that each mend waits for, and the file and function that know what to do then.
-MENDS = {
+# By the name that a plan uses: the modules to patch, each with the file and function that do it.
+PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {TRAINER: ("keras_fit", "watch")},
     "keras-ps": {TRAINER: ("refusals", "refuse_fit")},
@@ -41,10 +41,10 @@ MENDS = {
 
 
 def install(names: Iterable[str], load: Load) -> None:
-    """Have these mends applied. `load` loads a file beside entry.py."""
+    """Apply these patches to modules that are imported, or will be. `load` is that of entry.py."""
     due: dict[str, list[Apply]] = {}
-    for module, (file, function) in [place for name in names for place in MENDS[name].items()]:
-        apply = partial(mended, load=load, file=file, function=function)
+    for module, (file, function) in [item for name in names for item in PATCHES[name].items()]:
+        apply = partial(patch, load=load, file=file, function=function)
         if module in sys.modules:
             apply(sys.modules[module])
         else:
@@ -53,8 +53,8 @@ def install(names: Iterable[str], load: Load) -> None:
         sys.meta_path.insert(0, Finder(due))
 
 
-def mended(module: ModuleType, load: Load, file: str, function: str) -> None:
-    """Mend a module. One that lacks what is to be mended is another version's, which is left alone."""
+def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
+    """Patch a module. One of another version, which lacks an attribute that the patch needs, is left alone."""
     try:
         getattr(load(f"task/patches/{file}"), function)(module, load)
     except AttributeError:
@@ -62,7 +62,7 @@ def mended(module: ModuleType, load: Load, file: str, function: str) -> None:
 
 
 class Finder:
-    """Comes first in `sys.meta_path`, finds with the finders behind it, and goes when every module was loaded."""
+    """A meta path finder that delegates to the others, and removes itself once every module in `due` is loaded."""
 
     def __init__(self, due: dict[str, list[Apply]]) -> None:
         self.due = due
@@ -70,7 +70,7 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of a module that is to be mended, as the others find it; None for every other module."""
+        """Return the spec that another finder returns for a module to be patched; None for every other module."""
         if name not in self.due:
             return None
         for finder in sys.meta_path:
@@ -85,16 +85,16 @@ class Finder:
         return None
 
     def loaded(self, module: ModuleType) -> None:
-        """Mend it, now that it is complete."""
-        mends = self.due.pop(module.__name__, [])
+        """Patch a module that has just been executed."""
+        patches = self.due.pop(module.__name__, [])
         if not self.due and self in sys.meta_path:
             sys.meta_path.remove(self)
-        for apply in mends:
+        for apply in patches:
             apply(module)
 
 
 class Loader:
-    """Loads with another loader, which the module shows as its own, and tells the finder."""
+    """Delegates to another loader, which the module shows as its own, and then notifies the finder."""
 
     def __init__(self, plain: Any, finder: Finder) -> None:
         self.plain = plain
@@ -104,12 +104,12 @@ class Loader:
         return getattr(self.plain, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the other loader does."""
+        """Create the module with the other loader."""
         made: ModuleType | None = self.plain.create_module(spec)
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        """As the other loader does, and then have it mended."""
+        """Execute the module with the other loader, then have it patched."""
         module.__loader__ = self.plain
         if module.__spec__ is not None:
             module.__spec__.loader = self.plain

@@ -1,9 +1,9 @@
-"""Keras 3 on several workers: `fit`, `evaluate`, `predict` and their kin, where they fail or go wrong with them.
+"""Patches `fit`, `evaluate`, `predict` and their kin of Keras 3, which fail or are wrong on several workers.
 
-Loaded by path: standard library only. What it needs of TensorFlow and Keras it takes from the module that is mended.
-Nothing is touched before a model asks for its strategy, which none but these methods do, and it is the multi-worker
-one. Two places of Keras then fail, and are mended only if they still do: the model is built from a batch that was
-reduced over the workers, and each step's metrics, which are single numbers, are reduced over their rows.
+Loaded by path: standard library only; TensorFlow and Keras come from the patched module. Nothing is patched until a
+model asks for its strategy, which only these methods do, and that is MultiWorkerMirroredStrategy. Two defects of Keras
+are then patched if the installed version still has them: it builds the model from a batch that was reduced over the
+workers, and it reduces each step's metrics, which are scalars, over their rows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Load = Callable[[str], ModuleType]
 
 
 class Asked(Exception):
-    """A probe was asked for what only the faulty code asks for."""
+    """A probe has got a call that only defective code makes."""
 
 
 def watch(trainer: Any, load: Load) -> None:
-    """Mend when a model first asks for its strategy, and it is the multi-worker one."""
+    """Patch Keras when a model first asks for its strategy, and that is MultiWorkerMirroredStrategy."""
     model = trainer.TensorFlowTrainer
     plain = model.distribute_strategy
 
@@ -32,39 +32,40 @@ def watch(trainer: Any, load: Load) -> None:
         if is_multi_worker(trainer.tf, strategy):
             load("task/patches/refusals").refuse_old_keras(sys._getframe(1))
             model.distribute_strategy = plain
-            mend(trainer, strategy, load)
+            patch(trainer, strategy, load)
         return strategy
 
     model.distribute_strategy = property(unconverted(distribute_strategy))
 
 
 def is_multi_worker(tf: Any, strategy: Any) -> bool:
-    """Whether other processes have replicas of the model, too."""
+    """Whether other processes have replicas of the model."""
     several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     return bool(several and strategy.extended._in_multi_worker_mode())
 
 
-def mend(trainer: Any, strategy: Any, load: Load) -> None:
-    """Put right what this version does wrong, and say so once for the job."""
-    due = [fix for fault, fix in FAULTS if seen(fault, trainer)] + load("task/patches/keras_rows").due(trainer, load)
+def patch(trainer: Any, strategy: Any, load: Load) -> None:
+    """Fix the defects of this version, and print that once per job."""
+    due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
+    due += load("task/patches/keras_rows").due(trainer, load)
     for fix in due:
         fix(trainer)
-    if due and strategy.extended.should_checkpoint:  # that of the chief, or of worker:0
+    if due and strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
         version = getattr(sys.modules.get("keras"), "__version__", "3")
-        what = f"fit, evaluate and predict of Keras {version}, which go wrong on several workers"
-        print(f"clusterkit: mended {what}; --no-keras-fix leaves them as they are.", file=sys.stderr, flush=True)
+        what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
+        print(f"clusterkit: patched {what}; --no-keras-fix leaves them as they are.", file=sys.stderr, flush=True)
 
 
-def seen(fault: Callable[[Any], bool], trainer: Any) -> bool:
-    """Whether the fault is there; code that can't be asked is not the code that has it."""
+def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
+    """Whether the check finds its defect. Code on which the check fails is another version's, without the defect."""
     try:
-        return fault(trainer)
+        return has_defect(trainer)
     except Exception:
         return False
 
 
 def builds_from_a_reduced_batch(trainer: Any) -> bool:
-    """Ask with a batch of which this worker has a part."""
+    """Whether Keras reduces a distributed batch to build the model."""
 
     class Part(trainer.tf.distribute.DistributedValues):  # type: ignore[misc]
         def __init__(self) -> None: ...
@@ -76,7 +77,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     model = SimpleNamespace(
         _distribute_strategy=strategy, distribute_strategy=strategy, _symbolic_build=lambda **_: None
     )
-    for numbers in (0, 1), (0,):  # what comes before the batches: since Keras 3.11 the last step's number too
+    for numbers in (0, 1), (0,):  # what precedes the batches: since Keras 3.11 the last step's number too
         try:
             trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([Part()]))])
         except Asked:
@@ -87,7 +88,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
 
 
 def build_from_a_part(trainer: Any) -> None:
-    """Build the model from what this worker has of a batch."""
+    """Patch Keras to build the model from this worker's part of a batch."""
     model = trainer.TensorFlowTrainer
     plain = model._maybe_symbolic_build
 
@@ -102,7 +103,7 @@ def build_from_a_part(trainer: Any) -> None:
 
 
 def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
-    """What this worker has of a batch: what the data says that it gives, or else its first batch."""
+    """Return the specs of this worker's part of a batch, or its first batch if the dataset has no complete specs."""
     tf = trainer.tf
 
     def local(value: Any) -> Any:
@@ -114,8 +115,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
         return local(getattr(spec, "_value_specs", (spec,))[0])
 
     try:
-        # A batch that is taken here would be missing in an iterator that can't be put back to its beginning, and
-        # data that is shuffled anew for each epoch would come in another order than in a single process.
+        # Why specs first: a batch that is taken here is lost to an iterator that can't be restarted, and changes the
+        # order of data that is reshuffled each epoch from that in a single process.
         specs = trainer.tree.map_structure(local_spec, iterator._distributed_dataset.element_spec)
         if all(spec is None or spec.shape.rank is not None for spec in trainer.tree.flatten(specs)):
             return specs
@@ -126,7 +127,7 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
 
 
 def reduces_numbers_over_rows(trainer: Any) -> bool:
-    """Ask for the mean of a number that each worker has."""
+    """Whether Keras reduces a scalar that each worker has over axis 0."""
     axes = []
 
     class Probe(trainer.tf.distribute.MultiWorkerMirroredStrategy):  # type: ignore[misc]
@@ -143,7 +144,7 @@ def reduces_numbers_over_rows(trainer: Any) -> bool:
 
 
 def reduce_numbers(trainer: Any) -> None:
-    """Reduce what a step returns as it is, over the workers alone."""
+    """Patch Keras to reduce what a step returns over the workers alone, and over no axis."""
     plain = trainer.reduce_per_replica
 
     @wraps(plain)
@@ -157,12 +158,12 @@ def reduce_numbers(trainer: Any) -> None:
 
 
 def unconverted(function: Any) -> Any:
-    """Have autograph call a function as it is, as it calls Keras's own."""
+    """Exclude a function from autograph's conversion, as Keras's own functions are."""
     function.autograph_info__ = None
     return function
 
 
-FAULTS = (
+DEFECTS = (
     (builds_from_a_reduced_batch, build_from_a_part),
     (reduces_numbers_over_rows, reduce_numbers),
 )

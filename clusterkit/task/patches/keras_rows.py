@@ -1,9 +1,9 @@
-"""Keras 3 on several workers: the rows of a batch count alike, whichever worker has them, and whoever has none.
+"""Patches Keras 3 on several workers to weigh all rows of a batch alike, however they are divided among replicas.
 
-Loaded by path: standard library only. Keras divides each replica's mean loss by their number, which is right while all
-have as many rows. At the end of the data they have not, and some have none, of which batch normalization makes NaN
-for everyone, and convolutions a wrong shape (oneDNN's). So within a step each replica counts by its share of the
-rows, and one without rows computes a row of zeros, which is forgotten afterwards.
+Loaded by path: standard library only. Keras divides each replica's mean loss by the number of replicas, which is right
+only if all have the same number of rows. At the end of the data they do not, and some have none: batch normalization
+then computes NaN for all of them, and convolutions an invalid shape (oneDNN's). With the patch each replica weighs its
+share of the rows, and one without rows computes a row of zeros, whose results are discarded.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
-NOW = threading.local()  # `share`: which part of the batch's rows this replica has, while it computes a step
+NOW = threading.local()  # `share`: the fraction of the batch's rows that this replica has, while it computes a step
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
 
 
 def due(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
-    """What is to be put right in this version; nothing in one that is not made as expected."""
+    """Return the fixes that this version needs; none for a version with other internals."""
     try:
         scaled = trainer.loss_module.scale_loss_for_distribution.__code__.co_names
         updated = optimizer()._backend_update_step.__code__.co_names
@@ -36,23 +36,23 @@ def due(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any],
 
 
 def optimizer() -> Any:
-    """The class of all optimizers."""
+    """Return the base class of Keras's optimizers for TensorFlow."""
     return sys.modules["keras.src.backend.tensorflow.optimizer"].TFOptimizer
 
 
 def normalization() -> Any:
-    """The class of the layers that keep statistics of batches."""
+    """Return the class of the layers that keep statistics of batches."""
     return sys.modules["keras.src.layers.normalization.batch_normalization"].BatchNormalization
 
 
 def share() -> Any:
-    """This replica's share of the rows; None outside of a step."""
+    """Return this replica's share of the rows, a scalar tensor; None outside a step."""
     return getattr(NOW, "share", None)
 
 
 @contextmanager
 def counted(part: Any) -> Iterator[None]:
-    """Have this replica count by its share."""
+    """Set this replica's share of the rows."""
     NOW.share = part
     try:
         yield
@@ -61,7 +61,7 @@ def counted(part: Any) -> Iterator[None]:
 
 
 def weigh_losses(trainer: Any, fit: Any) -> None:
-    """Have a mean loss count by the replica's rows."""
+    """Patch the scaling of mean losses: by the replica's share, and not by the number of replicas."""
     losses, tf = trainer.loss_module, trainer.tf
     scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
 
@@ -74,15 +74,15 @@ def weigh_losses(trainer: Any, fit: Any) -> None:
         return unscale(value) if share() is None else tf.math.divide_no_nan(value, tf.cast(share(), value.dtype))
 
     losses.scale_loss_for_distribution = fit.unconverted(scale_loss_for_distribution)
-    # The trainer's own loss is weighed by rows when it is logged; those of several outputs are not, and what all
-    # replicas log of them has to be the batch's when every replica counts as one.
+    # Only the trainer's total loss, which it weighs by rows when it logs it, is unscaled by the share. The losses of
+    # several outputs are not weighed: unscaled by the number of replicas, their plain mean is the batch's loss.
     trainer.loss_module = ModuleType(losses.__name__)
     vars(trainer.loss_module).update(vars(losses))
     trainer.loss_module.unscale_loss_for_distribution = fit.unconverted(unscale_loss_for_distribution)
 
 
 def give_rows(trainer: Any, fit: Any) -> None:
-    """Have every step count its rows, and never be without one."""
+    """Patch the step functions to count their rows, and to run on one row of zeros if there is none."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     make, predict = model._make_function, model.predict_step
 
@@ -104,7 +104,7 @@ def give_rows(trainer: Any, fit: Any) -> None:
 
 
 def with_rows(trainer: Any, model: Any, step_function: Any) -> Any:
-    """A step that knows its share of the rows of all replicas, and is never without a row."""
+    """Wrap a step: it knows its share of the rows of all replicas, and gets at least one row."""
     tf = trainer.tf
 
     @wraps(step_function)
@@ -125,23 +125,23 @@ def with_rows(trainer: Any, model: Any, step_function: Any) -> Any:
 
 
 def weighed(model: Any) -> list[Any]:
-    """The metrics that count rows, and so must not count those that are none.
+    """Return the metrics that are weighed by rows, which have to ignore the row of zeros.
 
-    The losses of several outputs count batches, and a replica without rows adds nothing to them.
+    The losses of several outputs are weighed by batches, and a replica without rows adds nothing to them.
     """
     batches = getattr(getattr(model, "_compile_loss", None), "metrics", ())
     return [metric for metric in model.metrics if not any(metric is other for other in batches)]
 
 
 def rows_of(trainer: Any, data: Any) -> Any:
-    """How many rows a replica has, as Keras counts them: those of the first input. None where that has none."""
+    """Return how many rows a replica has, which for Keras are those of the first input; None if it can't have rows."""
     values = [value for value in trainer.tree.flatten(data) if value is not None]
     shape = trainer.tf.TensorShape(getattr(values[0], "shape", ()) if values else ())
     return trainer.tf.shape(values[0])[0] if shape.rank else None
 
 
 def one_at_least(trainer: Any, data: Any, rows: Any) -> Any:
-    """The data, with a row of zeros where there is no row. Sparse and ragged data stay as they are."""
+    """Return the data, with a row of zeros if it has none. Sparse and ragged tensors are not changed."""
     tf = trainer.tf
 
     def padded(value: Any) -> Any:
@@ -156,7 +156,7 @@ def one_at_least(trainer: Any, data: Any, rows: Any) -> Any:
 
 
 def weigh_gradients(trainer: Any, fit: Any) -> None:
-    """Have what a replica without rows computes count for nothing; clip the sum of the gradients, not what it is of."""
+    """Patch the optimizers to ignore a replica without rows, and to clip the sum of the gradients, not its parts."""
     tf, kind = trainer.tf, optimizer()
     add, clip = kind._all_reduce_sum_gradients, kind._clip_gradients
 
@@ -175,7 +175,7 @@ def weigh_gradients(trainer: Any, fit: Any) -> None:
         own = [times(tf, grad, there) for grad in grads if grad is not None]
         sums = iter(tf.distribute.get_replica_context().all_reduce("SUM", own))
         clipped = clip(self, [None if grad is None else next(sums) for grad in grads])
-        # What comes next adds up what is the same in all of them now.
+        # Keras now adds these up over the replicas, and all have the same: so each contributes its share.
         return [times(tf, grad, share()) for grad in clipped]
 
     kind._all_reduce_sum_gradients = fit.unconverted(_all_reduce_sum_gradients)
@@ -183,7 +183,7 @@ def weigh_gradients(trainer: Any, fit: Any) -> None:
 
 
 def times(tf: Any, grad: Any, factor: Any) -> Any:
-    """A gradient times a number; nothing, also of NaN, where that is 0."""
+    """Multiply a gradient by a number; 0 times NaN is 0."""
     if grad is None:
         return None
     if isinstance(grad, tf.IndexedSlices):
@@ -192,20 +192,20 @@ def times(tf: Any, grad: Any, factor: Any) -> Any:
 
 
 def share_statistics(trainer: Any, fit: Any) -> None:
-    """Have all replicas keep the same statistics: the mean of theirs, of each as many rows as it had."""
+    """Patch batch normalization to keep the same statistics in all replicas: their mean, weighed by rows."""
     layer, tf = normalization(), trainer.tf
     moments, call = layer._moments, layer.call
 
     @wraps(moments)
     def _moments(self: Any, inputs: Any, mask: Any) -> Any:
-        if share() is not None and self.synchronized and mask is None:  # a row that was added is none of the batch's
+        if share() is not None and self.synchronized and mask is None:  # without the row of zeros
             inputs = inputs[: tf.where(share() > 0, tf.shape(inputs)[0], 0)]
         return moments(self, inputs, mask)
 
     @wraps(call)
     def with_statistics(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         outputs = call(self, inputs, training=training, mask=mask)
-        apart = not self.synchronized or mask is not None  # as Keras has it
+        apart = not self.synchronized or mask is not None  # Keras then does not synchronize them
         if share() is not None and training and self.trainable and apart:
             average(tf, [getattr(self, name) for name in STATISTICS if hasattr(self, name)])
         return outputs
@@ -214,7 +214,7 @@ def share_statistics(trainer: Any, fit: Any) -> None:
 
 
 def average(tf: Any, variables: list[Any]) -> None:
-    """Have each variable be the same in every replica: the mean, by their shares."""
+    """Set each variable to its mean over the replicas, weighed by their shares."""
     own = [variable for variable in variables if variable.aggregation == "none"]
     parts = [variable.value * tf.cast(share(), variable.value.dtype) for variable in own]
     if own:

@@ -1,6 +1,6 @@
-"""Refusals: what can't work in this task is stopped with a sentence that says what to do.
+"""Refusals: exits a program that can't work in this task, with a message that names its line and says what to do.
 
-Loaded by path: standard library only. The sentence names the line of the program that is to be changed.
+Loaded by path: standard library only.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from types import FrameType
 from typing import Any, NoReturn
 
 LIBRARIES = ("keras", "tensorflow")
-OLDEST_KERAS = (3, 10)  # the first whose losses and metrics know that there are other replicas
+OLDEST_KERAS = (3, 10)  # the first whose losses and metrics take other replicas into account
 
 
 def refuse_fit(trainer: Any, load: object) -> None:
-    """Stop a program that has Keras 3 train, evaluate or predict under ParameterServerStrategy."""
+    """Refuse to train, evaluate or predict with Keras 3 under ParameterServerStrategy."""
     model = trainer.TensorFlowTrainer
     plain = model.distribute_strategy
 
@@ -26,8 +26,8 @@ def refuse_fit(trainer: Any, load: object) -> None:
             method, place = asked_by(sys._getframe(1))
             stop(
                 f"{place} calls {method} under ParameterServerStrategy, which Keras 3 can't do. Run the job with "
-                f"--keras 2 (pip install 'clusterkit[keras2]'), whose {method} can, or train in a loop of the "
-                f"program's own with ClusterCoordinator."
+                f"--keras 2 (pip install 'clusterkit[keras2]'), whose {method} can, or write a training loop with "
+                f"ClusterCoordinator."
             )
         return strategy
 
@@ -35,49 +35,49 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 
 def refuse_old_keras(frame: FrameType | None) -> None:
-    """Stop a program whose Keras would have several workers learn something else than one process."""
+    """Refuse a Keras with which several workers learn something else than a single process."""
     version = str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
     if tuple(map(int, version.split(".")[:2])) >= OLDEST_KERAS:
         return
     method, place = asked_by(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {version}, which adds up their losses or metrics "
-        f"wrongly. Install a newer one (pip install 'keras>=3.10'), or run the job with --keras 2. --no-keras-fix "
-        f"trains with Keras {version} as it is."
+        f"wrongly. Upgrade it (pip install 'keras>=3.10'), or run the job with --keras 2. --no-keras-fix trains with "
+        f"Keras {version} as it is."
     )
 
 
 def refuse_strategy(module: Any, load: object) -> None:
-    """Stop a worker or a parameter server that makes the coordinator's strategy."""
+    """Refuse a ParameterServerStrategy in a worker or a parameter server."""
     refuse_to_make(module.ParameterServerStrategyV2, "a ParameterServerStrategy")
 
 
 def refuse_coordinator(module: Any, load: object) -> None:
-    """Stop a worker or a parameter server that makes the coordinator."""
+    """Refuse a ClusterCoordinator in a worker or a parameter server."""
     refuse_to_make(module.ClusterCoordinator, "a ClusterCoordinator")
 
 
 def refuse_to_make(kind: Any, what: str) -> None:
-    """Stop a task that makes one; only the chief of its job can."""
+    """Patch a class that only the chief may create: in this task, to create one exits the program."""
     plain = kind.__init__
 
     @wraps(plain)
     def __init__(self: object, *args: object, **kwargs: object) -> None:
         task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
         stop(
-            f"{task} has reached the coordinator's code: {place} makes {what}, which is the chief's alone. Start a "
+            f"{task} has reached the coordinator's code: {place} creates {what}, which only the chief can do. Start a "
             f"tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run the job with "
-            f"--servers builtin: then workers and parameter servers run clusterkit's own server, and not the program."
+            f"--servers builtin: then workers and parameter servers run clusterkit's server and not the program."
         )
 
     kind.__init__ = __init__
 
 
 def asked_by(frame: FrameType | None) -> tuple[str, str]:
-    """The library's function that the program has called, and the place where it has."""
+    """Return the library's method that the program has called, and where in the program that is."""
     called = ""
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in LIBRARIES:
-        if "self" in frame.f_locals:  # not what is put around a method, which has another name
+        if "self" in frame.f_locals:  # skips the wrappers around a method, which have other names
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:
@@ -87,5 +87,5 @@ def asked_by(frame: FrameType | None) -> tuple[str, str]:
 
 
 def stop(sentence: str) -> NoReturn:
-    """End the program as `sys.exit` does: no traceback of libraries hides the sentence."""
+    """Exit with a message, without a traceback."""
     raise SystemExit(f"clusterkit: {sentence}")
