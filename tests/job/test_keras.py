@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from clusterkit.job.keras import keras_env, keras_problems, mends_of
+from clusterkit.job.keras import keras_env, keras_problems, patches_of
 from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
 from clusterkit.words.job import JobOptions, Servers, TfConfig
@@ -16,7 +16,7 @@ from tests.histories import job, task
 
 
 @pytest.mark.parametrize(
-    ("counts", "name", "mends"),
+    ("counts", "name", "patches"),
     [
         ({"workers": 1}, "worker:0", "steps"),
         ({"workers": 2}, "worker:1", "keras-fit,steps"),
@@ -27,9 +27,9 @@ from tests.histories import job, task
         ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator"),
     ],
 )
-def test_a_task_is_told_what_is_mended_in_it(counts: dict[str, Any], name: str, mends: str | None) -> None:
+def test_a_task_is_told_what_to_patch(counts: dict[str, Any], name: str, patches: str | None) -> None:
     """Each shape and task type."""
-    assert keras_env(job(**counts), task(name)).get("CLUSTERKIT_PATCHES") == mends
+    assert keras_env(job(**counts), task(name)).get("CLUSTERKIT_PATCHES") == patches
 
 
 def test_keras_is_left_alone_where_that_is_asked_for() -> None:
@@ -45,13 +45,13 @@ def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
     """With --tf-config ours, whatever else is mended; not clusterkit's own servers."""
     servers = replace(job(workers=1, ps=1, chief=1, evaluator=1), tf_config=TfConfig.OURS)
     names = ("chief:0", "worker:0", "ps:0", "evaluator:0")
-    assert [mends_of(servers, task(name)) for name in names] == [
+    assert [patches_of(servers, task(name)) for name in names] == [
         "tf-config,keras-ps,steps",
         "tf-config,coordinator",
         "tf-config,coordinator",
         "tf-config",
     ]
-    assert mends_of(replace(servers, servers=Servers.BUILTIN), task("ps:0")) == ""
+    assert patches_of(replace(servers, servers=Servers.BUILTIN), task("ps:0")) == ""
 
 
 def test_steps_that_are_found_in_the_log_are_not_counted_too() -> None:

@@ -1,4 +1,4 @@
-"""Mends: modules are mended as they are imported, what is not faulty is left alone, and refusals say what to do."""
+"""Patches: modules are patched as they are imported, what is not faulty is left alone, and refusals say what to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def load(name: str) -> ModuleType:
-    """A file of mends for `faulty`, and those of the house by their names."""
+    """A file of patches for `faulty`, and the real ones by their names."""
     if name != "task/patches/some":
         return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")
     some = ModuleType(name)
@@ -38,7 +38,7 @@ def load(name: str) -> ModuleType:
     return some
 
 
-def test_a_module_is_mended_when_it_is_imported(place: Path) -> None:
+def test_a_module_is_patched_when_it_is_imported(place: Path) -> None:
     """Once, complete, and with the loader that it would have without."""
     before = list(sys.meta_path)
     hook.install(["value"], load)
@@ -58,7 +58,7 @@ def test_a_look_at_a_module_does_not_use_up_the_mend(place: Path) -> None:
     assert importlib.import_module("faulty").VALUE == 2
 
 
-def test_a_fork_that_has_the_module_already_is_mended_at_once(place: Path) -> None:
+def test_a_fork_that_has_the_module_already_is_patched_at_once(place: Path) -> None:
     """As in a warm start; nothing is left in the path of imports."""
     faulty, before = importlib.import_module("faulty"), list(sys.meta_path)
     hook.install(["value"], load)
@@ -67,7 +67,7 @@ def test_a_fork_that_has_the_module_already_is_mended_at_once(place: Path) -> No
 
 
 def test_a_module_of_another_version_is_left_alone(place: Path) -> None:
-    """What is not there can't be mended, and is no reason to fail."""
+    """What is not there can't be patched, and is no reason to fail."""
     (place / "faulty.py").write_text("OTHER = 1\n")
     hook.install(["value"], load)
     assert importlib.import_module("faulty").OTHER == 1
@@ -142,7 +142,7 @@ def keras(faulty: bool) -> Any:
     return SimpleNamespace(TensorFlowTrainer=Trainer, reduce_per_replica=reduce_per_replica, tf=tf, tree=tree)
 
 
-def test_keras_is_mended_when_a_model_asks_for_the_strategy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_keras_is_patched_when_a_model_asks_for_the_strategy(capsys: pytest.CaptureFixture[str]) -> None:
     """Not before; then the model is built from a part, numbers are reduced as they are, and the chief says it once."""
     trainer, strategy = keras(faulty=True), MultiWorker()
     plain = trainer.reduce_per_replica, trainer.TensorFlowTrainer.distribute_strategy
@@ -204,7 +204,7 @@ def test_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, 
 
 
 def test_a_keras_without_the_faults_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """As soon as upstream is mended: the very same functions, and no line."""
+    """As soon as upstream is fixed: the very same functions, and no line."""
     trainer = keras(faulty=False)
     plain = trainer.reduce_per_replica, trainer.TensorFlowTrainer._maybe_symbolic_build
     keras_fit.watch(trainer, load)

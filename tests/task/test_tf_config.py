@@ -37,7 +37,7 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> Any:
         __ior__ = os._Environ.__ior__  # type: ignore[assignment]
 
     made = Environ(TF_CONFIG="clusterkit's", OTHER="1")
-    monkeypatch.setattr(tf_config.say_once, "__defaults__", ([],))
+    monkeypatch.setattr(tf_config.warn_once, "__defaults__", ([],))
     tf_config.keep(SimpleNamespace(environ=made), None)
     return made
 

@@ -1,4 +1,4 @@
-"""TF_CONFIG stays what clusterkit has set, although the program sets one of its own: --tf-config ours.
+"""Keeps clusterkit's TF_CONFIG although the program sets its own: --tf-config ours.
 
 Loaded by path: standard library only. Every way to write to `os.environ` ends in the two methods below.
 """
@@ -12,7 +12,7 @@ NAME = "TF_CONFIG"
 
 
 def keep(os: Any, load: object) -> None:
-    """Have `os.environ` ignore what is written to TF_CONFIG."""
+    """Patch `os.environ` to ignore writes to TF_CONFIG."""
     plain = type(os.environ)
 
     class Environ(plain):  # type: ignore[misc, valid-type]
@@ -20,7 +20,7 @@ def keep(os: Any, load: object) -> None:
             if name != NAME:
                 super().__setitem__(name, value)
             elif value != self.get(NAME):
-                say_once()
+                warn_once()
 
         def __delitem__(self, name: str) -> None:
             if name != NAME:
@@ -30,12 +30,12 @@ def keep(os: Any, load: object) -> None:
     os.environ.__class__ = Environ
 
 
-def say_once(said: list[bool] = []) -> None:  # noqa: B006 - it remembers
-    """Say which line's TF_CONFIG is ignored."""
-    if not said:
-        said.append(True)
+def warn_once(warned: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
+    """Print that the TF_CONFIG which the caller's caller sets is ignored, with its line."""
+    if not warned:
+        warned.append(True)
         frame = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith("<frozen "):
-            frame = frame.f_back  # os.environ.update() is a method of a class of Python's own
+            frame = frame.f_back  # os.environ.update() is a method of a class of Python's library
         place = f"{frame.f_code.co_filename.rpartition('/')[2]}, line {frame.f_lineno}"
         print(f"clusterkit: {place}: the program's own TF_CONFIG is ignored (--tf-config ours).", file=sys.stderr)
