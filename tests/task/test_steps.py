@@ -43,7 +43,7 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports
     made = Reports(tmp_path / "progress")
     monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
     monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
-    monkeypatch.setattr(Steps, "run", lambda self: setattr(self, "runs", True))
+    monkeypatch.setattr(Steps, "start_thread", lambda self: setattr(self, "has_thread", True))
     monkeypatch.setattr(patch, "steps", Steps())
     monkeypatch.setattr(patch, "REPORT_EVERY", 0.0)
     monkeypatch.delitem(sys.modules, "clusterkit.training.progress", raising=False)
