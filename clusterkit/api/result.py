@@ -1,4 +1,4 @@
-"""What a run came to, with what its functions returned."""
+"""The result of a run, with what its functions returned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
 class Result(RunResult):
     """The end of a run. `returns` maps `worker:0` to what the function returned in that task.
 
-    `recoveries` are its failures and restarts in the order of time, `faults` what was broken on purpose.
+    `recoveries` are its failures and restarts in order of time, `faults` its injected faults.
     """
 
     directory: Path
@@ -27,7 +27,7 @@ class Result(RunResult):
 
     @property
     def ok(self) -> bool:
-        """Whether the job succeeded. That also holds where a fault was never injected: see `not_injected`."""
+        """Whether the job succeeded, even if a fault was never injected: see `not_injected`."""
         return self.state is RunState.SUCCEEDED
 
     @classmethod
@@ -39,13 +39,13 @@ class Result(RunResult):
 
     def report(self) -> str:
         """The report that `up` prints at the end: the cause first, with the end of its log."""
-        from clusterkit.views.report import report  # only a run that is told of needs it
+        from clusterkit.views.report import report  # only for those who call this
 
         recovered = RecoveryReport(self.recoveries, self.faults)
         return report(self, RunDirectory(self.directory), color=False, recovered=recovered).rstrip("\n")
 
 
 def read_result(run: RunDirectory, exit_code: int) -> RunResult:
-    """How a run ended; what can be said where supervisor and guardian were killed before they could."""
+    """How a run ended; a failure, if supervisor and guardian were killed before they could write a result."""
     left_none = RunResult(RunState.FAILED, exit_code, f"the run ended with code {exit_code} and left no result")
     return run.result() or left_none

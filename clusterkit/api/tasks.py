@@ -1,4 +1,4 @@
-"""Handles of tasks: what the journal tells of one, and what can be asked of it."""
+"""Handles of tasks: their state, as the journal has it, and what can be done to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Ask = Callable[..., None]  # of the supervisor: a verb, a task, and for a kill t
 class Attempt:
     """The nth start of a task.
 
-    `exit` is None while it runs; what it was asked for stands in it as soon as the attempt is over. `step` is the last
+    `exit` is None while it runs; its `asked` is known when the output of the attempt is complete. `step` is the last
     one that it reported, `fault` the number of the injected fault that explains its failure.
     """
 
@@ -93,7 +93,7 @@ class TaskHandle:
 
     @property
     def pid(self) -> int | None:
-        """Of the attempt that runs now; None where none does."""
+        """The pid of the running attempt; None if the task is not running."""
         newest = self.attempts[-1:]
         return newest[0].pid if newest and newest[0].exit is None else None
 
@@ -109,7 +109,7 @@ class TaskHandle:
         return newest[0].step if newest else None
 
     def logs(self, attempt: int | None = None) -> str:
-        """What an attempt has written so far; the newest one, if none is named. Raises LookupError."""
+        """The output of an attempt so far, by default of the newest one. Raises LookupError."""
         number = attempt or max(1, len(self.attempts))
         try:
             return self._history.run.log(self.task, number).read_text(errors="replace")
@@ -125,11 +125,11 @@ class TaskHandle:
         self._ask(ev.Verb.PAUSE, self.task)
 
     def unpause(self) -> None:
-        """Let the paused task go on."""
+        """Let the paused task continue."""
         self._ask(ev.Verb.UNPAUSE, self.task)
 
     def restart(self) -> None:
-        """End the task and start it again, with those that its restart scope takes along; costs no budget."""
+        """Restart the task, with those that have to restart with it; not charged to the restart budget."""
         self._ask(ev.Verb.RESTART, self.task)
 
 
@@ -152,7 +152,7 @@ class Tasks(Mapping[str, TaskHandle]):
 
 
 def known(tasks: Mapping[str, TaskHandle]) -> str:
-    """A line for each task: its state and how far it has come."""
+    """A line for each task: its state, its attempt and its last step."""
     return "\n".join(f"  {name} is {_known(handle)}" for name, handle in tasks.items())
 
 

@@ -1,4 +1,4 @@
-"""Decisions: the machine's own account of a run, for the journal and the views."""
+"""Decisions: what the machine decided in a run, for the journal and its readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.words.states import TaskState
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A task moved to another state; `asked` is why it is being ended, while it is STOPPING."""
+    """A task moved to another state. `asked`: why it is being ended, if the state is STOPPING."""
 
     task: Task
     attempt: int
@@ -23,16 +23,16 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An attempt ended badly and has to be dealt with."""
+    """An attempt failed: a restart, or the end of the run, will follow."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPlanned:
-    """These tasks start again `delay` seconds from now. `charged` restarts of `budget` are used.
+    """These tasks restart `delay` seconds from now. `charged` restarts of `budget` are used.
 
-    Without a cause, because somebody asked for it. `same` are tasks that failed of themselves as the cause did.
+    Without a `cause`, the restart was requested. `same` are other tasks' own failures with the same error.
     """
 
     tasks: tuple[Task, ...]
@@ -46,7 +46,7 @@ class RestartPlanned:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was asked for with this request was not done, and why."""
+    """A request was refused, and why."""
 
     request: int
     problem: str
@@ -54,7 +54,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """A task was stopped, or goes on again, because somebody asked for it."""
+    """A task was paused with SIGSTOP, or continues."""
 
     task: Task
     attempt: int
@@ -79,7 +79,7 @@ class FaultInjected:
 
 @dataclass(frozen=True, slots=True)
 class FaultHealed:
-    """An injected fault is over, and why."""
+    """An injected fault was healed, and why."""
 
     number: int
     fault: str
@@ -90,7 +90,7 @@ class FaultHealed:
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """The leader's exit code was 0: the job is over, well."""
+    """The leader exited with code 0, so the job succeeded."""
 
     task: Task
 
@@ -104,7 +104,7 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something the user should know; the run goes on."""
+    """Something the user should know. The run continues."""
 
     text: str
     task: Task | None = None

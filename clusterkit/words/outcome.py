@@ -64,7 +64,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One attempt that ended badly.
+    """One attempt that failed.
 
     `at` is in seconds of the monotonic clock, `tail` the end of its log, `exception` the last uncaught one in it.
     """
@@ -81,7 +81,7 @@ class RoleKind(enum.StrEnum):
     """The part of an attempt in what failed together."""
 
     CAUSE = "cause"
-    SAME = "same"  # it failed of itself as the cause did
+    SAME = "same"  # its own failure, with the same error as the cause
     COLLATERAL = "collateral"
 
 
@@ -96,11 +96,11 @@ class FailureRole:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """An attempt is over, and all that is known of it. Times in seconds since the run began.
+    """An attempt is over: all that the run knows and has decided about it. Times in seconds since the run began.
 
-    Recorded again when more is decided; the newest one holds. `exit` is None where the attempt was left behind. `fault`
-    is the number of the injected fault that explains its failure. `role` is decided with the restart, or the end, that
-    follows from the failure.
+    It is recorded again when more is decided, and then replaces what was recorded before. `exit` is None if the attempt
+    was left behind. `fault` is the number of the injected fault that explains its failure. `role` is decided together
+    with the restart that follows, or the end of the run.
     """
 
     task: Task
@@ -127,7 +127,7 @@ class RunState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NotInjected:
-    """A fault that was asked for and never injected; `why` is a clause."""
+    """A requested fault that was never injected; `why` is a clause."""
 
     fault: str
     why: str
@@ -137,16 +137,16 @@ class NotInjected:
 class RunResult:
     """The end of a run: what `result.json` holds and `up` exits with.
 
-    `same` are other tasks that failed at that time, of themselves, as the cause did. `repeated`: the attempt before
-    the cause's ended in the same way, and no step was made in between. `not_injected` are the faults of which nothing
-    came; where the job succeeded all the same, they make `exit_code` 3. `finding` is what the check of the program says
-    that explains the failure, if anything.
+    `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
+    failed in the same way, with no step in between. `not_injected` are the faults that had no effect; if the job
+    succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains the
+    failure, if anything.
     """
 
     state: RunState
     exit_code: int
     reason: str
-    # A result that was written in the last moment, in the place of a supervisor that was killed or failed, lacks these.
+    # Missing in a result that was written in place of a supervisor that was killed or failed.
     cause: Failure | None = None
     collateral: tuple[Failure, ...] = ()
     attempts: tuple[AttemptEnded, ...] = ()

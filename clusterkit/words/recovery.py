@@ -1,4 +1,4 @@
-"""Recoveries: what a run's failures and injected faults came to. All times in seconds since the run began."""
+"""Recoveries: how a run recovered from failures and injected faults. All times in seconds since the run began."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.words.outcome import Exit
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """An attempt that ended badly; `fault` is the number of the injected fault that accounts for it."""
+    """A failed attempt; `fault` is the number of the injected fault that explains it."""
 
     task: Task
     attempt: int
@@ -22,7 +22,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A task that starts again: when its process existed, and when it was heard of: its server up, or resumed."""
+    """A task that restarts: when its process existed, and when it was up, as its first report shows."""
 
     task: Task
     attempt: int
@@ -32,23 +32,23 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Failures that one restart mended, a restart that was asked for, or a failure that was not mended.
+    """Failures that one restart repaired, a requested restart, or a failure that was not repaired.
 
     | field | meaning |
     | --- | --- |
     | at | of the injection that began it; else of the first death, or of the request |
-    | asked | somebody asked for the restart, so it may have no cause |
-    | same | deaths of other tasks, of themselves, in the same way as the cause's |
-    | faults | the numbers of the injected faults that account for its deaths |
-    | detected | the first failure was recorded; where a task was killed for a stall, the stall was warned of |
-    | planned | the restart was decided; None where nothing starts again |
-    | training | tasks that train start again, so that training stood still |
-    | went_on | training did not stand still: two steps were reported before every task was back |
-    | first_step | the first new step after the restart, or, where training went on without the tasks, None |
-    | last_step | the last step that was reported before by the tasks that train and start again |
-    | resumed_step, checkpoint | what they told of their resumption; None where they told nothing, or began anew |
-    | lost | steps that had to be done again; at least so many where nothing was told of the resumption |
-    | ended | the first new step; where no task that trains started again, the last of the tasks was up |
+    | asked | the restart was requested, so it may have no cause |
+    | same | deaths of other tasks, on their own, with the same error as the cause |
+    | faults | the numbers of the injected faults that explain its deaths |
+    | detected | when the first failure was recorded; or the warning of a stall, if a task was killed for it |
+    | planned | when the restart was decided; None if nothing restarts |
+    | training | training tasks restart, so that training stood still |
+    | went_on | training continued: two steps were reported before every task was back |
+    | first_step | the first new step after the restart; None if training continued without the tasks |
+    | last_step | the last step that the restarted training tasks had reported before |
+    | resumed_step, checkpoint | where they reported to have resumed; None if they did not, or began anew |
+    | lost | steps that had to be repeated; at least so many if no resumption was reported |
+    | ended | when the first new step was made; if no training task restarted, when the last task was up |
     """
 
     at: float
@@ -71,7 +71,7 @@ class Recovery:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took, from its beginning; None where it did not end."""
+        """How long it took; None if it did not end."""
         return None if self.ended is None else self.ended - self.at
 
     @property
@@ -88,12 +88,12 @@ class InjectedFault:
     | field | meaning |
     | --- | --- |
     | number, fault, action, tasks, others, seconds, step | as in FaultInjected |
-    | detail, done | what exactly was done, or why nothing could be |
-    | healed, why | when it was over, and why; None while it lasts, and where there is nothing to heal |
-    | detected | the first failure of it was recorded, or the stall that it made was warned of |
-    | died | the tasks whose failures it accounts for |
-    | went_on | nothing died, and training went on: two steps were reported between the injection and the heal |
-    | first_step | nothing died, and training stood still: the first step that was reported after the heal |
+    | detail, done | what exactly was done; or that it could not be injected, and why |
+    | healed, why | when it was healed, and why; None while it lasts, and if there is nothing to heal |
+    | detected | when the first failure that it explains was recorded, or a stall was warned of |
+    | died | the tasks whose failures it explains |
+    | went_on | no task died, and training continued: two steps were reported before the heal |
+    | first_step | no task died, and training stood still: when the first step after the heal was reported |
     """
 
     number: int
@@ -116,7 +116,7 @@ class InjectedFault:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """Everything that went wrong in a run, on purpose or not, in the order of time."""
+    """Every recovery and every injected fault of a run, in order of time."""
 
     recoveries: tuple[Recovery, ...] = ()
     faults: tuple[InjectedFault, ...] = ()
