@@ -1,1 +1,1 @@
-"""Faults: how they are written, whom they hit, and what breaks and heals a process."""
+"""Faults: which tasks they target, and how they are injected and healed."""

@@ -1,4 +1,4 @@
-"""The injector: breaks what the machine tells it to break, by the hand that can, and mends it again."""
+"""The injector: carries out the faults that the machine decides on, and heals them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ from clusterkit.words.faults import AMOUNTS, Fault, FaultAction, plain
 from clusterkit.words.model import Task
 
 
-class _NotDone(Exception):
-    """Nothing could be broken; the message is a clause that says why."""
+class _CannotInject(Exception):
+    """The fault could not be injected; the message is a clause that gives the reason."""
 
 
 class Injector:
-    """Each fault has a number, by which it is healed; what is injected again under a number is added to it."""
+    """Injects and heals faults. A fault is known by its number; injecting again under a number extends that fault.
+
+    Args:
+        child_of: returns the process of a task, or None.
+        network: the virtual network; None on the host's network.
+        checkpoints: the directory in which `corrupt-checkpoint` and `disk-full` act.
+        seed: determines which bytes of a checkpoint are corrupted.
+        post: receives FaultTook for each injection.
+    """
 
     def __init__(
         self,
@@ -40,36 +48,36 @@ class Injector:
         self._in_network: set[int] = set()
 
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
-        """Break something: FaultTook."""
+        """Inject a fault and post FaultTook with what was done, or with the reason why it was not."""
         try:
             took = FaultTook(number, self._do(number, fault, tasks, others))
-        except (_NotDone, ClusterkitError) as error:
+        except (_CannotInject, ClusterkitError) as error:
             took = FaultTook(number, str(error), done=False)
         except OSError as error:
             took = FaultTook(number, error.strerror or str(error), done=False)
         self._post(took)
 
     def heal(self, number: int) -> None:
-        """Mend what was broken under this number, as far as it still is there."""
+        """Heal the fault of this number, in what still exists of its tasks."""
         self._throttle.heal(number)
         self._memory.heal(number)
         if self._network is not None and number in self._in_network:
             self._in_network.discard(number)
             try:
                 self._network.heal(number)
-            except ClusterkitError as error:  # the network is gone, which ends the run
+            except ClusterkitError as error:  # the network is lost, which ends the run
                 self._post(FaultTook(number, str(error), done=False))
 
     def signal(self, task: Task, child: Child, number: int) -> None:
-        """Signal every process of a task's group; one that is stopped by a signal stays so, also where it is slowed."""
+        """Signal a task's process group. A task stopped this way stays stopped, even if it is also slowed."""
         self._throttle.signal(task, child, number)
 
     def forget(self, task: Task) -> None:
-        """The task's process is about to be reaped, and `child_of` does not know it any more."""
+        """Forget a task whose process is about to be reaped; `child_of` no longer returns it."""
         self._throttle.forget(task)
 
     def stop(self) -> None:
-        """Mend everything, and end the thread."""
+        """Heal everything and stop the throttle's thread."""
         self._throttle.stop()
         self._memory.heal_all()
         for number in list(self._in_network):
@@ -90,35 +98,35 @@ class Injector:
             case FaultAction.PARTITION | FaultAction.DELAY | FaultAction.LOSS | FaultAction.RATE:
                 return self._impair(number, fault, tasks, others)
             case action:
-                raise _NotDone(f"{action} is nothing that an injector does")
+                raise _CannotInject(f"the injector does not support {action}")
 
     def _slow(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
         share = _amount(fault)
         self._throttle.slow(number, tasks, share)
-        return f"{_names(tasks)} may run for {plain(100 * share)} % of the time"
+        return f"{_names(tasks)} can run at most {plain(100 * share)} % of the time"
 
     def _limit_memory(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
         size = None if fault.amount is None else int(fault.amount)
-        done, not_done = list[str](), list[str]()
+        done, failed = list[str](), list[str]()
         for task in tasks:
             try:
                 done.append(self._memory.limit(number, task, size))
             except NoProcess as error:
-                not_done.append(str(error))
+                failed.append(str(error))
         if not done:
-            raise _NotDone("; ".join(not_done))
-        return "; ".join(done + not_done)
+            raise _CannotInject("; ".join(failed))
+        return "; ".join(done + failed)
 
     def _corrupt(self, number: int, fault: Fault) -> str:
-        # With the number, since the same bytes flipped twice are whole again.
+        # The seed includes the number: the same bytes flipped twice would be intact again.
         done = corrupt(self._checkpoints, fault.how or "flip", f"{self._seed}/{number}")
         if done is None:
-            raise _NotDone(f"there is no checkpoint in {self._checkpoints}")
+            raise _CannotInject(f"there is no checkpoint in {self._checkpoints}")
         return done
 
     def _fill_disk(self, number: int) -> str:
         if self._network is None:
-            raise _NotDone("the tasks' disk can be filled only in a run that begins with a disk-full fault")
+            raise _CannotInject("the run must be started with a disk-full fault or with --network virtual")
         self._in_network.add(number)
         self._network.fill_disk(number)
         return f"every write of the tasks into {self._checkpoints} fails: no space left on device"
@@ -126,17 +134,17 @@ class Injector:
     def _reset(self, tasks: Sequence[Task], others: Sequence[Task]) -> str:
         count = self._links().reset(tasks, others)
         if not count:
-            raise _NotDone(f"there is no connection between {_names(tasks)} and {_names(others)}")
+            raise _CannotInject(f"there is no connection between {_names(tasks)} and {_names(others)}")
         were = "connection was" if count == 1 else "connections were"
         return f"{count} {were} reset between {_names(tasks)} and {_names(others)}"
 
     def _impair(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> str:
         network = self._links()
-        self._in_network.add(number)  # also where it fails: some of it may be done
+        self._in_network.add(number)  # before it can fail halfway
         match fault.action:
             case FaultAction.PARTITION:
                 layer = Layer(cut=True)
-                what = "no packet passes"
+                what = "all packets are dropped"
             case FaultAction.DELAY:
                 layer = Layer(delay=_amount(fault), jitter=fault.jitter)
                 around = f" ± {plain(1000 * fault.jitter)} ms" if fault.jitter else ""
@@ -146,13 +154,13 @@ class Injector:
                 what = f"{plain(100 * _amount(fault))} % of the packets are lost"
             case _:
                 layer = Layer(rate=_amount(fault))
-                what = f"at most {plain(_amount(fault))} bytes a second pass"
+                what = f"the rate is limited to {plain(_amount(fault))} bytes/s"
         network.impair(number, tasks, others, layer)
         return f"{what} between {_names(tasks)} and {_names(others)}"
 
     def _links(self) -> VirtualNetwork:
         if self._network is None:
-            raise _NotDone("the run is on the host's network, and nothing can come between its tasks")
+            raise _CannotInject("the run uses the host's network; faults of the network need --network virtual")
         return self._network
 
 

@@ -1,4 +1,4 @@
-"""Memory limits: a task's processes get no more memory than they have, or than they are told, until that is lifted."""
+"""Memory limits: keep a task's processes below a size, or at the size that they have, until the fault is healed."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from clusterkit.system.process import Child
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
-DATA = resource.RLIMIT_DATA  # counts what VmData does: all private memory that can be written to, used or not
+DATA = resource.RLIMIT_DATA  # limits VmData: all private writable memory, used or not
 UNLIMITED = resource.RLIM_INFINITY
-LARGEST = 1 << 62  # bytes, that a limit can be told
+LARGEST = 1 << 62  # bytes; the largest limit that is set
 MEGABYTE = 1_000_000
 ChildOf = Callable[[Task], Child | None]
 
 
 class NoProcess(Exception):
-    """The task has no process that could be limited; the message is a clause that says why."""
+    """The task has no process that can be limited; the message is a clause that gives the reason."""
 
 
 @dataclass(slots=True)
 class _Limited:
-    """An attempt with limits. Sizes in bytes, by pid; what is not in here has inherited its limit from the leader."""
+    """The limits of one attempt, in bytes by pid. Processes that are missing have inherited the leader's limit."""
 
     child: Child
-    usual: dict[int, int] = field(default_factory=dict)  # before the first fault
-    faults: dict[int, dict[int, int]] = field(default_factory=dict)  # by the fault's number
+    usual: dict[int, int] = field(default_factory=dict)  # the limits before the first fault
+    faults: dict[int, dict[int, int]] = field(default_factory=dict)  # the limits of each fault, by its number
 
 
 class MemoryLimits:
-    """Soft limits: every process may be given one by the user whose it is, and be given back what it had before."""
+    """Sets soft limits, which the processes' own user may lower and raise again without privileges."""
 
     def __init__(self, child_of: ChildOf) -> None:
         self._child_of = child_of
         self._limited: dict[Task, _Limited] = {}
 
     def limit(self, number: int, task: Task, size: int | None) -> str:
-        """Limit every process of the task's attempt to `size` bytes, or to what it has now.
+        """Limit every process of the task's attempt to `size` bytes, or to what it uses now.
 
-        Returns a clause for people; raises NoProcess where there is none, or none that can be limited.
+        Returns a clause for messages. Raises NoProcess if there is no process, or none that can be limited.
         """
         limited = self._of(task)
         leader, limits = limited.child.pid, limited.faults.setdefault(number, {})
@@ -53,28 +53,28 @@ class MemoryLimits:
         except OSError as error:
             del limited.faults[number]
             raise NoProcess(f"{task} can't be limited: {error.strerror}") from None
-        # What a process has forked by the time it is limited is found by another look; later ones inherit the limit.
+        # A process may fork before it is limited, so look again until none is new; later ones inherit the limit.
         while new := [pid for pid in _processes(limited.child) if pid not in limits]:
             for pid in new:
-                with suppress(OSError):  # gone meanwhile, or another user's by now
+                with suppress(OSError):  # the process has ended, or has changed its user
                     self._add(limited, number, pid, size)
         if size is None:
-            return f"{task} gets no more memory than the {_shown(has)} that it has"
-        return f"{task} gets no more memory than {_shown(size)}; it has {_shown(has)}"
+            return f"{task} is limited to the {_shown(has)} of memory that it has"
+        return f"{task} is limited to {_shown(size)} of memory; it has {_shown(has)}"
 
     def heal(self, number: int) -> None:
-        """Give the processes that still live the limit that they would have without this fault."""
+        """Set the limits of all living processes to what they are without this fault."""
         for task, limited in list(self._limited.items()):
-            if self._child_of(task) is not limited.child:  # that attempt is over
+            if self._child_of(task) is not limited.child:  # the attempt is over
                 del self._limited[task]
             elif limited.faults.pop(number, None) is not None:
-                with suppress(CannotLook):  # the first process comes first
+                with suppress(CannotLook):  # after the leader, which is restored first
                     for pid in _processes(limited.child):
                         with suppress(OSError):
                             _apply(limited, pid)
 
     def heal_all(self) -> None:
-        """Give everything that still lives its usual limit."""
+        """Restore the usual limits of all living processes."""
         for number in {number for limited in self._limited.values() for number in limited.faults}:
             self.heal(number)
 
@@ -89,15 +89,15 @@ class MemoryLimits:
 
     def _add(self, limited: _Limited, number: int, pid: int, size: int | None) -> None:
         before, _ = resource.prlimit(pid, DATA)
-        if not any(before in limits.values() for limits in limited.faults.values()):  # else it has inherited ours
+        if not any(before in limits.values() for limits in limited.faults.values()):  # else it has inherited our limit
             limited.usual.setdefault(pid, before)
-        # Linux takes a limit of 0 for none at all.
+        # Linux treats a limit of 0 as no limit.
         limited.faults[number][pid] = max(1, _data(pid) if size is None else min(size, LARGEST))
         _apply(limited, pid)
 
 
 def _apply(limited: _Limited, pid: int) -> None:
-    """Set the smallest of the limits that hold for a process."""
+    """Set the smallest limit that applies to a process."""
     leader = limited.child.pid
     usual, hard = limited.usual.get(pid, limited.usual[leader]), resource.prlimit(pid, DATA)[1]
     limits = [limits.get(pid, limits[leader]) for limits in limited.faults.values()]
@@ -106,7 +106,7 @@ def _apply(limited: _Limited, pid: int) -> None:
 
 
 def _processes(child: Child) -> Iterator[int]:
-    """Every process of the attempt, the leader first: what is below it, and its session's orphans, which are ours."""
+    """Yield the attempt's processes: the leader, its descendants, and its session's orphans, which are our children."""
     yield child.pid
     below = procfs.descendants(child.pid)
     yield from below
@@ -117,7 +117,7 @@ def _processes(child: Child) -> Iterator[int]:
 
 
 def _data(pid: int) -> int:
-    """The bytes of data that a process has; 0 where there is none any more."""
+    """Return a process's VmData in bytes; 0 if it has ended."""
     return int(procfs.status_of(pid, "VmData") or 0) << 10
 
 

@@ -1,4 +1,4 @@
-"""The throttle: lets tasks run for a share of the time, by stopping them and letting them go on many times a second."""
+"""The throttle: slows tasks down by stopping and resuming them many times a second."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from clusterkit.system.process import Child, signal_attempt, signal_group
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task
 
-PERIOD = 0.1  # seconds; in each one a slowed task runs first, and is stopped for the rest
+PERIOD = 0.1  # seconds; in each period a slowed task first runs, and is then stopped for the rest
 ChildOf = Callable[[Task], Child | None]
 
 
 class Throttle:
-    """One thread for all slowed tasks, made when the first one is. It sleeps while none is slowed.
+    """Slows tasks with one thread, which starts with the first slowed task and sleeps while none is slowed.
 
-    Whatever signals a task goes through here, so that nobody lets a task go on that another one has stopped, and no
-    signal is sent once the process may have been reaped.
+    All signals to tasks go through `signal`, so that the throttle never resumes a task that was stopped by another
+    fault, and no signal is sent to a process that may have been reaped.
     """
 
     def __init__(self, child_of: ChildOf, post: Callable[[Crashed], None]) -> None:
         self._child_of = child_of
         self._post = post
         self._slowed: dict[int, dict[Task, float]] = {}  # a fault's number to its tasks' shares
-        self._held: set[Task] = set()  # stopped by others, who let them go on
-        self._stopped: set[Task] = set()  # stopped here
+        self._held: set[Task] = set()  # stopped through `signal`, which also resumes them
+        self._stopped: set[Task] = set()  # stopped by the throttle
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._over = False
 
     def slow(self, number: int, tasks: Collection[Task], share: float) -> None:
-        """Let these tasks run for that share (0 to 1) of the time: their present attempts, and later ones."""
+        """Let these tasks run for a share (0 to 1) of the time, in their current and later attempts."""
         with self._changed:
             self._slowed.setdefault(number, {}).update(dict.fromkeys(tasks, share))
             if self._thread is None:
@@ -42,13 +42,13 @@ class Throttle:
             self._changed.notify()
 
     def heal(self, number: int) -> None:
-        """The tasks that this number slowed are slowed by it no more."""
+        """Stop slowing the tasks of this fault."""
         with self._changed:
             if self._slowed.pop(number, None) is not None:
                 self._let_run(self._stopped - self._shares().keys())
 
     def signal(self, task: Task, child: Child, number: int) -> None:
-        """Signal the task's group; from SIGSTOP to SIGCONT the task is left alone here."""
+        """Signal the task's process group. Between SIGSTOP and SIGCONT the throttle does not touch the task."""
         with self._changed:
             if number == SIGSTOP:
                 self._held.add(task)
@@ -58,13 +58,13 @@ class Throttle:
             signal_attempt(child, number)
 
     def forget(self, task: Task) -> None:
-        """The task's process is about to be reaped, and `child_of` does not know it any more."""
+        """Forget a task whose process is about to be reaped; `child_of` no longer returns it."""
         with self._changed:
             self._held.discard(task)
             self._stopped.discard(task)
 
     def stop(self) -> None:
-        """Let every task go on that was stopped here, and end the thread."""
+        """Resume every task that the throttle has stopped, and end the thread."""
         with self._changed:
             self._over = True
             self._slowed.clear()
@@ -79,9 +79,9 @@ class Throttle:
                 self._changed.wait(self._turn(time.monotonic()))
 
     def _turn(self, now: float) -> float | None:
-        """Stop and let run what has to be so at this moment; return for how many seconds it stays so.
+        """Stop and resume tasks as is due at this moment. Returns the seconds until the next change; None for none.
 
-        Periods begin at fixed moments, so that a late wake-up, which makes one part longer, makes the next shorter.
+        Periods begin at fixed times, so that a late wake-up, which lengthens one part, shortens the next.
         """
         shares = self._shares()
         into = now % PERIOD
@@ -94,7 +94,7 @@ class Throttle:
         return min([*edges, PERIOD]) - into if shares else None
 
     def _shares(self) -> dict[Task, float]:
-        """What each slowed task may run; the smallest share where several faults slow it."""
+        """Return each slowed task's share of the time, the smallest where several faults slow it."""
         found: dict[Task, float] = {}
         for tasks in self._slowed.values():
             for task, share in tasks.items():

@@ -55,7 +55,7 @@ def injector(network: VirtualNetwork | None, took: list[Any]) -> Injector:
     ("text", "call", "detail"),
     [
         ("partition worker:1", ("impair", 1, NEAR, FAR, Layer(cut=True)),
-         "no packet passes between worker:1 and chief:0 and ps:0"),
+         "all packets are dropped between worker:1 and chief:0 and ps:0"),
         ("delay worker:1 by=20ms jitter=5ms", ("impair", 1, NEAR, FAR, Layer(delay=0.02, jitter=0.005)),
          "each packet takes 20 ms ± 5 ms longer between worker:1 and chief:0 and ps:0"),
         ("delay worker:1", ("impair", 1, NEAR, FAR, Layer(delay=0.1, jitter=0.0)),
@@ -63,7 +63,7 @@ def injector(network: VirtualNetwork | None, took: list[Any]) -> Injector:
         ("loss worker:1 share=5%", ("impair", 1, NEAR, FAR, Layer(loss=0.05)),
          "5 % of the packets are lost between worker:1 and chief:0 and ps:0"),
         ("rate worker:1 limit=1Mbit", ("impair", 1, NEAR, FAR, Layer(rate=125000.0)),
-         "at most 125000 bytes a second pass between worker:1 and chief:0 and ps:0"),
+         "the rate is limited to 125000 bytes/s between worker:1 and chief:0 and ps:0"),
         ("reset worker:1", ("reset", NEAR, FAR),
          "2 connections were reset between worker:1 and chief:0 and ps:0"),
         ("disk-full", ("fill", 1), FULL),
@@ -81,12 +81,12 @@ def test_the_network_is_told_what_the_fault_says(text: str, call: tuple[Any, ...
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("partition worker:1", "the run is on the host's network, and nothing can come between its tasks"),
-        ("reset worker:1", "the run is on the host's network, and nothing can come between its tasks"),
-        ("disk-full", "the tasks' disk can be filled only in a run that begins with a disk-full fault"),
+        ("partition worker:1", "the run uses the host's network; faults of the network need --network virtual"),
+        ("reset worker:1", "the run uses the host's network; faults of the network need --network virtual"),
+        ("disk-full", "the run must be started with a disk-full fault or with --network virtual"),
         ("memory worker:1", "worker:1 has no process"),
         ("corrupt-checkpoint", "there is no checkpoint in /checkpoints"),
-        ("kill worker:1", "kill is nothing that an injector does"),
+        ("kill worker:1", "the injector does not support kill"),
     ],
 )
 def test_what_can_not_be_done_is_said(text: str, why: str) -> None:

@@ -32,7 +32,7 @@ def test_no_memory_is_left_to_a_task_until_it_is_healed(cast: Cast) -> None:
     assert asks(process) == "got"
     took = cast.inject(1, "memory worker:0")
     assert took.done
-    assert took.detail.startswith("worker:0 gets no more memory than the ")
+    assert took.detail.startswith("worker:0 is limited to the ")
     assert asks(process) == "MemoryError"
     cast.injector.heal(1)
     assert asks(process) == "got"
@@ -43,7 +43,7 @@ def test_a_limit_leaves_room_up_to_it(cast: Cast) -> None:
     """Two times 30 MB fit into 90 MB beside the interpreter's own, and a fourth time does not."""
     process = cast.starts(CHILDREN / "greedy.py")
     took = cast.inject(1, "memory worker:0 limit=90MB")
-    assert took.detail.startswith("worker:0 gets no more memory than 90 MB; it has ")
+    assert took.detail.startswith("worker:0 is limited to 90 MB of memory; it has ")
     assert [asks(process) for _ in range(4)] == ["got", "got", "MemoryError", "MemoryError"]
 
 
@@ -103,5 +103,5 @@ def test_faults_of_a_run_are_injected_at_their_steps_and_healed(up: Callable[...
     assert all(0 <= steps <= 10 for steps in late)  # of 20 ms; one step a second would make it 50
     took = run.events("FaultTook")
     assert [event["done"] for event in took] == [True, True]
-    assert took[0]["detail"] == "worker:1 may run for 30 % of the time"
+    assert took[0]["detail"] == "worker:1 can run at most 30 % of the time"
     assert {event["number"] for event in run.events("FaultHealed")} == {1, 2}

@@ -81,7 +81,7 @@ def test_a_slowed_task_gets_its_share_of_a_core(cast: Cast, tmp_path: Path, monk
     """A fifth where it would take a whole one. How much others leave to it does not count."""
     pid = busy(cast, tmp_path, monkeypatch)
     took = cast.inject(1, "slow worker:0 share=20%")
-    assert took == FaultTook(1, "worker:0 may run for 20 % of the time", True)
+    assert took == FaultTook(1, "worker:0 can run at most 20 % of the time", True)
     shares: list[tuple[float, float]] = []
 
     def fair() -> bool:

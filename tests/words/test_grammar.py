@@ -185,7 +185,7 @@ def virtual(workers: int, ps: int) -> JobSpec:
     [
         ("kill worker:2", "the job has no task worker:2"),
         ("kill evaluator", "the job has no task evaluator"),
-        ("kill random(5)", "random(5) is more than the 4 tasks that there are"),
+        ("kill random(5)", "random(5) needs more tasks than the 4 that match"),
         ("partition worker:1", "needs --network virtual"),
         ("reset worker:1 | ps:0", "needs --network virtual"),
     ],

@@ -71,7 +71,7 @@ EVENTS: list[ev.Event] = [
     ev.Paused(WORKER, 2, True),
     ev.FaultInjected(1, "partition worker:1 for=2s", FaultAction.PARTITION, (WORKER,), (PS,), 2.0, 103),
     ev.FaultInjected(2, "kill any", FaultAction.KILL, (WORKER,)),
-    ev.FaultTook(1, "no packet passes"),
+    ev.FaultTook(1, "all packets are dropped"),
     ev.FaultTook(3, "there is no checkpoint", done=False),
     ev.FaultHealed(1, "partition worker:1 for=2s", FaultAction.PARTITION, (WORKER,), "its time is over"),
     ev.LifelineLost(),
