@@ -11,7 +11,7 @@ from clusterkit.recovery.incident import Course, FaultIncident, Incident
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Asked, Exit, Failure
+from clusterkit.words.outcome import Asked, Failure
 from clusterkit.words.recovery import Death, InjectedFault, RecoveryReport, Return
 from clusterkit.words.states import TaskState
 
@@ -24,7 +24,7 @@ class RecoveryFold:
         self._began: float | None = None
         self._attempts: dict[Task, int] = {}  # the newest one of each task
         self._states: dict[Task, TaskState] = {}
-        self._exits: dict[tuple[Task, int], Exit] = {}
+        self._done: set[tuple[Task, int]] = set()  # attempts that exited with code 0
         self._explaining: dict[tuple[Task, int], int | None] = {}  # the fault that explains each attempt's failure
         self._failures: dict[tuple[Task, int], float] = {}  # when each was detected
         self._reached: dict[Task, int] = {}  # the last step of each task's present attempt
@@ -48,8 +48,8 @@ class RecoveryFold:
                 self._attempts[task], self._states[task] = max(attempt, self._attempts.get(task, 0)), state
             case ev.Spawned(task, attempt):
                 self._starts(now, task, attempt)
-            case ev.Exited(task, attempt, exit_):
-                self._exits.setdefault((task, attempt), exit_)
+            case ev.Exited(task, attempt, exit_) if exit_.ok:
+                self._done.add((task, attempt))
             case ev.AttemptEnded():
                 self._note_end(event)
             case ev.Failed(failure):
@@ -85,8 +85,8 @@ class RecoveryFold:
 
     def _lives(self, task: Task) -> bool:
         """Whether the task runs and is not being ended, or has finished successfully."""
-        ended = self._exits.get((task, self._attempts.get(task, 0)))
-        return self._states.get(task) is TaskState.RUNNING or (ended is not None and ended.ok)
+        done = (task, self._attempts.get(task, 0)) in self._done
+        return done or self._states.get(task) is TaskState.RUNNING
 
     def _halted(self, deaths: list[Death]) -> frozenset[Task]:
         """The training tasks that have to restart after these deaths before there is a new step."""
@@ -95,7 +95,6 @@ class RecoveryFold:
 
     def _starts(self, now: float, task: Task, attempt: int) -> None:
         self._states[task] = TaskState.RUNNING
-        self._exits.pop((task, attempt - 1), None)  # replaced by this attempt
         self._attempts[task] = max(attempt, self._attempts.get(task, 0))
         reached = self._reached.pop(task, None)
         for incident in self._open():
