@@ -49,7 +49,7 @@ def invocation(
 ) -> Invocation:
     """The job as `up` takes it. Options that are None are as if they were not given.
 
-    What can't be a flag is a problem, beside those that were `found` before. `up` adds its own and tells all at once.
+    A value that can't be a flag is a problem, like those `found` before; `up` adds its own and reports all at once.
     """
     given: dict[str, object] = {name: value for name, value in options.items() if value is not None}
     problems = list(found)

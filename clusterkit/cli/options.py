@@ -1,4 +1,4 @@
-"""The options of a job as click's, made from the table of options, and those that say how a run is shown."""
+"""Options of commands: those of a job, made from the table of options, and those that say how a run is shown."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from clusterkit.words.model import Task, TaskType
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
-PROBLEMS = "clusterkit.problems"  # in a context's meta: an option's name to what is wrong with its values
+PROBLEMS = "clusterkit.problems"  # key in a context's meta: the problems of each option, by its name
 
 
 class Collected(click.ParamType[Any]):
-    """Another type, whose errors do not end the reading of the command line: all problems are told together."""
+    """Wraps a type so that a wrong value does not end the parsing: its problem is reported with all the others."""
 
     def __init__(self, kind: click.ParamType[Any]) -> None:
         self.name = kind.name
@@ -103,7 +103,8 @@ def _option(entry: Entry) -> Decorator:
     kind = click.Choice(entry.choices) if entry.choices else _TYPES.get(entry.kind, click.STRING)
     names = [about.short, entry.flag] if about.short else [entry.flag]
     is_multiple = entry.kind in (Kind.TEXTS, Kind.VARIABLES)
-    return click.option(*names, type=Collected(kind), multiple=is_multiple, metavar=about.metavar, help=text)
+    metavar = "N" if entry.kind is Kind.NUMBER else about.metavar
+    return click.option(*names, type=Collected(kind), multiple=is_multiple, metavar=metavar, help=text)
 
 
 def job_options(*names: str) -> Decorator:
@@ -112,7 +113,7 @@ def job_options(*names: str) -> Decorator:
 
 
 def display_options(collects: bool) -> Decorator:
-    """Add the options that say how a run is shown; `collects`: problems with them are told with the job's."""
+    """Add the options that say how a run is shown; `collects`: report their problems together with the job's."""
     kind = Collected(TaskFilter()) if collects else TaskFilter()
     return _adding([
         click.option("--only", type=kind, multiple=True, help="Show only these tasks; the logs keep everything."),
@@ -134,7 +135,7 @@ def _adding(options: Sequence[Decorator]) -> Decorator:
 
 
 def given(values: Mapping[str, object]) -> Gathered:
-    """The options of a job among a command's parameters, and what is wrong with those of its context."""
+    """The job's options among a command's parameters, with the problems that the parsing has collected."""
     options = {name: value for name in OPTIONS if (value := _usable(values.get(name))) is not None}
     if "env" in options:
         options["env"] = dict(cast(tuple[tuple[str, str], ...], options["env"]))
@@ -148,5 +149,5 @@ def given(values: Mapping[str, object]) -> Gathered:
 
 
 def _usable(value: object) -> object:
-    """Of many values those that could be read; None for none."""
+    """The values of an option that could be parsed; None if there are none."""
     return tuple(one for one in value if one is not None) or None if isinstance(value, tuple) else value

@@ -51,14 +51,14 @@ def read_job_file(text: str, name: str) -> Gathered:
 
 
 class _Reading:
-    """Reads a value and notes what is wrong with it; then what it returns is of no use."""
+    """Reads values and collects their problems. What it returns for a wrong value must not be used."""
 
     def __init__(self, file: str) -> None:
         self._file, self._here = file, PurePosixPath(file).parent
         self.problems: list[str] = []
 
     def tasks(self, tables: object) -> object:
-        """The tables of the task types."""
+        """The value of `task`: a table for each task type."""
         if not isinstance(tables, dict):
             return self._wrong(TASK, _WANTED[Kind.VARIABLES])
         for kind in tables.keys() - set(TaskType):
@@ -68,7 +68,7 @@ class _Reading:
         return {kind: self._task(tables[kind], f"{TASK}.{kind}") for kind in TaskType if kind in tables}
 
     def entry(self, known: Mapping[str, Entry], key: str, value: object, above: str = "") -> object:
-        """What a key of a table has; it has to be one of those that are known."""
+        """The value of a key, which has to be a known one."""
         if key in known:
             return self._value(known[key], value, above + key)
         keys = KEYS if known is _KNOWN else tuple(known)
@@ -108,7 +108,7 @@ class _Reading:
         return self._wrong(place, _WANTED[entry.kind])
 
     def _text(self, value: object, place: str, strict: bool = False) -> str:
-        """`strict`: a number does not stand for its text, as in `LEVEL = 3` of an env table."""
+        """Text; unless `strict`, a number too, such as `LEVEL = 3` in an env table."""
         if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool) and not strict):
             return str(value)
         return self._wrong(place, "input should be a valid string")

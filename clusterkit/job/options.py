@@ -1,4 +1,4 @@
-"""The options of a job as a table, read from their types, and options as they are gathered from several places."""
+"""The table of options, made from their types, and the options that were gathered from flags and job files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterkit.words.model import Program, ProgramKind
 
 
 class Kind(enum.Enum):
-    """How the value of an option is written."""
+    """What the value of an option is, and so how it is written and checked."""
 
     SWITCH = enum.auto()
     NUMBER = enum.auto()
@@ -38,12 +38,12 @@ _KINDS: Mapping[Any, Kind] = {
     Mapping[str, object]: Kind.VARIABLES,
 }
 _ANY = Option("")
-_BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # for its defaults
+_BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # for the defaults of its fields
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An option with its name and kind, and the values of a choice."""
+    """A row of the table: an option with its name and kind. `choices` are the values of a CHOICE."""
 
     name: str
     kind: Kind
@@ -52,17 +52,17 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """In a job file."""
+        """Its name in a job file."""
         return self.name.replace("_", "-")
 
     @property
     def flag(self) -> str:
-        """On the command line."""
+        """Its name on the command line."""
         return f"--{self.key}"
 
     @property
     def default(self) -> str:
-        """As the help shows it; empty where there is nothing to show."""
+        """The default as the help shows it; empty if the help shows none."""
         value = attrgetter(self.about.field)(_BARE) if self.about.field else None
         if self.about.default or not (value or self.kind is Kind.DURATION):
             return self.about.default
@@ -87,7 +87,7 @@ TASK_OPTIONS = _entries(TaskOptions)
 
 
 class Gathered(NamedTuple):
-    """Options that can be used, the problems with the others, and the names of the others."""
+    """The options that can be used, the problems of those that can't, and the names of those."""
 
     options: JobOptions
     problems: Sequence[str] = ()
@@ -95,9 +95,9 @@ class Gathered(NamedTuple):
 
 
 def merged(below: Gathered, above: Gathered) -> Gathered:
-    """Both together. What is right above makes up for what is wrong below, which is a problem all the same.
+    """Both together; `above` wins, environments merge, and a program in `above` does not get the arguments of `below`.
 
-    Single values replace each other, environments merge; a program given anew has its own arguments.
+    A value in `above` replaces a wrong one in `below`, whose problem is still reported.
     """
     over = above.options
     gone = ("program", "module", "args") if "program" in over or "module" in over else ()

@@ -124,7 +124,7 @@ def _has_tf_keras(python: str | None, env: Mapping[str, str]) -> bool:
     try:
         asked = subprocess.run(words, capture_output=True, timeout=20, env={**os.environ, **env})
     except (OSError, subprocess.TimeoutExpired):
-        return True  # that it does not start is told already
+        return True  # that it does not start is a problem of its own
     return not asked.stdout.endswith(b"True\n")
 
 

@@ -29,14 +29,14 @@ UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 MOST = 4096  # tasks; a slip of the finger above it, and the plans alone would fill the memory
 
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
-# Options on which it depends what is right for the others. What is said of a job without them would be misleading.
+# The options that decide what is right for the others. If one of them is wrong, problems of the others mislead.
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}
 
 
 class Described(NamedTuple):
     """The job that options describe, and every problem with them.
 
-    Where it is not `clear`, the options that say what tasks there are were wrong: what depends on them is not known.
+    If it is not `clear`, the options that decide which tasks there are are wrong, and the rules about tasks do not apply.
     """
 
     job: JobSpec
@@ -45,7 +45,7 @@ class Described(NamedTuple):
 
 
 def describe(given: Gathered) -> Described:
-    """The job that the options describe; the program's kind is SCRIPT where it is no module."""
+    """Build the job and check it; the program's kind is MODULE or, whatever it is, SCRIPT."""
     options, wrong = given.options, given.wrong
     faults, of_faults = parse_all(options.get("fault", ()))
     job = replace(_job(options), faults=tuple(faults))

@@ -1,4 +1,4 @@
-"""The job: the options that the user gives, and what they become, as frozen values. A new option is added here."""
+"""The job: the options that a user can give, and the frozen values they become. A new option is added here."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Duration = float | str  # seconds, or "1m30s"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is known of an option beside its name and type.
+    """What the command line, job files and the Python API need to know of an option beside its name and type.
 
-    `field` is its place in JobSpec, whose default the help shows; `default` is shown where the field does not say it.
-    `least` and `most` are the bounds of a number. `in_file`: it is a key of job files too.
+    `field` is where its value goes in JobSpec, `limits.grace` for example; the help shows the default of that field, or
+    `default` instead. `least` and `most` are the bounds of a number. `in_file`: it is a key of job files, too.
     """
 
     help: str
-    metavar: str | None = None
     field: str = ""
+    metavar: str | None = None
     default: str = ""
     least: int = 0
     most: int | None = None
@@ -44,76 +44,65 @@ class Option:
 class Options(TypedDict, total=False):
     """What a job is, apart from its program: the flags of `clusterkit up`, under the same names."""
 
-    file: Annotated[Path, Option("Read the job from a file; flags override it.", "JOB.TOML", short="-f", in_file=False)]
-    module: Annotated[str, Option("Run a module, as `python -m NAME`, instead of PROGRAM.", "NAME", short="-m")]
-    workers: Annotated[int, Option("Worker tasks.", "N", default="1, if no task is asked for")]
-    ps: Annotated[int, Option("Parameter servers; they bring the chief, which coordinates.", "N")]
+    file: Annotated[
+        Path, Option("Read the job from a file; flags override it.", metavar="JOB.TOML", short="-f", in_file=False)
+    ]
+    module: Annotated[str, Option("Run a module, as `python -m NAME`, instead of PROGRAM.", metavar="NAME", short="-m")]
+    workers: Annotated[int, Option("Worker tasks.", default="1, if no task is asked for")]
+    ps: Annotated[int, Option("Parameter servers; they bring the chief, which coordinates.")]
     chief: Annotated[bool, Option("A chief beside the workers; without, worker:0 is chief.")]
     evaluator: Annotated[bool, Option("An evaluator as a side car.")]
-    env: Annotated[
-        Mapping[str, object], Option("A variable for every task; NAME alone passes it on.", field="setup.env")
-    ]
-    cwd: Annotated[Path, Option("The directory in which the tasks run.", "DIR", "setup.cwd")]
-    python: Annotated[Path, Option("The interpreter of the tasks.", "PATH", "setup.python", "clusterkit's own")]
+    env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone passes it on.", "setup.env")]
+    cwd: Annotated[Path, Option("The directory in which the tasks run.", "setup.cwd", "DIR")]
+    python: Annotated[Path, Option("The interpreter of the tasks.", "setup.python", "PATH", "clusterkit's own")]
     start: Annotated[
         Literal["auto", "warm", "cold"],
         Option(
-            "Fork tasks from a process that has imported TensorFlow (warm), where it is safe (auto), or not.",
-            field="start",
+            "Fork tasks from a process that has imported TensorFlow (warm), where it is safe (auto), or not.", "start"
         ),
     ]
-    preload: Annotated[Sequence[str], Option("A module to import before warm starts too.", "MODULE", "preload")]
-    restart: Annotated[Literal["never", "on-failure", "always"], Option("Restart policy.", field="restart.policy")]
-    restart_budget: Annotated[int, Option("Restarts before the job is given up.", "N", "restart.budget")]
-    restart_backoff: Annotated[
-        Duration, Option("Before the first restart; doubles each time.", field="restart.backoff")
-    ]
-    restart_backoff_max: Annotated[Duration, Option("The longest backoff.", field="restart.backoff_max")]
+    preload: Annotated[Sequence[str], Option("A module to import before warm starts too.", "preload", "MODULE")]
+    restart: Annotated[Literal["never", "on-failure", "always"], Option("Restart policy.", "restart.policy")]
+    restart_budget: Annotated[int, Option("Restarts before the job is given up.", "restart.budget")]
+    restart_backoff: Annotated[Duration, Option("Before the first restart; doubles each time.", "restart.backoff")]
+    restart_backoff_max: Annotated[Duration, Option("The longest backoff.", "restart.backoff_max")]
     restart_scope: Annotated[
         Literal["auto", "task", "job"],
-        Option("Which tasks restart together; auto: what the strategy needs.", field="restart.scope"),
+        Option("Which tasks restart together; auto: what the strategy needs.", "restart.scope"),
     ]
-    grace_period: Annotated[Duration, Option("From SIGTERM to SIGKILL.", field="limits.grace")]
-    startup_timeout: Annotated[Duration, Option("For all tasks to be connected; 0: no limit.", field="limits.startup")]
-    stall_warning: Annotated[
-        Duration, Option("Without progress before a warning; 0: none.", field="limits.stall_warning")
-    ]
-    stall_timeout: Annotated[
-        Duration, Option("Without progress before the stuck task is killed.", field="limits.stall")
-    ]
-    timeout: Annotated[Duration, Option("For the whole job; then exit code 124.", field="limits.job")]
-    run_id: Annotated[str, Option("A name for the run.", "ID", default="from the time", in_file=False)]
+    grace_period: Annotated[Duration, Option("From SIGTERM to SIGKILL.", "limits.grace")]
+    startup_timeout: Annotated[Duration, Option("For all tasks to be connected; 0: no limit.", "limits.startup")]
+    stall_warning: Annotated[Duration, Option("Without progress before a warning; 0: none.", "limits.stall_warning")]
+    stall_timeout: Annotated[Duration, Option("Without progress before the stuck task is killed.", "limits.stall")]
+    timeout: Annotated[Duration, Option("For the whole job; then exit code 124.", "limits.job")]
+    run_id: Annotated[str, Option("A name for the run.", metavar="ID", default="from the time", in_file=False)]
     checkpoint_dir: Annotated[
-        Path, Option("Where the job checkpoints.", "DIR", "checkpoint_dir", "in the run directory")
+        Path, Option("Where the job checkpoints.", "checkpoint_dir", "DIR", "in the run directory")
     ]
-    resume: Annotated[str, Option("Continue from the checkpoints of an earlier run.", "RUN", "resume")]
-    fault: Annotated[str | Sequence[str], Option("Break something: 'kill worker:1 @ step=100'.", "FAULT")]
-    seed: Annotated[int, Option("Of what is random; replays a run.", "N", "seed", most=2**64 - 1)]
+    resume: Annotated[str, Option("Continue from the checkpoints of an earlier run.", "resume", "RUN")]
+    fault: Annotated[str | Sequence[str], Option("Break something: 'kill worker:1 @ step=100'.", metavar="FAULT")]
+    seed: Annotated[int, Option("Of what is random; replays a run.", "seed", most=2**64 - 1)]
     network: Annotated[
         Literal["host", "virtual"],
-        Option("host: loopback; virtual: an address for each task, and a network that can be broken.", field="network"),
+        Option("host: loopback; virtual: an address for each task, and a network that can be broken.", "network"),
     ]
-    pcap: Annotated[Path, Option("Write what crosses the virtual network.", "FILE", "pcap")]
+    pcap: Annotated[Path, Option("Write what crosses the virtual network.", "pcap", "FILE")]
     tf_config: Annotated[
-        Literal["program", "ours"],
-        Option("Whose TF_CONFIG the tasks use if the program sets its own.", field="tf_config"),
+        Literal["program", "ours"], Option("Whose TF_CONFIG the tasks use if the program sets its own.", "tf_config")
     ]
     servers: Annotated[
         Literal["program", "builtin"],
         Option(
-            "What workers and ps of a parameter-server job run: the program, or clusterkit's own server.",
-            field="servers",
+            "What workers and ps of a parameter-server job run: the program, or clusterkit's own server.", "servers"
         ),
     ]
-    keras: Annotated[
-        Literal[2, 3], Option("The Keras that tf.keras is.", field="keras", default="TensorFlow's default, 3")
-    ]
-    keras_fix: Annotated[bool, Option("Mend Keras 3 where it can't train on several workers.", field="keras_fix")]
-    cpus_per_task: Annotated[int, Option("Pin each task to cores of its own.", "N", "devices.cpus", least=1)]
-    gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "N", "devices.gpus")]
-    tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", field="tensorboard")]
+    keras: Annotated[Literal[2, 3], Option("The Keras that tf.keras is.", "keras", default="TensorFlow's default, 3")]
+    keras_fix: Annotated[bool, Option("Mend Keras 3 where it can't train on several workers.", "keras_fix")]
+    cpus_per_task: Annotated[int, Option("Pin each task to cores of its own.", "devices.cpus", least=1)]
+    gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "devices.gpus")]
+    tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[
-        str, Option("Finds the step in the log, for programs that report none.", "RE", "progress_regex")
+        str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")
     ]
 
 
@@ -127,7 +116,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class JobOptions(Options, total=False):
-    """All that a command or a job file says of a job."""
+    """Everything that a command line or a job file can say about a job."""
 
     program: Path
     args: Sequence[str]
@@ -255,7 +244,7 @@ class JobSpec:
 
     @property
     def every_setup(self) -> dict[str, Setup]:
-        """Every setup, by where a job file has it: the job's own by "", that of a task type by `task.worker.`."""
+        """Every setup by its place in a job file: "" for the job's own, `task.worker.` for that of the workers."""
         return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
 
     @cached_property
