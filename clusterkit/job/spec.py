@@ -36,7 +36,7 @@ SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}
 class Described(NamedTuple):
     """The job that options describe, and every problem with them.
 
-    If it is not `clear`, the options that decide which tasks there are are wrong, and the rules about tasks do not apply.
+    If it is not `clear`, options that decide which tasks there are were wrong, and the rules about tasks do not apply.
     """
 
     job: JobSpec
