@@ -26,9 +26,7 @@ from clusterkit.words.actions import (
     Record,
     Signal,
     Spawn,
-    SpawnWaiting,
     Sweep,
-    Withdraw,
 )
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import Fault
@@ -102,6 +100,7 @@ class History:
     futile: dict[int, str] = field(default_factory=dict)  # faults that can't be injected, by number, and why
     unanswered: set[int] = field(default_factory=set)  # faults of which a test tells what came of them
     warming: bool = False  # a fork server is on its way: what is spawned waits for it
+    forked: bool = False  # what is spawned is forked
     waiting: dict[Task, int] = field(default_factory=dict)  # and the attempts that do
     checkpoint: str | None = None  # what is in the checkpoint directory
     late_scan: bool = False  # what was found there is told by a test
@@ -114,7 +113,7 @@ class History:
 
     def begin(self) -> History:
         """Begin the run; every task is up after that, unless a fork server is on its way."""
-        self.send(ev.Began(self.warming))
+        self.send(ev.Began())
         return self
 
     def send(self, event: ev.Happened) -> None:
@@ -144,14 +143,17 @@ class History:
         self.now = until
 
     def warms(self) -> None:
-        """The fork server is ready."""
-        self.warming = False
-        self.send(ev.ForkServerReady(77, 3.0))
+        """The fork server is ready: what waited for it is forked."""
+        self._start_waiting(forked=True)
 
-    def chills(self, again: bool) -> None:
-        """The fork server is gone."""
-        self.warming = False
-        self.send(ev.ForkServerLost("it was killed", True, again))
+    def chills(self) -> None:
+        """The fork server is gone: what waited for it starts cold."""
+        self._start_waiting(forked=False)
+
+    def _start_waiting(self, forked: bool) -> None:
+        self.warming, self.forked = False, forked
+        while self.waiting:
+            self._spawn(*self.waiting.popitem())
 
     def exits(
         self, name: str, code: int | None = None, signal: int | None = None, exception: str | None = None
@@ -227,12 +229,9 @@ class History:
                 self.waiting[who] = attempt
             case Spawn(who, attempt, _):
                 self._spawn(who, attempt)
-            case SpawnWaiting():
-                while self.waiting:
-                    self._spawn(*self.waiting.popitem())
-            case Withdraw(who, attempt) if self.waiting.get(who) == attempt:
+            case Signal(who, attempt) if self.waiting.get(who) == attempt:
                 del self.waiting[who]
-                self.send(ev.SpawnFailed(who, attempt, "it was ended before it had started"))
+                self.send(ev.SpawnFailed(who, attempt, ev.NEVER_STARTED))
             case Signal(who, _, number) if str(who) in self.live - self.unreachable:
                 self._signal(str(who), number)
             case Sweep(who, attempt):
@@ -249,7 +248,7 @@ class History:
             case Inject(number) if number not in self.unanswered:
                 self.send(ev.FaultTook(number, self.futile.get(number, "done"), number not in self.futile))
             case _:
-                silent = Withdraw | Signal | Record | DumpStacks | Inject | Heal | HurrySteps | Answer | Finish
+                silent = Signal | Record | DumpStacks | Inject | Heal | HurrySteps | Answer | Finish
                 assert isinstance(action, silent | BeginProfile | EndProfile)
 
     def _signal(self, name: str, number: int) -> None:
@@ -267,7 +266,7 @@ class History:
             self.send(ev.SpawnFailed(who, attempt, self.unspawnable[name]))
             return
         self.live.add(name)
-        self.send(ev.Spawned(who, attempt, 100 + len(self.actions)))
+        self.send(ev.Spawned(who, attempt, f"pid {100 + len(self.actions)}", forked=self.forked))
         if self.checkpoint is not None and not self.late_scan and (attempt > 1 or self.job.resume):
             self.send(ev.CheckpointFound(who, attempt, self.checkpoint))
 

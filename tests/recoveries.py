@@ -190,8 +190,10 @@ class Account(JournalLines):
     def _last_step(self, trainers: dict[str, int]) -> int | None:
         steps = []
         for task, attempt in trainers.items():
-            if self.of("Spawned", where=lambda one, key=(task, attempt): key_of(one) == key):  # type: ignore[misc]
-                old = self.of("Progressed", "Resumed", where=lambda one, key=(task, attempt - 1): key_of(one) == key)  # type: ignore[misc]
+            starts = [line["attempt"] for line in self.of("Spawned") if line["task"] == task]
+            if attempt in starts:  # the one before it may never have started
+                before = max((one for one in starts if one < attempt), default=0)
+                old = self.of("Progressed", "Resumed", where=lambda one, key=(task, before): key_of(one) == key)  # type: ignore[misc]
                 steps += [line["step"] for line in old[-1:]]
         return max(steps, default=None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -146,11 +147,10 @@ class Up(Command):
 
     def events(self, kind: str | None = None, **fields: Any) -> list[dict[str, Any]]:
         """The journal so far: events of a kind with the given fields."""
-        return [
-            event
-            for event in self._journal()
-            if kind in (None, event["event"]) and all(event.get(key) == value for key, value in fields.items())
-        ]
+        found = list(self._journal())
+        if kind is not None:
+            found = [{**event, **more(event)} for event in found if event["event"] == kind]
+        return [event for event in found if all(event.get(key) == value for key, value in fields.items())]
 
     def wait_for(self, kind: str, deadline: float = 60, count: int = 1, **fields: Any) -> dict[str, Any]:
         """The count-th event of that kind; the test fails where the run ends without it."""
@@ -194,8 +194,7 @@ class Up(Command):
 
     def fork_server(self, count: int = 1) -> int:
         """The pid of the count-th fork server that was ready."""
-        pid: int = self.wait_for("ForkServerReady", count=count)["pid"]
-        return pid
+        return int(self.wait_for("Noted", count=count, server="ready")["pid"])
 
     def ports(self) -> set[int]:
         """The ports of the run."""
@@ -217,6 +216,25 @@ class Up(Command):
             return
         for line in lines:
             yield json.loads(line)
+
+
+def more(event: dict[str, Any]) -> dict[str, Any]:
+    """What the words of an event say: an attempt's pid, or what became of a fork server."""
+    match event["event"]:
+        case "Spawned":
+            return {"pid": int(event["where"].removeprefix("pid "))}
+        case "Noted":
+            return server_news(event["text"])
+    return {}
+
+
+def server_news(text: str) -> dict[str, Any]:
+    """That a fork server is `ready`, and its pid; that it is `lost`, why, and whether there is another; or `cold`."""
+    if ready := re.fullmatch(r"The fork server is ready after [\d.]+ s \(pid (?P<pid>\d+)\)\.", text):
+        return {"server": "ready", **ready.groupdict()}
+    if lost := re.fullmatch(r"The fork server is gone \((?P<why>.*)\); (?P<then>.*)\.", text):
+        return {"server": "lost", "why": lost["why"], "again": lost["then"].startswith("another one is made")}
+    return {"server": "cold"} if " starts cold: " in text else {}
 
 
 def processes_of(home: Path) -> dict[int, str]:

@@ -35,7 +35,7 @@ ROOMS = {
     "doctor": {"words", "system", "client", "network", "job", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},
     "supervisor": {
-        *("words", "system", "client", "faults", "machine", "recovery", "job", "warm", "backends"),
+        *("words", "system", "client", "machine", "recovery", "job", "warm", "backends"),
         *("views", "tensorboard", "check", "__init__"),
     },
     "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},

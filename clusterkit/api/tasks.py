@@ -60,8 +60,8 @@ class TaskHistory:
             match event:
                 case ev.Changed(task, _, state):
                     self._states[task] = state
-                case ev.Spawned(task, number, pid):
-                    self._attempts[task][number] = Attempt(number, pid)
+                case ev.Spawned(task, number):
+                    self._attempts[task][number] = Attempt(number, event.pid)
                 case ev.Exited(task, number, how):
                     self._update(task, number, exit=how)
                 case ev.AttemptEnded(task, number):

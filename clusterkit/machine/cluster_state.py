@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from clusterkit.machine.timers import Timer, Timers
-from clusterkit.words.actions import Action, Record, Signal, Spawn, Withdraw
+from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, Warned
 from clusterkit.words.job import JobSpec
@@ -16,7 +17,8 @@ from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 DEATH_WITHIN = 10.0  # seconds after SIGKILL
-BY_HAND = 0  # the holder of a task that somebody paused; faults count from 1
+HEAD_START = 0  # why the coordinator's start is held back where no fault does that
+BY_HAND = 0  # who paused a task that no fault stops; faults count from 1
 
 
 @dataclass(slots=True)
@@ -26,7 +28,10 @@ class TaskRecord:
     task: Task
     state: TaskState = TaskState.WAITING
     attempt: int = 0
-    pid: int | None = None
+    held_by: set[int] = field(default_factory=set)  # why the next start is held back: faults, and HEAD_START
+    held_reason: str = ""  # what CLUSTERKIT_RESTART_REASON says then
+    where: str = ""  # the backend's name for the process that it is
+    forked: bool = False
     started: float = 0.0
     spawned: float | None = None  # when its process existed
     exit: Exit | None = None
@@ -42,7 +47,7 @@ class TaskRecord:
     ready: bool = False
     ready_at: float | None = None
     phases: dict[str, float] = field(default_factory=dict)  # what it does now that makes no steps, and since when
-    holders: set[int] = field(default_factory=set)  # the faults that stop it, and BY_HAND
+    paused_by: set[int] = field(default_factory=set)  # the faults that stop it, and BY_HAND
     first_step: int | None = None
     last_step: int | None = None
     resumed_step: int | None = None
@@ -76,7 +81,7 @@ class ClusterState:
         self.began = 0.0
         self.records = {task: TaskRecord(task) for task in job.tasks}
         self.unsettled: set[Task] = set()  # tasks of which something has to be waited for
-        self.late: set[Task] = set()  # tasks whose start is held back on purpose
+        self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # asked by `spawn` why to hold a start back
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
         self.out: list[Action] = []
@@ -114,27 +119,53 @@ class ClusterState:
         asked = record.asked if state is TaskState.STOPPING else None
         self.record(Changed(record.task, record.attempt, state, asked))
 
-    def spawn(self, record: TaskRecord, reason: str) -> None:
-        """Ask for a new attempt of a task that has no process."""
-        if record.state is TaskState.DOWN:
-            self.move(record, TaskState.WAITING)
-        fresh = TaskRecord(record.task, attempt=record.attempt + 1, started=self.now)
+    def spawn(self, tasks: Iterable[Task], reason: str) -> None:
+        """Start tasks that have no process, servers first: the coordinator's start may have to wait for theirs.
+
+        Where there are reasons to hold a start back, it comes when the last of them is gone.
+        """
+        for task in sorted(tasks, key=lambda task: (not self.job.is_server(task), task)):
+            record = self.records[task]
+            if record.state is TaskState.DOWN:
+                self.move(record, TaskState.WAITING)
+            record.held_by = {why for reasons in self.holding for why in reasons(task)}
+            record.held_reason = reason
+            if not record.held_by:
+                self._start(record)
+            elif record.state is not TaskState.HELD:
+                self.move(record, TaskState.HELD)
+
+    def release(self, task: Task, *why: int) -> None:
+        """These do not hold the task's start back any more; it starts where nothing else does."""
+        record = self.records[task]
+        record.held_by.difference_update(why)
+        if record.state is TaskState.HELD and not record.held_by:
+            self._start(record)
+
+    def drop_held(self) -> None:
+        """What is held back never starts."""
+        for record in self.records.values():
+            if record.state is TaskState.HELD:
+                record.held_by.clear()
+                self.move(record, TaskState.DOWN)
+
+    def _start(self, record: TaskRecord) -> None:
+        fresh = TaskRecord(record.task, record.state, record.attempt + 1, started=self.now)
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
-        self.out.append(Spawn(fresh.task, fresh.attempt, reason))
+        self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason))
 
     def end(self, record: TaskRecord, asked: Asked, grace: float) -> None:
         """Ask a task to end: SIGTERM now and SIGKILL after `grace` seconds; SIGKILL now where that is 0."""
         record.asked = record.asked or asked
         if record.state is TaskState.STARTING:
-            record.grace = grace  # told as soon as it exists
-            self.out.append(Withdraw(record.task, record.attempt))
-            return
+            record.grace = grace  # where there is a process already, which the signal reaches, it is told once more
+            self.out.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL))
         if record.state is TaskState.RUNNING:
             self.move(record, TaskState.STOPPING)
             if grace > 0:
                 self.signal(record, SIGTERM)
-                self.let_go(record, *record.holders)  # a stopped process does not get to know of SIGTERM
+                self.unpause(record, *record.paused_by)  # a stopped process does not get to know of SIGTERM
                 self.timers.set(Timer.KILL, self.now + grace, record.task)
         if record.state is TaskState.STOPPING and grace <= 0:
             self.timers.clear(Timer.KILL, record.task)
@@ -162,18 +193,18 @@ class ClusterState:
             self.attempts[key] = attempt
             self.record(attempt)
 
-    def hold(self, record: TaskRecord, holder: int) -> None:
-        """Stop a task, until each of its holders has let go of it."""
-        if not record.holders:
+    def pause(self, record: TaskRecord, by: int) -> None:
+        """Stop a task, until each that paused it has taken that back."""
+        if not record.paused_by:
             self.signal(record, SIGSTOP)
             self.record(Paused(record.task, record.attempt, True))
-        record.holders.add(holder)
+        record.paused_by.add(by)
 
-    def let_go(self, record: TaskRecord, *holders: int) -> None:
-        """These do not hold the task any more; it continues where nobody else does."""
-        if record.holders.intersection(holders):
-            record.holders.difference_update(holders)
-            if not record.holders:
+    def unpause(self, record: TaskRecord, *by: int) -> None:
+        """These do not pause the task any more; it continues where nobody else does."""
+        if record.paused_by.intersection(by):
+            record.paused_by.difference_update(by)
+            if not record.paused_by:
                 self.signal(record, SIGCONT)
                 self.record(Paused(record.task, record.attempt, False))
 

@@ -48,6 +48,7 @@ class Ending:
         """The leader exited with code 0. End the servers; the other tasks get some time to finish."""
         state, limits = self.state, self.state.job.limits
         self.verdict = Verdict(RunState.SUCCEEDED, 0, f"{leader.task} exited with code 0")
+        state.drop_held()
         state.record(Succeeded(leader.task))
         state.timers.set(Timer.FINISH, state.now + limits.finish - limits.servers)
         state.timers.set(Timer.EVALUATOR, state.now + limits.evaluator)
@@ -113,6 +114,7 @@ class Ending:
         if self.verdict is not None:
             return
         self.verdict = verdict
+        self.state.drop_held()
         self.state.record(Stopping(verdict.reason))
         for record in self.state.alive():
             self.state.end(record, Asked.TEARDOWN, grace)

@@ -60,9 +60,10 @@ class Faults:
     counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
 
     def begin(self) -> None:
-        """The run begins, with the faults that its job asks for."""
+        """The run begins, with the faults that its job asks for; some may hold back starts that come next."""
         for fault in self.state.job.faults:
             self.arm(fault, AT_THE_START if fault.action in _EARLY else WHEN_READY)
+        self.settle()
 
     def arm(self, fault: Fault, otherwise: Trigger = AT_THE_START) -> None:
         """Wait for the fault's moment; `otherwise` is when it comes where the fault names none."""

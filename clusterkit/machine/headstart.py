@@ -1,7 +1,8 @@
 """The head start: in a warm parameter-server job the coordinator begins when its servers are up, and are found.
 
 TensorFlow's channels try again a second after an address at which nobody listened. Forked tasks come up so fast that
-this second is most of a start. Cold ones are seconds apart anyway, and are not held up.
+this second is most of a start. Cold ones are seconds apart anyway: as soon as one of the servers has started cold, the
+coordinator starts too.
 
 A worker that lives on while its ps starts again has such a channel, too. Until it has tried again, what a coordinator
 asks of it fails at once, and the coordinator with it: so the one that starts with the ps gives the workers that second,
@@ -12,10 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import HEAD_START, ClusterState, TaskRecord
 from clusterkit.machine.timers import Timer
-from clusterkit.words.actions import Spawn
-from clusterkit.words.model import Shape, TaskType
+from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.states import TaskState
 
 LONGEST = 0.5  # seconds after the last server has become a process; it may be a program that does not say Ready
@@ -24,40 +24,36 @@ FOUND = 1.1  # seconds after a ps is up; TensorFlow sets gRPC's fixed_reconnect_
 
 @dataclass(slots=True)
 class HeadStart:
-    """Holds the coordinator's Spawn back."""
+    """Holds the coordinator's start back."""
 
     state: ClusterState
-    warm: bool = False  # whether there is a fork server
-    held: Spawn | None = None
-    sent: Spawn | None = None  # the last one that was let go
     unfound: bool = False  # whether old workers have yet to find a new ps
     found_at: float | None = None  # when they will have, once it is up
 
+    def reasons(self, task: Task) -> set[int]:
+        """HEAD_START, where this is the coordinator's start, and servers start with it."""
+        if self.state.job.shape is not Shape.PARAMETER_SERVER or task != self.state.job.leader:
+            return set()
+        self.state.timers.clear(Timer.HEAD_START)
+        self.unfound, self.found_at = self.state.records[task].attempt > 0 and self._is_unfound(), None
+        return {HEAD_START} if self._has_to_wait() else set()
+
     def settle(self) -> None:
-        """Keep a new Spawn of the coordinator, or let the one go that was kept."""
-        if self.held is None:
-            self._hold()
-        if self.held is not None and not self._has_to_wait(self.held):
-            self.let_go()
+        """Let the coordinator go that does not have to wait any more."""
+        if HEAD_START in self.state.records[self.state.job.leader].held_by and not self._has_to_wait():
+            self.due()
 
-    def _hold(self) -> None:
-        job = self.state.job
-        if job.shape is not Shape.PARAMETER_SERVER:
-            return
-        spawn = next((a for a in self.state.out if isinstance(a, Spawn) and a.task == job.leader), None)
-        if spawn is None or spawn == self.sent:
-            return
-        self.unfound, self.found_at = spawn.attempt > 1 and self._is_unfound(), None
-        if (self.warm or self.unfound) and self._has_to_wait(spawn):
-            self.state.out.remove(spawn)
-            self.held = spawn
+    def due(self) -> None:
+        """Let it go, whatever its servers do."""
+        self.state.timers.clear(Timer.HEAD_START)
+        self.state.release(self.state.job.leader, HEAD_START)
 
-    def _has_to_wait(self, spawn: Spawn) -> bool:
-        leader = self.state.records[spawn.task]
-        if not (self.warm or self.unfound) or leader.attempt != spawn.attempt or leader.asked is not None:
-            return False
+    def _has_to_wait(self) -> bool:
         coming, timers, now = self._coming(), self.state.timers, self.state.now
-        if coming and all(r.state is TaskState.RUNNING for r in coming) and not timers.is_set(Timer.HEAD_START):
+        up = [record for record in coming if record.state is TaskState.RUNNING]
+        if not self.unfound and not all(record.forked for record in up):
+            return False
+        if coming and len(up) == len(coming) and not timers.is_set(Timer.HEAD_START):
             timers.set(Timer.HEAD_START, now + LONGEST + (FOUND if self.unfound else 0.0))
         elif not coming and self.unfound and self.found_at is None:
             self.found_at = now + FOUND
@@ -69,16 +65,9 @@ class HeadStart:
         old = any(r.alive and r.ready and r.task.type is TaskType.WORKER for r in self._servers())
         return old and any(record.task.type is TaskType.PS for record in self._coming())
 
-    def let_go(self) -> None:
-        """Whatever the servers do."""
-        if self.held is not None:
-            self.state.timers.clear(Timer.HEAD_START)
-            self.state.out.insert(0, self.held)  # before what else is asked of it
-            self.held, self.sent = None, self.held
-
     def _servers(self) -> list[TaskRecord]:
         return [record for record in self.state.records.values() if self.state.job.is_server(record.task)]
 
     def _coming(self) -> list[TaskRecord]:
-        states, late = (TaskState.STARTING, TaskState.RUNNING), self.state.late
-        return [r for r in self._servers() if r.state in states and not r.ready and r.task not in late]
+        """Servers that start, or have just started. One whose own start is held back is not waited for."""
+        return [r for r in self._servers() if r.state in (TaskState.STARTING, TaskState.RUNNING) and not r.ready]

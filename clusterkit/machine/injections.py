@@ -8,7 +8,7 @@ from clusterkit.machine.attribution import Suspect, explaining
 from clusterkit.machine.cluster_state import SIGKILL, SIGSTOP, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.delayed_starts import DelayedStarts
 from clusterkit.words.actions import Heal, Inject
-from clusterkit.words.events import FaultHealed, FaultInjected
+from clusterkit.words.events import FaultHealed, FaultInjected, FaultTook
 from clusterkit.words.faults import AT_ONCE, Fault, FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.states import TaskState
@@ -62,9 +62,12 @@ class Injections:
             self._note_slowed()
         return one.number
 
-    def took(self, number: int) -> None:
-        """It was injected."""
-        self.suspects[number].why, self.suspects[number].done = "", True
+    def took(self, event: FaultTook) -> None:
+        """What the backend says has come of a fault."""
+        if event.done:
+            self._took(event.number)
+        else:
+            self._failed(event.number, event.detail)
 
     def why_not(self, number: int) -> str:
         """Why nothing has come of it; empty where something has."""
@@ -84,7 +87,10 @@ class Injections:
                 if not suspect.hit:
                     suspect.why = f"{record.task} had already exited"
 
-    def failed(self, number: int, why: str) -> None:
+    def _took(self, number: int) -> None:
+        self.suspects[number].why, self.suspects[number].done = "", True
+
+    def _failed(self, number: int, why: str) -> None:
         """It could not be injected after all; there is nothing to heal, unless others of its tasks were hit."""
         suspect = self.suspects.get(number)
         if suspect is not None and not suspect.done:
@@ -103,7 +109,6 @@ class Injections:
                 self._close(one, "its time is over")
             elif one.fault.action is FaultAction.HANG_START:
                 if not any(self.delayed_starts.is_late(one.number, task) for task in one.tasks):
-                    self.took(one.number)
                     self._close(one, "it starts")
             elif one.attempts and not one.missing and not any(map(self._lives, one.attempts.items())):
                 self._close(one, "its process has ended")
@@ -124,14 +129,14 @@ class Injections:
     def _act_where_possible(self, one: Injection) -> None:
         for task in sorted(one.missing):
             record = self.state.records[task]
-            if record.state is TaskState.RUNNING and record.pid is not None:
+            if record.state is TaskState.RUNNING:
                 one.missing.discard(task)
                 self._act(one, record)
 
     def _act(self, one: Injection, record: TaskRecord) -> None:
         self.suspects[one.number].hit.add((record.task, record.attempt))
         if one.fault.action in _SIGNALS:
-            self.took(one.number)
+            self._took(one.number)
         if one.fault.action is FaultAction.KILL:
             self.state.signal(record, SIGKILL)
             return
@@ -140,7 +145,7 @@ class Injections:
             return
         one.attempts[record.task] = record.attempt
         if one.fault.action is FaultAction.STOP:
-            self.state.hold(record, one.number)
+            self.state.pause(record, one.number)
         else:
             self.state.out.append(Inject(one.number, one.fault, (record.task,)))
 
@@ -159,10 +164,10 @@ class Injections:
         fault = one.fault
         if fault.action is FaultAction.STOP:
             for item in filter(self._lives, one.attempts.items()):
-                self.state.let_go(self.state.records[item[0]], one.number)
+                self.state.unpause(self.state.records[item[0]], one.number)
         elif fault.action is FaultAction.HANG_START:
-            if any(self.delayed_starts.is_held(one.number, task) for task in one.tasks):
-                self.took(one.number)
+            if one.number in self.delayed_starts.came:
+                self._took(one.number)
             self.delayed_starts.hurry(one.number, one.tasks)
         elif fault.action not in AT_ONCE:
             self.state.out.append(Heal(one.number))

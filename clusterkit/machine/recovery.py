@@ -68,15 +68,18 @@ class Recoveries:
         return tuple(sorted(together))
 
     def settle(self) -> None:
-        """Advance each recovery as far as is possible now."""
+        """Decide each recovery for which the decision is due."""
         for recovery in list(self.open):
-            if self.ending.begun:
-                self.open.clear()
-                return
-            if recovery.respawn_at is None and (self.state.now >= recovery.decide_at or self._nobody_left()):
+            undecided = recovery.respawn_at is None and not self.ending.begun
+            if undecided and (self.state.now >= recovery.decide_at or self._nobody_left()):
                 self._decide(recovery)
-            if recovery in self.open:
-                self._respawn_when_clear(recovery)
+        if self.ending.begun:
+            self.open.clear()
+
+    def respawn(self) -> None:
+        """Start the tasks of each recovery whose time has come, once nothing is left of them."""
+        for recovery in list(self.open):
+            self._respawn_when_clear(recovery)
 
     def next(self) -> float | None:
         """The earliest time at which a recovery can advance by itself."""
@@ -204,5 +207,4 @@ class Recoveries:
             account.last = self.state.now
         self.restarts += 1
         reason = "asked" if recovery.asked else "preempted" if recovery.free else "failure"
-        for task in sorted(recovery.tasks):
-            self.state.spawn(self.state.records[task], reason)
+        self.state.spawn(recovery.tasks, reason)

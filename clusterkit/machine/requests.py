@@ -71,34 +71,34 @@ class Requests:
 
     def _pause(self, event: Requested, records: list[TaskRecord]) -> None:
         running = [record for record in records if record.state is TaskState.RUNNING]
-        able = [record for record in running if BY_HAND not in record.holders]
+        able = [record for record in running if BY_HAND not in record.paused_by]
         if running and not able:
             verb = "is" if len(running) == 1 else "are"
             self._refuse(event, f"{_listed([record.task for record in running])} {verb} paused already.")
         elif not self._refused(event, able, "running"):
             for record in able:
-                self.state.hold(record, BY_HAND)
+                self.state.pause(record, BY_HAND)
             self._answer(event, [record.task for record in able])
 
     def _unpause(self, event: Requested, records: list[TaskRecord]) -> None:
-        held = [record for record in records if record.holders]
+        held = [record for record in records if record.paused_by]
         if not self._refused(event, held, "paused"):
             self._continue(event, held)
 
     def _continue(self, event: Requested, records: list[TaskRecord]) -> None:
         """Take back what was paused by hand. A task that a fault stops too continues when the fault is healed."""
         for record in records:
-            if record.holders:
-                self.state.let_go(record, BY_HAND)
+            if record.paused_by:
+                self.state.unpause(record, BY_HAND)
             else:
                 self.state.signal(record, SIGCONT)
-        stopped = [record for record in records if record.holders]
+        stopped = [record for record in records if record.paused_by]
         if stopped and len(stopped) == len(records):
             self._refuse(event, _stay_stopped(stopped))
             return
         if stopped:
             self.state.warn(_stay_stopped(stopped))
-        self._answer(event, [record.task for record in records if not record.holders])
+        self._answer(event, [record.task for record in records if not record.paused_by])
 
     def _kill(self, event: Requested, records: list[TaskRecord]) -> None:
         able = [record for record in records if record.state in (TaskState.RUNNING, TaskState.STOPPING)]
@@ -109,7 +109,7 @@ class Requests:
             return
         for record in able:
             if event.signal == SIGSTOP:
-                self.state.hold(record, BY_HAND)
+                self.state.pause(record, BY_HAND)
             else:
                 self.state.signal(record, event.signal)
         self._answer(event, [record.task for record in able])
@@ -162,7 +162,7 @@ def _listed(things: Sequence[object]) -> str:
 
 
 def _stay_stopped(records: Sequence[TaskRecord]) -> str:
-    numbers = sorted({number for record in records for number in record.holders})
+    numbers = sorted({number for record in records for number in record.paused_by})
     stay, faults = "stay" + "s" * (len(records) == 1), "fault" + "s" * (len(numbers) > 1)
     return (
         f"{_listed([record.task for record in records])} {stay} stopped by {faults} {_listed(numbers)}. "

@@ -158,4 +158,4 @@ class Stalls:
         """Whether the task is another deadline's concern; where there is none, a start is a time like any other."""
         if record.ready or record.task.type is TaskType.EVALUATOR or self.state.job.shape is Shape.SINGLE:
             return False
-        return record.task in self.state.late or self.state.timers.is_set(Timer.STARTUP, record.task)
+        return self.state.timers.is_set(Timer.STARTUP, record.task)

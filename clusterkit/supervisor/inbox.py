@@ -1,4 +1,4 @@
-"""The inbox: what happened, from any thread and from signal handlers, and which lifelines were cut."""
+"""The inbox: what happened, and work for the loop, from any thread; and which lifelines were cut."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import queue
 import select
 from contextlib import suppress
 
+from clusterkit.backends.base import Work
 from clusterkit.words.events import Happened, LifelineLost
 
 
 class Inbox:
     """One consumer, the loop, which waits here for events and for the end of processes that it must not outlive.
 
+    Beside events it takes work that has to be done in the loop's thread, as it comes in between.
+
     Why not a thread for the lifelines: the loop has to learn that the guardian is gone whatever became of the threads.
     """
 
     def __init__(self) -> None:
-        self._events = queue.SimpleQueue[Happened]()  # whose `put` may be called from a signal handler
+        self._events = queue.SimpleQueue[Happened | Work]()  # whose `put` may be called from a signal handler
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._lifelines: dict[int, str] = {}
         self._poll = select.poll()
@@ -33,13 +36,13 @@ class Inbox:
         """Let go of the descriptor; whoever still adds an event fails."""
         os.close(self._bell)
 
-    def put(self, event: Happened) -> None:
-        """Add an event; never waits."""
-        self._events.put(event)
+    def put(self, item: Happened | Work) -> None:
+        """Add an event, or work; never waits."""
+        self._events.put(item)
         os.eventfd_write(self._bell, 1)
 
-    def get(self, timeout: float | None) -> Happened | None:
-        """The next event; None after `timeout` seconds without one. A cut lifeline comes before what else there is."""
+    def get(self, timeout: float | None) -> Happened | Work | None:
+        """What comes next; None after `timeout` seconds without it. A cut lifeline comes before what else there is."""
         wait = 0.0 if not self._events.empty() else timeout
         for descriptor, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000)):
             if descriptor in self._lifelines:

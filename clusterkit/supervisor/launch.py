@@ -12,17 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit import __version__
+from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
-from clusterkit.backends.local.resources import SWITCH, RunResources, claim_endpoints, network_for
-from clusterkit.backends.local.steps import StepReader
-from clusterkit.backends.local.watcher import EVERY
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.store import RunStore, new_run_id
-from clusterkit.faults.aim import waits_for_steps
-from clusterkit.job.tfconfig import Endpoints
 from clusterkit.machine import Machine
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor import crash, signals
@@ -43,9 +39,9 @@ from clusterkit.views.report import report
 from clusterkit.warm.choice import launch_for, marks, warm_places
 from clusterkit.warm.run_server import Launch
 from clusterkit.warm.session import Session
-from clusterkit.warm.starter import Inherited, WarmStarter
+from clusterkit.warm.starter import Inherited, Warmth
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.events import Began, Crashed, Event, StorageFailed
+from clusterkit.words.events import Crashed, Event, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
@@ -121,55 +117,37 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
     for rope, who in ropes.items():
         inbox.watch(rope, who)
     signals.listen(inbox.put)
+    seed = secrets.randbits(32) if job.seed is None else job.seed
     with ExitStack() as stack:
-        endpoints = claim_endpoints(job, stack)
-        directory = run.directory
-        directory.make()
-        starts = WarmStarter(run.launch, inbox.put, inherited)  # first of all: it takes the longest
-        stack.callback(starts.stop)
-        seed = secrets.randbits(32) if job.seed is None else job.seed
-        network = network_for(job, directory, seed)
-        if network is not None:
-            stack.callback(network.stop)
-            inbox.watch(network.pidfd, SWITCH)
-        _fill(directory, prepared, endpoints, seed)
         console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
         stack.callback(console.close)
+        directory = run.directory
+        directory.make()
+        backend = LocalBackend(job, seed, inbox, console.output, Warmth(run.launch, inherited))
+        stack.callback(backend.shut)
+        _fill(directory, prepared, backend, seed)
         for warning in [*_reap(), *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
             console.say(_greeting(job, run_id, directory))
             if job.faults:
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
-        beside = stack.enter_context(ExitStack())
-        if job.tensorboard:  # whatever becomes of it, the run goes on
-            env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
-            beside.callback(TensorBoard(directory, inbox.put, env=env).stop)
-        resources = RunResources(job, seed, directory, endpoints, starts, network)
-        result, recovered = _run(resources, inbox, console, display, beside)
+        result, recovered = _run(run, seed, directory, inbox, console, backend)
         signals.end_with(result.exit_code)
         console.block(report(result, directory, display.show.color, recovered=recovered))
     return result.exit_code
 
 
 def _run(
-    resources: RunResources, inbox: Inbox, console: Console, display: Display, beside: ExitStack
+    run: Run, seed: int, directory: RunDirectory, inbox: Inbox, console: Console, backend: Backend
 ) -> tuple[RunResult, RecoveryReport]:
-    job, directory = resources.job, resources.directory
+    job, level = run.prepared.job, run.display.level
     full, recoveries = [False], RecoveryFold(job)
 
     def storage_failed(error: str) -> None:
         if not full[0]:
             full[0] = True
             inbox.put(StorageFailed(f"{error}. The run directory is {directory.path}"))
-
-    every = 0.0 if waits_for_steps(job) else EVERY
-    steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
-
-    def view(task: Task, attempt: int, chunk: bytes) -> None:
-        console.output(task, attempt, chunk)
-        if steps is not None:
-            steps.feed(task, attempt, chunk)
 
     greeting = {"run_id": directory.run_id, "clusterkit": __version__, "pid": os.getpid()}
 
@@ -180,7 +158,7 @@ def _run(
         if isinstance(event, Crashed):
             console.say(crash.keep(directory, event), bad=True)
         told = sentence(event)
-        if told is not None and told[0] >= display.level:
+        if told is not None and told[0] >= level:
             console.say(told[1], bad=is_bad(event))
 
     with ExitStack() as stack:  # each of these is ended, whatever becomes of the others
@@ -188,11 +166,11 @@ def _run(
         stack.callback(journal.close)
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
-        backend = LocalBackend(resources, inbox.put, view)
         stack.callback(backend.shut)
-        stack.callback(beside.close)  # before whatever is left of the run is killed
-        loop = Loop(Machine(job, resources.seed), backend, inbox, observe, control.answer)
-        result = explained(loop.run(Began(resources.starts.coming)), job)
+        if job.tensorboard:  # whatever becomes of it, the run goes on; it ends before what is left of the run
+            env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
+            stack.callback(TensorBoard(directory, inbox.put, env=env).stop)
+        result = explained(Loop(Machine(job, seed), backend, inbox, observe, control.answer).run(), job)
         recovered = recoveries.report()
         _write_result(directory, result, recovered, console)
     return result, recovered
@@ -205,13 +183,11 @@ def _write_result(directory: RunDirectory, result: RunResult, recovered: Recover
         console.say(f"result.json could not be written: {error.strerror}.", bad=True)
 
 
-def _fill(directory: RunDirectory, prepared: Prepared, endpoints: Endpoints, seed: int) -> None:
+def _fill(directory: RunDirectory, prepared: Prepared, backend: Backend, seed: int) -> None:
     """Put into the run's directory what has to be there before a task starts; where that fails, it goes again."""
     try:
         directory.lock()
-        for task in prepared.job.tasks:
-            directory.add_task(task)
-        directory.write_info(_info(directory, prepared.job, endpoints, seed))
+        directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
         if prepared.resume is not None:
             continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)
     except ClusterkitError:
@@ -219,7 +195,7 @@ def _fill(directory: RunDirectory, prepared: Prepared, endpoints: Endpoints, see
         raise
 
 
-def _info(directory: RunDirectory, job: JobSpec, endpoints: Endpoints, seed: int) -> RunInfo:
+def _info(directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], seed: int) -> RunInfo:
     return RunInfo(
         run_id=directory.run_id,
         created=time.time(),

@@ -10,25 +10,7 @@ from clusterkit.backends.base import Backend
 from clusterkit.machine import Machine
 from clusterkit.supervisor.inbox import Inbox
 from clusterkit.system.barrier import crashed
-from clusterkit.words.actions import (
-    Action,
-    Answer,
-    BeginProfile,
-    CloseOutput,
-    DumpStacks,
-    EndProfile,
-    Finish,
-    Heal,
-    HurrySteps,
-    Inject,
-    Inspect,
-    Record,
-    Signal,
-    Spawn,
-    SpawnWaiting,
-    Sweep,
-    Withdraw,
-)
+from clusterkit.words.actions import Answer, Finish, Record
 from clusterkit.words.events import Began, Crashed, Event, Happened, Ticked
 from clusterkit.words.outcome import RunResult
 
@@ -45,12 +27,12 @@ class Loop(NamedTuple):
     observe: Observer
     answer: Answering
 
-    def run(self, began: Began) -> RunResult:
+    def run(self) -> RunResult:
         """Run a job to its end in this thread. Sleeps until something happens or the machine's next deadline.
 
         What fails in here is an event as well. Raises only what the machine raises over that.
         """
-        event: Happened = began
+        event: Happened = Began()
         while True:
             try:
                 if (result := self._take(event)) is not None:
@@ -66,47 +48,21 @@ class Loop(NamedTuple):
         now = time.monotonic()
         self.observe(event, now)
         for action in self.machine.handle(event, now):
-            if isinstance(action, Finish):
-                return action.result
-            if isinstance(action, Answer):
-                self.answer(action)
-                continue
-            _act(action, self.backend, self.observe, now)
+            match action:
+                case Record(decided):
+                    self.observe(decided, now)
+                case Answer():
+                    self.answer(action)
+                case Finish(result):
+                    return result
+                case _:
+                    self.backend.do(action)
         return None
 
     def _next(self) -> Happened:
-        deadline = self.machine.deadline()
-        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
-        return self.inbox.get(wait) or Ticked()
-
-
-def _act(action: Action, backend: Backend, observe: Observer, now: float) -> None:
-    match action:
-        case Record(event):
-            observe(event, now)
-        case Spawn(task, attempt, reason):
-            backend.start(task, attempt, reason)
-        case SpawnWaiting():
-            backend.start_waiting()
-        case Withdraw(task, attempt):
-            backend.withdraw(task, attempt)
-        case Signal(task, attempt, number):
-            backend.signal(task, attempt, number)
-        case Sweep(task, attempt):
-            backend.sweep(task, attempt)
-        case CloseOutput(task, attempt):
-            backend.close_output(task, attempt)
-        case Inspect(look, why):
-            backend.inspect(look, why)
-        case DumpStacks(why, tasks):
-            backend.dump_stacks(why, tasks)
-        case BeginProfile(request, tasks, steps, seconds):
-            backend.begin_profile(request, tasks, steps, seconds)
-        case EndProfile(request, tasks):
-            backend.end_profile(request, tasks)
-        case Inject(number, fault, tasks, others):
-            backend.inject(number, fault, tasks, others)
-        case Heal(number):
-            backend.heal(number)
-        case HurrySteps():
-            backend.hurry_steps()
+        while True:
+            deadline = self.machine.deadline()
+            item = self.inbox.get(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            if not callable(item):
+                return item or Ticked()
+            item()

@@ -33,11 +33,11 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
     match event:
         case ev.Changed(task, attempt, state):
             return Level.DEBUG, f"{task} is {state} (attempt {attempt})."
-        case ev.Spawned(task, attempt, pid):
+        case ev.Spawned(task, attempt, where):
             again = f", attempt {attempt}" if attempt > 1 else ""
-            return Level.INFO, f"{task} is started{again} (pid {pid})."
-        case ev.ForkServerReady() | ev.ForkServerLost() | ev.StartsCold():
-            return _of_warmth(event)
+            return Level.INFO, f"{task} is started{again} ({where})."
+        case ev.Noted(text, minor):
+            return Level.DEBUG if minor else Level.INFO, text
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
             origin = f" from {path}" if path else ""
             return Level.INFO, f"{task} resumed at step {step}{origin}."
@@ -90,17 +90,6 @@ def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[
             return (Level.INFO, f"Fault {number}: {detail}.") if detail else None
         case ev.FaultHealed(number, fault, _, _, why):
             return Level.INFO, f"Fault {number} is healed, since {why}: {fault}."
-
-
-def _of_warmth(event: ev.ForkServerReady | ev.ForkServerLost | ev.StartsCold) -> tuple[Level, str]:
-    match event:
-        case ev.ForkServerReady(pid, seconds):
-            return Level.DEBUG, f"The fork server is ready after {seconds:.1f} s (pid {pid})."
-        case ev.ForkServerLost(why, _, again):
-            then = "another one is made in the background" if again else "tasks start cold from now on"
-            return Level.INFO, f"The fork server is gone ({why}); {then}."
-        case ev.StartsCold(task, _, why):
-            return Level.INFO, f"{task} starts cold: {why}."
 
 
 def _of_request(event: ev.Requested | ev.Refused) -> str:

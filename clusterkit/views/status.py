@@ -133,8 +133,8 @@ class RunStatus:
                 if attempt > status.attempt:
                     status.began(attempt)
                 status.state, status.asked = state, event.asked
-            case ev.Spawned(_, _, pid):
-                status.pid, status.started = pid, at
+            case ev.Spawned():
+                status.pid, status.started = event.pid, at
             case ev.Exited(_, _, exit_):
                 status.last_exit, status.pid, status.paused = replace(exit_, asked=status.asked), None, False
             case ev.AttemptEnded() if event.exit is not None:

@@ -20,12 +20,42 @@ from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, exchange, parse_line
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
-from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
+from clusterkit.words.events import Crashed
 
 PATIENCE = 5.0  # seconds that a fork may take; a server that needs more is given up
 TRIES = 3  # servers that come to their end without having forked a task
 UP_WITHIN = 120.0  # seconds that the imports may take
 KILLED_WITHIN = 1.0  # seconds that are waited for the end of a server that was killed
+
+
+@dataclass(frozen=True, slots=True)
+class ForkServerReady:
+    """Tasks can be forked from a process that has imported what they import, in `seconds`."""
+
+    pid: int
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return f"The fork server is ready after {self.seconds:.1f} s (pid {self.pid})."
+
+
+@dataclass(frozen=True, slots=True)
+class ForkServerLost:
+    """There is no fork server any more, and why; `was_ready` if there was one. `again`: another is begun."""
+
+    why: str
+    was_ready: bool
+    again: bool
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        then = "another one is made in the background" if self.again else "tasks start cold from now on"
+        return f"The fork server is gone ({self.why}); {then}."
+
+
 Post = Callable[[ForkServerReady | ForkServerLost | Crashed], None]
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
-from clusterkit.warm.run_server import TRIES, ForkServer, Launch, Post
+from clusterkit.warm.run_server import TRIES, ForkServer, ForkServerLost, ForkServerReady, Launch
 from clusterkit.warm.servable import differing, shadowed
-from clusterkit.words.events import ForkServerLost
+from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.model import ProgramKind
+
+Post = Callable[[Noted | Crashed], None]
 
 
 class Inherited(NamedTuple):
@@ -23,23 +25,31 @@ class Inherited(NamedTuple):
     lifeline: int
 
 
-class WarmStarter:
-    """A run's fork servers, one after the other, the first perhaps inherited; none where `launch` is None."""
+class Warmth(NamedTuple):
+    """From what a run's fork servers are made; without `launch` there is none. `inherited` is the first, if any."""
 
-    def __init__(self, launch: Launch | None, post: Post, inherited: Inherited | None = None) -> None:
-        self._launch = launch
+    launch: Launch | None = None
+    inherited: Inherited | None = None
+
+
+class WarmStarter:
+    """A run's fork servers, one after the other.
+
+    `changed` is called, in any thread, when a server is ready or gone: `settle`, in the thread that starts tasks, then
+    sees to what comes next.
+    """
+
+    def __init__(self, warmth: Warmth, post: Post, changed: Callable[[], None]) -> None:
+        self._launch, inherited = warmth
         self._post = post
+        self._changed = changed
         self._server: ForkServer | None = None
         self._first = True
         if inherited is not None:
-            self._server = ForkServer(socket.socket(fileno=inherited.channel), inherited.lifeline, inherited.pid, post)
+            channel = socket.socket(fileno=inherited.channel)
+            self._server = ForkServer(channel, inherited.lifeline, inherited.pid, self._heard)
         else:
             self._begin(TRIES)
-
-    @property
-    def coming(self) -> bool:
-        """Whether there is a server, or will be."""
-        return self._server is not None
 
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
         """Whether the attempt should start when the first server is ready. Later ones are not waited for."""
@@ -76,9 +86,16 @@ class WarmStarter:
         if self._launch is None:
             return
         try:
-            self._server = ForkServer.start(self._launch, self._post, tries)
+            self._server = ForkServer.start(self._launch, self._heard, tries)
         except OSError as error:
-            self._post(ForkServerLost(f"it could not be made: {error.strerror}", was_ready=False, again=False))
+            self._heard(ForkServerLost(f"it could not be made: {error.strerror}", was_ready=False, again=False))
+
+    def _heard(self, news: ForkServerReady | ForkServerLost | Crashed) -> None:
+        if isinstance(news, Crashed):
+            self._post(news)
+            return
+        self._post(Noted(news.sentence, minor=isinstance(news, ForkServerReady)))
+        self._changed()
 
     def _difference(self, plan: TaskPlan, env: Mapping[str, str]) -> str | None:
         assert self._launch is not None

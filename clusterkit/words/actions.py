@@ -1,4 +1,4 @@
-"""Actions: what the machine asks of the backend and the hands."""
+"""Actions: what the machine asks for. Orders are for the backend; the loop deals with the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.words.outcome import RunResult
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start an attempt. `reason` is what CLUSTERKIT_RESTART_REASON says."""
+    """Start an attempt: Spawned or SpawnFailed. `reason` is what CLUSTERKIT_RESTART_REASON says."""
 
     task: Task
     attempt: int
@@ -20,21 +20,8 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
-class SpawnWaiting:
-    """The fork server is ready, or gone: start the attempts that waited for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Do not start an attempt that still waits for the fork server; answered by SpawnFailed if it did."""
-
-    task: Task
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
 class Signal:
-    """Send a signal to every process in the attempt's group."""
+    """Send a signal to every process in the attempt's group. One that is not started yet never is: SpawnFailed."""
 
     task: Task
     attempt: int
@@ -139,7 +126,8 @@ class Finish:
     result: RunResult
 
 
-Action = (
-    Spawn | SpawnWaiting | Withdraw | Signal | Sweep | CloseOutput | Inspect | DumpStacks | BeginProfile | EndProfile
-    | Inject | Heal | HurrySteps | Answer | Record | Finish
+Order = (
+    Spawn | Signal | Sweep | CloseOutput | Inspect | DumpStacks | BeginProfile | EndProfile | Inject | Heal
+    | HurrySteps
 )  # fmt: skip
+Action = Order | Answer | Record | Finish

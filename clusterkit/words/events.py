@@ -14,14 +14,14 @@ from clusterkit.words.outcome import Exit
 from clusterkit.words.vitals import *  # noqa: F403
 from clusterkit.words.vitals import Look, Vitals
 
-# What happened: from the hands, the backend and the user, through the one inbox.
+NEVER_STARTED = "it was ended before it had started"
+
+# What happened: from threads, the backend and the user, through the one inbox.
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The run begins. `warm`: a fork server is on its way."""
-
-    warm: bool = False
+    """The run begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,22 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """A process exists. `checkpoint` is in older journals what CheckpointFound tells now."""
+    """A process exists. `where`, for people, is the backend's: `pid 4711`. `forked`: it did not start cold.
+
+    `checkpoint` is in older journals what CheckpointFound tells now.
+    """
 
     task: Task
     attempt: int
-    pid: int
+    where: str = ""
     checkpoint: str | None = None
+    forked: bool = False
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, where it is a process of this machine."""
+        kind, _, number = self.where.partition(" ")
+        return int(number) if kind == "pid" and number.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class CheckpointFound:
 
 @dataclass(frozen=True, slots=True)
 class SpawnFailed:
-    """No process could be made."""
+    """There is no process and will be none: it could not be made, or was signalled before it was."""
 
     task: Task
     attempt: int
@@ -58,29 +68,11 @@ class SpawnFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class ForkServerReady:
-    """Tasks can be forked from a process that has imported what they import, in `seconds`."""
+class Noted:
+    """What the backend has to say of its own affairs: a sentence. `minor`: few users care."""
 
-    pid: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class ForkServerLost:
-    """There is no fork server any more, and why; `was_ready` if there was one. `again`: another is begun."""
-
-    why: str
-    was_ready: bool
-    again: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StartsCold:
-    """An attempt begins with a fresh interpreter although others of the run are forked, and why."""
-
-    task: Task
-    attempt: int
-    why: str
+    text: str
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +281,12 @@ class StorageFailed:
     error: str
 
 
+OfAttempt = (
+    Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
+    | Progressed | Checkpointed | Resumed | Ready | PhaseChanged
+)  # fmt: skip
 Happened = (
-    Began | Ticked | Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
-    | Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled
-    | ForkServerReady | ForkServerLost | StartsCold | TensorBoardReady | TensorBoardLost
+    OfAttempt | Began | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
     | Inspected | Interrupted | Requested | FaultTook | LifelineLost
     | Impaired | Crashed | StorageFailed
 )  # fmt: skip

@@ -9,7 +9,9 @@ class TaskState(enum.StrEnum):
     """
     | state    | a process exists | what ends the state                                    |
     | -------- | ---------------- | ------------------------------------------------------ |
-    | waiting  | no               | the job begins, or the backoff is over: starting       |
+    | waiting  | no               | the job begins, or the backoff is over: starting, held |
+    | held     | no               | the last reason for it is gone: starting; or the run   |
+    |          |                  | is being ended: down                                   |
     | starting | asked for        | the process exists: running; or it can't be: down      |
     | running  | yes              | it is told to end: stopping; it exits: draining        |
     | stopping | yes              | it exits, or is killed at the end of the grace period  |
@@ -18,6 +20,7 @@ class TaskState(enum.StrEnum):
     """
 
     WAITING = "waiting"
+    HELD = "held"
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -26,10 +29,11 @@ class TaskState(enum.StrEnum):
 
 
 ALIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING})
-SETTLED = frozenset({TaskState.WAITING, TaskState.DOWN})
+SETTLED = frozenset({TaskState.WAITING, TaskState.HELD, TaskState.DOWN})
 
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.WAITING: frozenset({TaskState.STARTING}),
+    TaskState.WAITING: frozenset({TaskState.STARTING, TaskState.HELD}),
+    TaskState.HELD: frozenset({TaskState.STARTING, TaskState.DOWN}),
     TaskState.STARTING: frozenset({TaskState.RUNNING, TaskState.DOWN}),
     TaskState.RUNNING: frozenset({TaskState.STOPPING, TaskState.DRAINING}),
     TaskState.STOPPING: frozenset({TaskState.DRAINING}),

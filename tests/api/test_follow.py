@@ -19,7 +19,7 @@ from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
 
 ONE, TWO = Task(TaskType.WORKER, 1), Task(TaskType.WORKER, 2)
-SPAWNED = ev.Spawned(ONE, 1, 77)
+SPAWNED = ev.Spawned(ONE, 1, "pid 77")
 
 
 def line(event: ev.Event) -> bytes:
@@ -80,10 +80,11 @@ def test_the_attempts_of_a_task_are_those_of_the_journal(tmp_path: Path) -> None
     """Each with its pid, its end and its last step; other tasks' are left out."""
     killed = Exit(signal=9)
     events: list[ev.Event] = [
-        SPAWNED, ev.Spawned(TWO, 1, 78), ev.Progressed(ONE, 1, 5), ev.Progressed(TWO, 1, 9), ev.Exited(ONE, 1, killed),
-        ev.AttemptEnded(ONE, 1, 0.0, 1.0, killed, 5, 5, None, None, fault=7), ev.SpawnFailed(ONE, 2, "no memory"),
-        ev.AttemptEnded(ONE, 2, 1.0, 1.0, Exit(error="no memory"), None, None, None, None), ev.Spawned(ONE, 3, 79),
-        ev.Progressed(ONE, 1, 6),
+        SPAWNED, ev.Spawned(TWO, 1, "pid 78"), ev.Progressed(ONE, 1, 5), ev.Progressed(TWO, 1, 9),
+        ev.Exited(ONE, 1, killed), ev.AttemptEnded(ONE, 1, 0.0, 1.0, killed, 5, 5, None, None, fault=7),
+        ev.SpawnFailed(ONE, 2, "no memory"),
+        ev.AttemptEnded(ONE, 2, 1.0, 1.0, Exit(error="no memory"), None, None, None, None),
+        ev.Spawned(ONE, 3, "pid 79"), ev.Progressed(ONE, 1, 6),
     ]  # fmt: skip
     run = RunDirectory(tmp_path)
     run.journal.write_bytes(b"".join(map(line, events)))

@@ -61,7 +61,7 @@ def test_every_attempt_runs_on_the_cores_of_its_task(up: Start, start: str) -> N
         assert (said["warm"], said["cores"]) == (start == "warm", [own(number)])
         numbers = {name: value for name, value in said["variables"].items() if "THREADS" in name}
         assert numbers == {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
-    assert run.events("StartsCold") == []
+    assert run.events("Noted", server="cold") == []
     assert os.sched_getaffinity(0) == set(CORES)
 
 

@@ -77,7 +77,7 @@ def said(events: Sequence[Event], job: JobSpec = JOB, ended: RunResult | None = 
     return violations(job, BASELINE, ended or result(), timed, **more)  # type: ignore[arg-type]
 
 
-DIED = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, 7)]
+DIED = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, "pid 7")]
 GOOD: list[Event] = [saved(50), *DIED, Resumed(CHIEF, 2, 50, "/run/checkpoints/ckpt-50"), done()]
 
 
@@ -128,7 +128,7 @@ LOST = "went on from step {} although the checkpoint of step {} was complete: {}
         ([saved(50), *DIED, Progressed(CHIEF, 2, 51)], []),
         ([saved(50), *DIED, Resumed(CHIEF, 2, 60, "/x")], []),  # it was killed before it could tell of the newest
         ([*DIED, Resumed(CHIEF, 2, 0, None)], []),
-        ([saved(50), Spawned(W1, 2, 8), Progressed(W1, 2, 1)], []),  # a worker of parameter servers resumes nothing
+        ([saved(50), Spawned(W1, 2, "pid 8"), Progressed(W1, 2, 1)], []),  # a worker of a ps job resumes nothing
         ([saved(50), *DIED, saved(100), Resumed(CHIEF, 2, 50, "/x")], []),
     ],
 )  # fmt: skip
@@ -139,8 +139,8 @@ def test_no_step_is_lost_beyond_the_last_checkpoint(events: list[Event], sentenc
 
 def test_a_checkpoint_of_which_no_step_is_known_counts_too() -> None:
     """A program that tells of no checkpoint is seen to begin anew by its first step."""
-    begun = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, 7)]
-    older = [*begun[:-1], Spawned(CHIEF, 2, 7, "/run/checkpoints/model.keras")]  # as journals had it once
+    begun = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, "pid 7")]
+    older = [*begun[:-1], Spawned(CHIEF, 2, "pid 7", "/run/checkpoints/model.keras")]  # as journals had it once
     found = CheckpointFound(CHIEF, 2, "/run/checkpoints/model.keras")
     sentence = "chief:0 (attempt 2) began at step 0 although there was a checkpoint: it was not restored."
     for step, sentences in ((1, [sentence]), (41, [])):

@@ -60,7 +60,7 @@ def test_a_recovery_is_as_long_as_the_report_of_the_run_says() -> None:
     died = Failure(CHIEF, 1, Exit(signal=9), 2.1)
     events: list[tuple[float, Event]] = [
         (0.0, Began()),
-        (0.0, Spawned(CHIEF, 1, 1)),
+        (0.0, Spawned(CHIEF, 1, "pid 1")),
         (1.0, Progressed(CHIEF, 1, 10)),
         (2.0, FaultInjected(1, "kill chief:0", KILL, (CHIEF,))),
         (2.0, FaultInjected(2, "corrupt-checkpoint", FaultAction.CORRUPT, ())),
@@ -68,7 +68,7 @@ def test_a_recovery_is_as_long_as_the_report_of_the_run_says() -> None:
         (2.1, AttemptEnded(CHIEF, 1, 0.0, 2.1, died.exit, 10, 10, None, None, fault=1)),
         (2.1, Failed(died)),
         (2.1, RestartPlanned((CHIEF,), died, (), 1.0, 1, 3)),
-        (3.1, Spawned(CHIEF, 2, 2)),
+        (3.1, Spawned(CHIEF, 2, "pid 2")),
         (5.0, Progressed(CHIEF, 2, 1)),
     ]
     assert fault_outcomes(JOB, events, passed=False) == (

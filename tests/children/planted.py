@@ -39,10 +39,10 @@ def trace(frame, event, _):
 run = Loop.run
 
 
-def traced_run(self, began):
+def traced_run(self):
     threading.current_thread().name = "loop"
     sys.settrace(trace)
-    return run(self, began)
+    return run(self)
 
 
 if name == "loop":

@@ -190,7 +190,7 @@ def test_a_job_that_starts_cold_survives_sigkill_of_its_ps(up: Start) -> None:
     check_recovered(run, {"ps:0": 2, "chief:0": 2}, 200)
     assert run.events("Resumed", task="chief:0", attempt=2)[0]["step"] > 0
     assert run.events("Failed")[0]["failure"]["task"] == "ps:0"
-    assert run.events("ForkServerReady") == []
+    assert run.events("Noted", server="ready") == []
 
 
 @both_starts

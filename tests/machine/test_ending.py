@@ -167,7 +167,7 @@ def test_what_a_task_leaves_behind_is_told() -> None:
     run = History(job(workers=1))
     worker = task("worker:0")
     run.machine.handle(ev.Began(), BEGAN)
-    run.machine.handle(ev.Spawned(worker, 1, 7), BEGAN)
+    run.machine.handle(ev.Spawned(worker, 1, "pid 7"), BEGAN)
     run.machine.handle(ev.Exited(worker, 1, Exit(code=0)), BEGAN)
     actions = run.machine.handle(ev.Swept(worker, 1, left=2), BEGAN)
     texts = [a.event.text for a in actions if isinstance(a, Record) and isinstance(a.event, ev.Warned)]
@@ -211,8 +211,8 @@ def test_a_task_that_does_not_die_of_sigkill_does_not_hold_up_the_end() -> None:
     (left,) = [attempt for attempt in run.result.attempts if str(attempt.task) == "worker:1"]
     assert (left.ended, left.exit) == (None, None)
     (text,) = run.warnings
-    pid = run.machine.state.records[task("worker:1")].pid
-    assert text.startswith(f"worker:1 (pid {pid}) did not die within 10 s of SIGKILL: a debugger holds it, or it waits")
+    where = run.machine.state.records[task("worker:1")].where
+    assert text.startswith(f"worker:1 ({where}) did not die within 10 s of SIGKILL: a debugger holds it, or it waits")
 
 
 @pytest.mark.parametrize("drained", [True, False])
@@ -220,7 +220,7 @@ def test_a_task_that_does_not_die_of_a_sigkill_in_the_midst_of_a_run_fails_it(dr
     """Its port is taken, so it can't be started again; what it does later is nothing to the run."""
     run = History(job(workers=2, ps=1)).begin()
     run.unreachable.add("worker:1")
-    pid = run.machine.state.records[task("worker:1")].pid
+    where = run.machine.state.records[task("worker:1")].where
     run.send(ev.Requested(1, ev.Verb.KILL, (task("worker:1"),), signal=SIGKILL))
     run.after(9.9)
     assert not run.machine.ending.begun
@@ -229,7 +229,7 @@ def test_a_task_that_does_not_die_of_a_sigkill_in_the_midst_of_a_run_fails_it(dr
     run.after(0.2)
     assert run.over
     run.send(ev.Exited(task("worker:1"), 1, Exit(signal=SIGKILL)))
-    assert run.result.reason == f"worker:1 (pid {pid}) did not die within 10 s of SIGKILL"
+    assert run.result.reason == f"worker:1 ({where}) did not die within 10 s of SIGKILL"
     assert run.result.exit_code == 1
 
 

@@ -249,7 +249,7 @@ def test_events_of_an_older_attempt_are_ignored() -> None:
     before = len(run.actions)
     worker = Task.parse("worker:0")
     for late in (
-        ev.Spawned(worker, 1, 7),
+        ev.Spawned(worker, 1, "pid 7"),
         ev.SpawnFailed(worker, 1, "late"),
         ev.Exited(worker, 1, run.failures[0].exit),
         ev.Swept(worker, 1, left=1, stuck=(7,)),

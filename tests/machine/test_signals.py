@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.actions import Finish, Signal, Spawn, Withdraw
+from clusterkit.words.actions import Finish, Signal, Spawn
 from clusterkit.words.job import Limits, RestartRules
 from clusterkit.words.outcome import RunState
 from tests.histories import BEGAN, SIGINT, SIGKILL, SIGTERM, History, job, task
@@ -90,8 +90,8 @@ def test_a_task_that_is_just_being_started_is_told_as_soon_as_it_exists() -> Non
     run = History(job(workers=1))
     worker = task("worker:0")
     run.machine.handle(ev.Began(), BEGAN)
-    assert run.machine.handle(ev.Interrupted(SIGTERM), BEGAN)[1:] == [Withdraw(worker, 1)]
-    actions = run.machine.handle(ev.Spawned(worker, 1, 7), BEGAN + 1)
+    assert run.machine.handle(ev.Interrupted(SIGTERM), BEGAN)[1:] == [Signal(worker, 1, SIGTERM)]
+    actions = run.machine.handle(ev.Spawned(worker, 1, "pid 7"), BEGAN + 1)
     assert Signal(worker, 1, SIGTERM) in actions
     assert run.machine.deadline() == BEGAN + 11
 

@@ -29,6 +29,7 @@ class Process:
 
     attempt: int
     exists: bool = False
+    cancelled: bool = False  # a signal came before it was started
     exited: bool = False
     drained: bool = False
     sweeping: bool = False
@@ -66,10 +67,13 @@ class Walk:
         match action:
             case Spawn(task, attempt):
                 self.spawn(task, attempt)
+            case Signal(task, attempt, number) if not self.processes[task].exists:
+                process = self.processes[task]
+                assert (process.attempt, process.exited) == (attempt, False), f"{action} is for no start"
+                process.cancelled = number in (SIGTERM, SIGKILL) and self.random.random() < 0.5  # or Spawned crosses it
             case Signal(task, attempt, number):
                 process = self.processes[task]
                 assert process.attempt == attempt, f"{action} is for an attempt that is over"
-                assert process.exists, f"{action} is for a task without a process"
                 assert process.exited is False or process.sweeping is False, f"{action} after its exit was told"
                 process.reached.append(number)
                 if number == SIGKILL and process.killed is None:
@@ -102,11 +106,11 @@ class Walk:
         self.processes[task] = process = Process(attempt)
 
         def answer() -> ev.Happened:
-            if self.random.random() < 0.003:
+            if process.cancelled or self.random.random() < 0.003:
                 process.exited = True
                 return ev.SpawnFailed(task, attempt, "no such file")
             process.exists = True
-            return ev.Spawned(task, attempt, 1)
+            return ev.Spawned(task, attempt, "pid 1", forked=self.random.random() < 0.5)
 
         self.pending.append(answer)
 

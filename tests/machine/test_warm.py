@@ -23,12 +23,11 @@ def serves(run: History, *names: str) -> None:
         run.send(ev.Ready(task(name), run.attempts[name]))
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_fork_server_that_does_not_come_up_holds_nothing_up(again: bool) -> None:
+def test_a_fork_server_that_does_not_come_up_holds_nothing_up() -> None:
     """What waited for it starts cold."""
     run = warming()
     assert run.live == set()
-    run.chills(again)
+    run.chills()
     assert run.live == {"worker:0", "worker:1"}
 
 
@@ -72,7 +71,7 @@ def test_the_coordinator_waits_half_a_second_for_servers_that_do_not_say_ready()
 
 
 def test_an_end_while_the_coordinator_waits() -> None:
-    """It is started and ended, so that it is settled like every other task."""
+    """It is never started."""
     run = warming(ps=1)
     run.warms()
     run.send(ev.Interrupted(SIGINT))
@@ -138,7 +137,7 @@ def test_a_coordinator_that_restarts_alone_or_with_every_server_waits_for_nothin
 
 
 def test_an_end_while_the_workers_look_for_the_ps() -> None:
-    """It is started and ended, as while it waits for servers."""
+    """It is never started, as while it waits for servers."""
     run = warming(ps=1)
     run.warms()
     serves(run, "worker:0", "worker:1", "ps:0")
@@ -156,5 +155,5 @@ def test_cold_starts_have_no_head_start() -> None:
     run = History(job(workers=2, ps=1)).begin()
     assert "chief:0" in run.live
     run = warming(ps=1)
-    run.chills(again=False)
+    run.chills()
     assert "chief:0" in run.live

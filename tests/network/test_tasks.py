@@ -108,7 +108,7 @@ def test_a_task_is_otherwise_what_it_is_on_the_host(home: Path, up: Start, clust
             run = warm.up("--run-id", f"{start}-{network}", "--workers", "2", "--network", network, *words, WORLD)
             seen[start, network] = world(run)
             assert run.wait(30) == 0, run.output
-            assert run.events("StartsCold") == []
+            assert run.events("Noted", server="cold") == []
             assert server in (None, seen[start, network]["imported_by"])
         on_host = dict(seen[start, "host"]["world"]["env"])
         assert on_host.pop("TF_GRPC_REUSE_PORT") == "true"

@@ -22,7 +22,7 @@ def starts(of: Task, attempt: int, pid: int, at: float = 0.0) -> list[tuple[floa
     """The events of a start."""
     return [
         (at, ev.Changed(of, attempt, TaskState.STARTING)),
-        (at, ev.Spawned(of, attempt, pid)),
+        (at, ev.Spawned(of, attempt, f"pid {pid}")),
         (at, ev.Changed(of, attempt, TaskState.RUNNING)),
     ]
 

@@ -18,8 +18,8 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange
 from clusterkit.warm import run_server as warm
 from clusterkit.warm import shared
-from clusterkit.warm.run_server import ForkServer, NoForkServer
-from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
+from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, NoForkServer
+from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]

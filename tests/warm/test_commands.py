@@ -31,7 +31,7 @@ def test_a_command_is_forked_from_a_server_that_is_small(up: Start, home: Path) 
     run.wait_for("Spawned", task="worker:1", attempt=2)
     run.signal(signal.SIGINT)
     assert run.wait(10) == 130
-    assert run.events("ForkServerLost") == []
+    assert run.events("Noted", server="lost") == []
     assert not (run.run / "fork-server.log").read_text()
 
 
@@ -89,7 +89,7 @@ def test_sigkill_of_the_server_of_a_command_is_not_noticed(up: Start) -> None:
     """The next attempt starts all the same."""
     run = up("--restart-backoff", "0", "sh", "-c", "test $CLUSTERKIT_ATTEMPT = 2 || exec sleep 60")
     os.kill(run.fork_server(), signal.SIGKILL)
-    run.wait_for("ForkServerLost")
+    run.wait_for("Noted", server="lost")
     run.wait_for("Spawned", task="worker:0")
     run.kill("worker:0")
     assert run.wait(20) == 0

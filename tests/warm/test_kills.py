@@ -27,7 +27,7 @@ Start = Callable[..., Up]
 # After which event the server dies, and which one of its kind; None: as soon as there is a server at all.
 MOMENTS: list[tuple[str | None, int]] = [
     (None, 1),
-    ("ForkServerReady", 1),
+    ("Noted", 1),  # a fork server is ready
     *(("Spawned", count) for count in range(1, 9)),
     *(("RestartPlanned", count) for count in (1, 2, 3)),
     *(("Exited", count) for count in (1, 3)),
@@ -75,11 +75,11 @@ def test_each_server_is_killed_as_soon_as_it_is_ready(up: Start, home: Path) -> 
     run = up(*JOB, *PROGRAM)
     killed = 0
     while run.process.poll() is None:
-        ready = run.events("ForkServerReady")
+        ready = run.events("Noted", server="ready")
         if len(ready) > killed:
             killed = len(ready)
             with suppress(ProcessLookupError):
-                os.kill(ready[-1]["pid"], signal.SIGKILL)
+                os.kill(int(ready[-1]["pid"]), signal.SIGKILL)
         threading.Event().wait(0.005)
     assert run.wait(1) == 0, run.output[-4000:]
     assert {task: len(pids) for task, pids in run.pids().items()} == STARTED

@@ -64,5 +64,5 @@ def test_two_hundred_restarts_through_one_server(up: Start, tmp_path: Path) -> N
         kept = RECORD * (LATE - EARLY) if who == "supervisor" else 0
         assert after.private <= before.private + NOISE + kept, f"{who}: {before}, then {after}"
     assert len(run.pids()["worker:0"]) == len(set(run.pids()["worker:0"])) == RESTARTS + 1
-    assert len(run.events("ForkServerReady")) == 1
+    assert len(run.events("Noted", server="ready")) == 1
     assert all(b'"warm": true' in run.log("worker:0", attempt) for attempt in range(1, RESTARTS + 2))

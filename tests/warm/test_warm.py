@@ -14,8 +14,8 @@ import pytest
 
 from clusterkit.warm.run_server import PATIENCE, Launch
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.starter import WarmStarter
-from clusterkit.words.events import ForkServerLost
+from clusterkit.warm.starter import WarmStarter, Warmth
+from clusterkit.words.events import Noted
 from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
@@ -48,7 +48,7 @@ def test_every_attempt_is_forked_from_one_server(up: Start) -> None:
     for attempt in (1, 2, 3):
         assert told(run, attempt=attempt)["warm"] is True
         assert len(told(run, attempt=attempt)["descriptors"]) == cold
-    assert len(run.events("ForkServerReady")) == 1
+    assert len(run.events("Noted", server="ready")) == 1
     assert reasons(run) == []
 
 
@@ -86,10 +86,10 @@ def test_a_preload_that_can_not_be_forked_is_told_and_the_run_is_cold(up: Start,
 def test_a_server_that_is_killed_during_its_imports_is_made_anew_so_often(up: Start, tmp_path: Path) -> None:
     """Nobody waits for the second one, and after the third it is given up."""
     run = up("--preload", "preloads.killed", FORKED, "0", "1", tmp_path)
-    run.wait_for("ForkServerLost", count=3)
+    run.wait_for("Noted", count=3, server="lost")
     (tmp_path / "1").touch()
     assert run.wait(30) == 0
-    lost = run.events("ForkServerLost")
+    lost = run.events("Noted", server="lost")
     assert [event["again"] for event in lost] == [True, True, False]
     assert lost[0]["m"] < run.events("Spawned")[0]["m"]
     assert told(run)["warm"] is False
@@ -98,11 +98,12 @@ def test_a_server_that_is_killed_during_its_imports_is_made_anew_so_often(up: St
 def test_servers_that_come_up_and_die_at_once_are_made_so_often(up: Start, tmp_path: Path) -> None:
     """One that has forked a task was worth it; after three in a row that have not, the run goes cold, and says so."""
     run = up(*GOOD, "--preload", "preloads.dies", FORKED, "1", "1", tmp_path)
-    run.wait_for("ForkServerLost", again=False)
+    run.wait_for("Noted", server="lost", again=False)
     (tmp_path / "1").touch()
     assert run.wait(30) == 0
-    lost = run.events("ForkServerLost")
-    assert [(event["was_ready"], event["again"]) for event in lost] == [(True, True)] * 3 + [(True, False)]
+    lost = run.events("Noted", server="lost")
+    assert [event["again"] for event in lost] == [True] * 3 + [False]
+    assert len(run.events("Noted", server="ready")) == 4
     assert [told(run, attempt=attempt)["warm"] for attempt in (1, 2)] == [True, False]
     assert reasons(run)[-1] == "The fork server is gone (it was killed); tasks start cold from now on."
 
@@ -111,11 +112,11 @@ def test_a_server_that_can_not_be_made_is_no_reason_to_fail(tmp_path: Path) -> N
     """Its log, say, can't be: then there is none, which is told."""
     posted: list[Any] = []
     launch = Launch(sys.executable, dict(os.environ), Preload(False), str(tmp_path / "no" / "log"))
-    starts = WarmStarter(launch, posted.append)
-    assert not starts.coming
+    starts = WarmStarter(Warmth(launch), posted.append, lambda: posted.append("changed"))
     starts.settle()
     starts.stop()
-    assert posted == [ForkServerLost("it could not be made: No such file or directory", was_ready=False, again=False)]
+    why = "it could not be made: No such file or directory"
+    assert posted == [Noted(f"The fork server is gone ({why}); tasks start cold from now on."), "changed"]
 
 
 def job_file(place: Path, text: str) -> Path:
@@ -232,11 +233,11 @@ def test_a_server_that_hangs_is_given_up(up: Start, home: Path, tmp_path: Path) 
     run.wait_for("Spawned")
     os.kill(hanging, signal.SIGSTOP)
     (tmp_path / "1").touch()
-    lost = run.wait_for("ForkServerLost")
+    lost = run.wait_for("Noted", server="lost")
     second = run.wait_for("Spawned", attempt=2)
     planned = run.events("RestartPlanned")[0]
     assert PATIENCE - 0.5 < second["m"] - planned["m"] < PATIENCE + 5
-    assert (lost["was_ready"], lost["again"]) == (True, True)
+    assert (lost["why"], lost["again"]) == (f"it did not answer within {PATIENCE:g} s", True)
     assert run.fork_server(count=2) == fork_server_of(home)
     (tmp_path / "2").touch()
     assert run.wait(30) == 0

@@ -77,7 +77,7 @@ def test_runs_come_from_the_server(warm: Warm, tmp_path: Path) -> None:
         end.touch()
         assert run.wait(20) == 0
         assert own(run) == []
-        assert run.events("ForkServerReady")[0]["m"] - run.events("Began")[0]["m"] < 0.5
+        assert run.events("Noted", server="ready")[0]["m"] - run.events("Began")[0]["m"] < 0.5
         over = f"0 of {made} runs live; it stays for 30 min yet"
         wait_until(partial(says, warm, over), 5, "it is over")
 
@@ -167,7 +167,7 @@ def test_the_end_of_the_server_is_not_noticed_by_a_run(warm: Warm, home: Path, t
     wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
     (tmp_path / "end").touch()
     assert run.wait(20) == 1
-    assert run.events("ForkServerLost") == []
+    assert run.events("Noted", server="lost") == []
     assert [json.loads(run.log("worker:0", attempt))["imported_by"] for attempt in (1, 2)] == [pid, pid]
     again = warm.up("--run-id", "again", WORLD)
     assert again.wait(20) == 0

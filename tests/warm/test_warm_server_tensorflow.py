@@ -38,7 +38,7 @@ def test_a_job_comes_from_the_server_and_recovers(warm: Warm, home: Path) -> Non
     server = run.fork_server()
     run.wait_for("Checkpointed", deadline=90)
     assert parent(parent(run.supervisor)) == pid
-    ready = run.events("ForkServerReady")[0]["m"] - run.events("Began")[0]["m"]
+    ready = run.events("Noted", server="ready")[0]["m"] - run.events("Began")[0]["m"]
     assert ready < 1, "it was there already"
     assert all(is_fork_of(pids[0], server) and is_fork_of(pids[0], pid) for pids in run.pids().values())
     os.kill(pid, signal.SIGKILL)
@@ -46,7 +46,7 @@ def test_a_job_comes_from_the_server_and_recovers(warm: Warm, home: Path) -> Non
     again = run.wait_for("Spawned", task="worker:1", attempt=2)
     assert is_fork_of(again["pid"], server)
     check_recovered(run, {"worker:1": 2}, 400)
-    assert run.events("ForkServerLost") == []
+    assert run.events("Noted", server="lost") == []
     wait_until(lambda: not processes_of(home), 5, lambda: f"the end of it; left: {processes_of(home)}")
 
 
@@ -56,7 +56,7 @@ def test_a_gang_comes_from_the_server(warm: Warm) -> None:
     program = (CHILDREN / "preempted.py", "60")
     runs = [warm.up("--workers", "2", "--run-id", name, *program) for name in ("ended", "whole")]
     for run in runs:
-        run.wait_for("ForkServerReady", deadline=20)
+        run.wait_for("Noted", server="ready", deadline=20)
         run.wait_for("Spawned", count=2)
         assert all(is_fork_of(pids[0], pid) for pids in run.pids().values())
     runs[0].signal(signal.SIGINT)

@@ -33,8 +33,8 @@ def test_a_worker_that_is_killed_comes_back_through_the_server(up: Start) -> Non
     run.wait_for("Ready", task="worker:1", attempt=2)
     assert is_fork_of(again["pid"], server)
     check_recovered(run, {"worker:1": 2}, STEPS)
-    assert len(run.events("ForkServerReady")) == 1
-    assert run.events("StartsCold") == []
+    assert len(run.events("Noted", server="ready")) == 1
+    assert run.events("Noted", server="cold") == []
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -62,7 +62,7 @@ def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed:
     if moment == "RestartPlanned":
         kill_server()
     check_recovered(run, {"worker:1": 2}, STEPS)
-    lost = run.events("ForkServerLost")
+    lost = run.events("Noted", server="lost")
     assert [event["was_ready"] for event in lost] == [moment is not None]
     assert [event["failure"]["task"] for event in run.events("Failed")] == ["worker:1"]
 

@@ -5,160 +5,141 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from typing import assert_never
 
-from clusterkit.backends.base import Post
+from clusterkit.backends.base import Inbox
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, Subject
 from clusterkit.backends.local.logs import LogPump, Viewer
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
-from clusterkit.backends.local.resources import RunResources
+from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.scout import Scout
 from clusterkit.backends.local.stacks import ask, dump_for
+from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
-from clusterkit.backends.local.watcher import Watcher
+from clusterkit.backends.local.watcher import EVERY, Watcher
+from clusterkit.client.directory import RunDirectory
+from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
-from clusterkit.job.plan import Start, TaskPlan, attempt_environment, plan_tasks
+from clusterkit.job.plan import Start, attempt_environment, plan_tasks
 from clusterkit.system import procfs
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child
 from clusterkit.system.sweep import WillNotDie
+from clusterkit.warm.starter import WarmStarter, Warmth
+from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import (
+    NEVER_STARTED,
     Impaired,
     Inspected,
     Look,
+    Noted,
     Profiled,
     Spawned,
     SpawnFailed,
-    StartsCold,
     StorageFailed,
     Vitals,
 )
-from clusterkit.words.faults import Fault
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
 END_WITHIN = 3.0  # seconds for what is left when no attempt lives
 
 
 class LocalBackend:
-    """Spawns from the thread that calls it, which has to live as long as the run."""
+    """Spawns from the thread that calls it, which has to live as long as the run. `seed` is that of its faults."""
 
-    def __init__(self, resources: RunResources, post: Post, viewer: Viewer) -> None:
-        job, directory = resources.job, resources.directory
+    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: Warmth) -> None:
+        self._job = job
+        self._seed = seed
+        self._inbox = inbox
+        self._post = inbox.put
+        self._viewer = viewer
+        self._warmth = warmth
+        self._environ = dict(os.environ)
+        self._children: dict[Task, tuple[int, Child]] = {}
+        self._waiting: dict[Task, ac.Spawn] = {}  # attempts that start when there is a fork server
+        every = 0.0 if waits_for_steps(job) else EVERY
+        self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
+        self._stack = ExitStack()
+
+    def place(self, directory: RunDirectory) -> Mapping[Task, str]:
+        """Take ports, or make a network; begin the fork server and the threads. What is ended first stands last."""
+        job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        self._endpoints = resources.endpoints
-        self._network = resources.network
-        self._post = post
+        self._endpoints = claim_endpoints(job, self._stack)
+        self._starts = WarmStarter(self._warmth, post, lambda: post(self._start_waiting))  # it takes the longest
+        ending(self._starts.stop)
+        self._network = network_for(job, directory, self._seed)
+        if self._network is not None:
+            ending(self._network.stop)
+            self._inbox.watch(self._network.pidfd, SWITCH)
+        for task in job.tasks:
+            directory.add_task(task)
+        self._plans = plan_tasks(job, self._endpoints, directory, sys.executable)
+        ending(self._remove_empty_dumps)
+        self._logs = LogPump(post, self._view, directory.arrivals)
+        ending(self._logs.stop)
+        self._scout = Scout(directory.checkpoints, post)
+        ending(self._scout.stop)
+        self._inspector = HangInspector(directory, post)
+        ending(self._inspector.stop)
+        self._watcher = Watcher(post, {task: directory.progress(task) for task in job.tasks})
+        ending(self._watcher.stop)
         self._family = Family(directory.run_id)
         self._sweeper = Sweeper(self._family, post)
-        self._environ = dict(os.environ)
-        self._starts = resources.starts
-        self._children: dict[Task, tuple[int, Child]] = {}
-        self._waiting: dict[Task, tuple[int, str]] = {}  # attempts that start when there is a fork server
-        self._plans = plan_tasks(job, resources.endpoints, directory, sys.executable)
-        self._resumes = bool(job.resume)
-        self._injector = Injector(self._present, self._network, directory.checkpoints, resources.seed, post)
-        self._inspector = HangInspector(directory, post)
-        self._scout = Scout(directory.checkpoints, post)
-        self._logs = LogPump(post, viewer, directory.arrivals)
-        self._watcher = Watcher(post, {task: directory.progress(task) for task in job.tasks})
+        ending(self._sweeper.stop)
+        ending(self._end_all)
+        if self._network is not None:
+            ending(self._network.stop)  # in peace, so that it writes what it has captured
+        ending(self._starts.stop)
+        self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
+        ending(self._injector.stop)  # while no process is reaped that it may have to let go on
+        return self._endpoints
 
-    def start(self, task: Task, attempt: int, reason: str) -> None:
-        plan = self._plans[task]
-        env = attempt_environment(self._environ, plan, attempt, reason)
-        if self._starts.has_to_wait(plan, env):
-            self._waiting[task] = (attempt, reason)
-        else:
-            self._start(task, attempt, plan, env)
-
-    def start_waiting(self) -> None:
-        self._starts.settle()
-        waiting, self._waiting = self._waiting, {}
-        for task, (attempt, reason) in waiting.items():
-            self.start(task, attempt, reason)
-
-    def withdraw(self, task: Task, attempt: int) -> None:
-        if self._waiting.get(task, (0, ""))[0] == attempt:
-            del self._waiting[task]
-            self._post(SpawnFailed(task, attempt, "it was ended before it had started"))
-
-    def signal(self, task: Task, attempt: int, number: int) -> None:
-        if child := self._child(task, attempt):
-            self._injector.signal(task, child, number)
-
-    def sweep(self, task: Task, attempt: int) -> None:
-        if child := self._child(task, attempt):
-            del self._children[task]
-            self._injector.forget(task)
-            self._sweeper.sweep(Ended(task, attempt, child))
-
-    def close_output(self, task: Task, attempt: int) -> None:
-        self._logs.close(task, attempt)
-
-    def inspect(self, look: Look, why: str) -> None:
-        try:
-            vitals = self._vitals()
-        except CannotLook as error:
-            self._post(Impaired(str(error)))
-            self._post(Inspected({}, look))
-            return
-        if look is Look.GLANCE:
-            self._post(Inspected(vitals))
-            return
-        ends, children = self._endpoints, self._children
-        self._inspector.begin(look, why, [Subject(t, *children[t], vitals[t], ends.get(t)) for t in sorted(vitals)])
-
-    def dump_stacks(self, why: str, tasks: Sequence[Task]) -> None:
-        for task, (attempt, child) in self._children.items():
-            if not tasks or task in tasks:
-                ask(dump_for(self._directory, task, attempt, why), child.pid)
-
-    def begin_profile(self, request: int, tasks: Sequence[Task], steps: int | None, seconds: float) -> None:
-        for task in tasks:
-            asked = begin_profile(self._directory.requests(task), request, steps, seconds)
-            if not asked and task in self._children:
-                self._post(Profiled(task, self._children[task][0], request, None, why=NOBODY))
-
-    def end_profile(self, request: int, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            end_profile(self._directory.requests(task), request)
-
-    def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
-        self._injector.inject(number, fault, tasks, others)
-
-    def heal(self, number: int) -> None:
-        self._injector.heal(number)
-
-    def hurry_steps(self) -> None:
-        self._watcher.hurry()
+    def do(self, order: ac.Order) -> None:
+        """See the contract."""
+        match order:
+            case ac.Spawn():
+                self._spawn(order)
+            case ac.Signal():
+                self._signal(order)
+            case ac.Sweep():
+                self._sweep(order)
+            case ac.CloseOutput(task, attempt):
+                self._logs.close(task, attempt)
+            case ac.Inspect():
+                self._inspect(order)
+            case ac.DumpStacks():
+                self._dump_stacks(order)
+            case ac.BeginProfile():
+                self._begin_profile(order)
+            case ac.EndProfile(request, tasks):
+                for task in tasks:
+                    end_profile(self._directory.requests(task), request)
+            case ac.Inject(number, fault, tasks, others):
+                self._injector.inject(number, fault, tasks, others)
+            case ac.Heal(number):
+                self._injector.heal(number)
+            case ac.HurrySteps():
+                self._watcher.hurry()
+            case _:
+                assert_never(order)
 
     def shut(self) -> None:
-        with ExitStack() as stack:  # from the last to the first, each whatever becomes of the others
-            stack.callback(self._remove_empty_dumps)
-            stack.callback(self._logs.stop)
-            stack.callback(self._scout.stop)
-            stack.callback(self._inspector.stop)
-            stack.callback(self._watcher.stop)
-            stack.callback(self._sweeper.stop)
-            stack.callback(self._end_all)
-            if self._network is not None:
-                stack.callback(self._network.stop)  # in peace, so that it writes what it has captured
-            stack.callback(self._starts.stop)
-            stack.callback(self._injector.stop)  # while no process is reaped that it may have to let go on
+        """Each part is ended whatever becomes of the others."""
+        self._stack.close()
 
-    def _end_all(self) -> None:
-        with suppress(WillNotDie):  # the guardian tries once more, and says so
-            self._family.end_all(END_WITHIN)
-
-    def _remove_empty_dumps(self) -> None:
-        for dump in self._directory.all_stacks.iterdir():
-            with suppress(FileNotFoundError):
-                if dump.stat().st_size == 0:
-                    dump.unlink()
-
-    def _start(self, task: Task, attempt: int, plan: TaskPlan, env: Mapping[str, str]) -> None:
+    def _spawn(self, order: ac.Spawn) -> None:
+        plan = self._plans[order.task]
+        env = attempt_environment(self._environ, plan, order.attempt, order.reason)
+        if self._starts.has_to_wait(plan, env):
+            self._waiting[order.task] = order
+            return
+        task, attempt = order.task, order.attempt
         moment = time.time()
         try:
             output = self._logs.open(task, attempt, self._directory.log(task, attempt))
@@ -167,17 +148,92 @@ class LocalBackend:
             self._post(SpawnFailed(task, attempt, "its log could not be made"))
             return
         try:
-            child = self._spawn(task, attempt, plan, env, output)
+            child = self._begin(order, env, output)
         except OSError as error:
             self._post(SpawnFailed(task, attempt, f"{error.strerror} ({error.filename})"))
             return
         finally:
             os.close(output)
         self._children[task] = (attempt, child)
-        self._post(Spawned(task, attempt, child.pid))
-        if attempt > 1 or self._resumes:
+        self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
+        if attempt > 1 or self._job.resume:
             self._scout.look(task, attempt, moment)
         self._watcher.wait_for(task, attempt, child)
+
+    def _begin(self, order: ac.Spawn, env: Mapping[str, str], output: int) -> Child:
+        task, plan = order.task, self._plans[order.task]
+        server, why_cold = self._starts.server_for(plan, env)
+        if why_cold:
+            self._post(Noted(f"{task} starts cold: {why_cold}."))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        stacks = os.open(self._directory.stacks(task, order.attempt), flags, 0o600)
+        namespaces = () if self._network is None else self._network.namespaces(task)
+        try:
+            return self._family.spawn(Start(plan, env, output, stacks, namespaces), server)
+        finally:
+            os.close(stacks)
+
+    def _start_waiting(self) -> None:
+        """The fork server is ready, or gone."""
+        self._starts.settle()
+        waiting, self._waiting = self._waiting, {}
+        for order in waiting.values():
+            self._spawn(order)
+
+    def _signal(self, order: ac.Signal) -> None:
+        waiting = self._waiting.get(order.task)
+        if waiting is not None and waiting.attempt == order.attempt:
+            del self._waiting[order.task]
+            self._post(SpawnFailed(order.task, order.attempt, NEVER_STARTED))
+        elif child := self._child(order.task, order.attempt):
+            self._injector.signal(order.task, child, order.signal)
+
+    def _sweep(self, order: ac.Sweep) -> None:
+        if child := self._child(order.task, order.attempt):
+            del self._children[order.task]
+            self._injector.forget(order.task)
+            self._sweeper.sweep(Ended(order.task, order.attempt, child))
+
+    def _inspect(self, order: ac.Inspect) -> None:
+        try:
+            vitals = self._vitals()
+        except CannotLook as error:
+            self._post(Impaired(str(error)))
+            self._post(Inspected({}, order.look))
+            return
+        if order.look is Look.GLANCE:
+            self._post(Inspected(vitals))
+            return
+        ends, children = self._endpoints, self._children
+        subjects = [Subject(task, *children[task], vitals[task], ends.get(task)) for task in sorted(vitals)]
+        self._inspector.begin(order.look, order.why, subjects)
+
+    def _dump_stacks(self, order: ac.DumpStacks) -> None:
+        for task, (attempt, child) in self._children.items():
+            if not order.tasks or task in order.tasks:
+                ask(dump_for(self._directory, task, attempt, order.why), child.pid)
+
+    def _begin_profile(self, order: ac.BeginProfile) -> None:
+        for task in order.tasks:
+            pipe = self._directory.requests(task)
+            asked = begin_profile(pipe, order.request, order.steps, order.seconds)
+            if not asked and task in self._children:
+                self._post(Profiled(task, self._children[task][0], order.request, None, why=NOBODY))
+
+    def _view(self, task: Task, attempt: int, chunk: bytes) -> None:
+        self._viewer(task, attempt, chunk)
+        if self._steps is not None:
+            self._steps.feed(task, attempt, chunk)
+
+    def _end_all(self) -> None:
+        with suppress(WillNotDie):  # the guardian tries once more, and says so
+            self._family.end_all(END_WITHIN)
+
+    def _remove_empty_dumps(self) -> None:
+        for dump in self._directory.all_stacks.glob("*"):
+            with suppress(FileNotFoundError):
+                if dump.stat().st_size == 0:
+                    dump.unlink()
 
     def _vitals(self) -> dict[Task, Vitals]:
         pids = {task: child.pid for task, (_, child) in self._children.items()}
@@ -191,15 +247,3 @@ class LocalBackend:
     def _child(self, task: Task, attempt: int) -> Child | None:
         known, child = self._children.get(task, (0, None))
         return child if known == attempt else None
-
-    def _spawn(self, task: Task, attempt: int, plan: TaskPlan, env: Mapping[str, str], output: int) -> Child:
-        server, why_cold = self._starts.server_for(plan, env)
-        if why_cold:
-            self._post(StartsCold(task, attempt, why_cold))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        stacks = os.open(self._directory.stacks(task, attempt), flags, 0o600)
-        namespaces = () if self._network is None else self._network.namespaces(task)
-        try:
-            return self._family.spawn(Start(plan, env, output, stacks, namespaces), server)
-        finally:
-            os.close(stacks)

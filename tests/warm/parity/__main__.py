@@ -25,9 +25,9 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import procfs
 from clusterkit.system.process import become_subreaper
 from clusterkit.task.entry import STACKS_SIGNAL
-from clusterkit.warm.run_server import ForkServer, Launch
+from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, Launch
 from clusterkit.warm.servable import Preload
-from clusterkit.words.events import Crashed, ForkServerLost, ForkServerReady
+from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
 Starter = Callable[[Start], int]

@@ -1,0 +1,185 @@
+"""Attempts: from the process that exists to the exit after which nothing of it is left, and what that means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.ending import Ending
+from clusterkit.machine.faults import Faults
+from clusterkit.machine.recovery import Recoveries
+from clusterkit.machine.timers import Timer
+from clusterkit.machine.watch import Watch
+from clusterkit.words import events as ev
+from clusterkit.words.actions import CloseOutput, Sweep
+from clusterkit.words.job import RestartPolicy
+from clusterkit.words.outcome import PREEMPTED, Asked, Exit
+from clusterkit.words.states import TaskState
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Takes in what happens to the present attempts; events of older ones do not come so far."""
+
+    state: ClusterState
+    ending: Ending
+    recoveries: Recoveries
+    watch: Watch
+    faults: Faults
+
+    def take(self, record: TaskRecord, event: ev.OfAttempt) -> None:
+        """Take in an event of the task's present attempt."""
+        match event:
+            case ev.Spawned():
+                self._spawned(record, event)
+            case ev.SpawnFailed():
+                self._spawn_failed(record, event)
+            case ev.Exited():
+                self._exited(record, event)
+            case ev.Swept():
+                self._swept(record, event)
+            case ev.Drained():
+                self._drained(record, event)
+            case ev.Progressed():
+                self._progressed(record, event)
+            case ev.Checkpointed():
+                self._checkpointed(record, event)
+            case ev.CheckpointFound():
+                self.watch.checkpoint_found(record, event)
+            case ev.Resumed():
+                self.watch.resumed(record, event)
+            case ev.Ready():
+                self.watch.said_ready(record)
+            case ev.PhaseChanged():
+                self.watch.phase_changed(record, event)
+            case _:
+                assert_never(event)
+
+    def due(self, timer: Timer, record: TaskRecord) -> None:
+        """A deadline of the task's has come."""
+        if timer is Timer.KILL and record.state is TaskState.STOPPING:
+            self.state.end(record, record.asked or Asked.TEARDOWN, 0.0)
+        elif timer is Timer.DEATH and record.alive:
+            self._will_not_die(record)
+        elif timer is Timer.DRAIN and not record.drained:
+            self.state.out.append(CloseOutput(record.task, record.attempt))
+        elif timer is Timer.STARTUP and record.alive and not record.ready:
+            self.watch.startup_due()
+
+    def _spawned(self, record: TaskRecord, event: ev.Spawned) -> None:
+        record.where, record.forked, record.spawned = event.where, event.forked, self.state.now
+        self.state.move(record, TaskState.RUNNING)
+        self.watch.spawned(record, event)
+        if record.asked is not None:
+            self.state.end(record, record.asked, record.grace)
+
+    def _spawn_failed(self, record: TaskRecord, event: ev.SpawnFailed) -> None:
+        record.exit, record.exited = Exit(error=event.error, asked=record.asked), self.state.now
+        self._down(record)
+
+    def _exited(self, record: TaskRecord, event: ev.Exited) -> None:
+        if not record.alive:
+            return
+        exit_ = event.exit
+        record.exit = Exit(exit_.code, exit_.signal, exit_.error, exit_.out_of_memory, record.asked)
+        record.exited, record.reached = self.state.now, event.reached
+        self._over(record)
+        self.state.out.append(Sweep(record.task, record.attempt))
+
+    def _over(self, record: TaskRecord) -> None:
+        """Nothing of the task's first process is waited for any more."""
+        for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP):
+            self.state.timers.clear(timer, record.task)
+        self.faults.injections.exited(record)
+        self.state.move(record, TaskState.DRAINING)
+
+    def _will_not_die(self, record: TaskRecord) -> None:
+        """SIGKILL did not end it. The run ends without it, since its port is taken."""
+        what = f"{record.task} ({record.where}) did not die within {DEATH_WITHIN:g} s of SIGKILL"
+        self.state.warn(
+            f"{what}: a debugger holds it, or it waits in the kernel, for example for a disk or a network file system. "
+            "It is left behind.",
+            record.task,
+        )
+        record.swept = True
+        self.ending.fail(what)
+        if record.state is TaskState.RUNNING:
+            self.state.move(record, TaskState.STOPPING)
+        self._over(record)
+        if not record.drained:
+            self.state.out.append(CloseOutput(record.task, record.attempt))
+        self._down_when_clear(record)
+
+    def _swept(self, record: TaskRecord, event: ev.Swept) -> None:
+        record.swept = True
+        if event.unseen:
+            self.ending.fail(f"whether a process of {record.task} is left can't be seen ({event.unseen})")
+        elif event.stuck:
+            pids = ", ".join(map(str, event.stuck))
+            self.ending.fail(f"processes of {record.task} do not die of SIGKILL (pid {pids}), so its port is not free")
+        elif event.left:
+            self.state.warn(f"{record.task} left {event.left} process(es) behind; they were killed.", record.task)
+        if not record.drained:
+            self.state.timers.set(Timer.DRAIN, self.state.now + self.state.job.limits.drain, record.task)
+        self._down_when_clear(record)
+
+    def _drained(self, record: TaskRecord, event: ev.Drained) -> None:
+        record.drained, record.tail, record.exception = True, event.tail, event.exception
+        self.state.timers.clear(Timer.DRAIN, record.task)
+        self._down_when_clear(record)
+
+    def _down_when_clear(self, record: TaskRecord) -> None:
+        if record.swept and record.drained and record.state is TaskState.DRAINING:
+            self._down(record)
+
+    def _down(self, record: TaskRecord) -> None:
+        self.state.move(record, TaskState.DOWN)
+        asked, ok = self._was_asked(record), record.exit is not None and record.exit.ok
+        failed = not (self.ending.begun or asked or ok)
+        self.state.close(record, self.faults.injections.explaining(record) if failed else None)
+        if failed:
+            self.recoveries.failed(record)
+        elif self.ending.begun or asked or self._is_collateral(record):
+            return
+        elif record.task == self.state.job.leader:
+            self.ending.succeed(record)
+            self._doubt(record)
+        elif self.state.job.restart.policy is RestartPolicy.ALWAYS:
+            self.recoveries.ended_well(record)
+
+    def _was_asked(self, record: TaskRecord) -> bool:
+        """Whether the exit answers a request of the machine's.
+
+        The leader's code 0 does so only where SIGTERM reached it. SIGKILL is not answered with a code, and what comes
+        too late reaches nobody: then the leader was done before.
+        """
+        ok = record.exit is not None and record.exit.ok
+        done = ok and record.task == self.state.job.leader and SIGTERM not in record.reached
+        return record.asked not in (None, Asked.STALL) and not done
+
+    def _doubt(self, leader: TaskRecord) -> None:
+        """Code 0 right after a fault's SIGTERM, or one by hand, is taken at its word, as one from outside would be."""
+        if leader.terminated is None or SIGTERM not in leader.reached:
+            return
+        seconds = leader.exited - leader.terminated
+        if leader.asked is None and seconds <= self.state.job.limits.grace:
+            self.state.warn(
+                f"{leader.task} exited with code 0 within {seconds:.1f} s of SIGTERM, so the job counts as done. If it "
+                f"is not done, let the program exit with code {PREEMPTED} after SIGTERM: clusterkit then restarts it.",
+                leader.task,
+            )
+
+    def _is_collateral(self, record: TaskRecord) -> bool:
+        """A task that ended well while its gang waits to restart just waits with it."""
+        ok = record.exit is not None and record.exit.ok
+        return ok and record.task != self.state.job.leader and self.recoveries.covers(record.task)
+
+    def _progressed(self, record: TaskRecord, event: ev.Progressed) -> None:
+        self.watch.progressed(record, event)
+        if record.task.trains:
+            self.faults.progressed(event.step)
+
+    def _checkpointed(self, record: TaskRecord, event: ev.Checkpointed) -> None:
+        self.watch.checkpointed(record, event)
+        self.faults.checkpointed()
