@@ -1,4 +1,4 @@
-"""The pytest plugin: clusters for tests, ended after them, shown where they fail, and searched for leaks."""
+"""The pytest plugin: starts clusters for tests, ends them, adds their logs to failures, and checks for leaks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:  # a test session that starts no cluster does not load what st
 
 TIMEOUT = "2m"
 TAIL = 20  # lines of each log that a failing test shows
-ENDING = 15.0  # seconds by which a wait outlasts its run's timeout, whose report says more
+ENDING = 15.0  # seconds by which waits outlast the run's timeout: the run's own report says more
 KEPT = "clusterkit-runs"
-MARKER = "cluster(workers=1, ps=0, ...): what the fixture `cluster` starts where the test does not say it."
+MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that the fixture `cluster` starts."
 
 
 class Clusters:
-    """What the fixture `cluster` gives to a test: call it with what `clusterkit.Cluster` takes, for a running one."""
+    """The value of the fixture `cluster`: call it with the arguments of `clusterkit.Cluster` to start a cluster."""
 
     def __init__(self, home: Path, defaults: Keywords) -> None:
         self.home = home
@@ -38,7 +38,7 @@ class Clusters:
         self._ends = ExitStack()
 
     def __call__(self, program: Program | None = None, **options: Unpack[Keywords]) -> Cluster:
-        """Start a cluster, which is ended after the test. The marker's options are the defaults."""
+        """Start a cluster, which ends after the test at the latest. The marker's options are the defaults."""
         from clusterkit.api import Cluster
 
         __tracebackhide__ = True
@@ -50,7 +50,7 @@ class Clusters:
         return cluster
 
     def stop(self) -> None:
-        """End those that still run, each of them whatever becomes of the others."""
+        """End all running clusters, even if ending one of them fails."""
         self._ends.close()
 
 
@@ -59,15 +59,15 @@ FAILED = pytest.StashKey[bool]()
 
 
 def patience(timeout: Any) -> float | None:
-    """How long waits wait on a run with such a timeout; None is for ever."""
-    with suppress(ValueError):  # what is no duration is refused with the job
+    """Return how many seconds waits on a run with this timeout last at most; None for no limit."""
+    with suppress(ValueError):  # an invalid duration is rejected with the job
         limit = seconds(timeout or 0)
         return limit + ENDING if limit else None
     return ENDING
 
 
 def duration(text: str) -> float:
-    """Seconds, from `2m` or a number."""
+    """Parse a duration such as `2m`, or a number of seconds."""
     try:
         return seconds(text)
     except ValueError as error:
@@ -75,20 +75,20 @@ def duration(text: str) -> float:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add the command-line options."""
     group = parser.getgroup("clusterkit", "clusters of processes (clusterkit)")
-    group.addoption("--cluster-keep", action="store_true", help="Keep the run directories, and say where they are.")
+    group.addoption("--cluster-keep", action="store_true", help="Keep the run directories, and print their paths.")
     group.addoption(
         "--cluster-timeout",
         type=duration,
         default=TIMEOUT,
         metavar="DURATION",
-        help=f"For a run that says nothing else, and so for every wait on it; 0: no limit. [{TIMEOUT}]",
+        help=f"The default timeout of a run, which also limits waits on it; 0 for none. [{TIMEOUT}]",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", MARKER)
 
 
@@ -96,11 +96,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
     """Start clusters: `cluster("train.py", workers=2)` is a running `clusterkit.Cluster`.
 
-    Every run of the test, also one that it starts in another way, has its directory below one that is the test's own.
+    CLUSTERKIT_HOME is set to a directory for this test, so it also applies to runs that the test starts in other ways.
     """
     from clusterkit.api.session import session
 
-    session()  # begins while CLUSTERKIT_HOME is what it was: the user's own warm servers are there
+    session()  # before CLUSTERKIT_HOME changes: it finds the user's warm servers there
     keep = request.config.getoption("--cluster-keep")
     home = _home(request.node.name, keep, tmp_path_factory)
     clusters = Clusters(home, _defaults(request))
@@ -118,14 +118,14 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if not keep and not request.node.stash.get(FAILED, False):
         shutil.rmtree(home, ignore_errors=True)
     if leaks:
-        pytest.fail("\n".join(["The test left something behind; it was ended now.", *leaks]), pytrace=False)
+        pytest.fail("\n".join(["The test left the following behind; it has been cleaned up.", *leaks]), pytrace=False)
     if missed:
         pytest.fail("\n".join(["The test proves nothing: a fault was never injected.", *missed]), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the clusters tell to the report of a test that failed."""
+    """Add the causes and logs of the clusters to the report of a failed test."""
     report = yield
     if report.failed:
         item.stash[FAILED] = True
@@ -136,7 +136,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say where the kept run directories are."""
+    """Print the paths of the kept run directories."""
     reports = [r for found in terminalreporter.stats.values() for r in found if isinstance(r, pytest.TestReport)]
     kept = {value: None for report in reports for name, value in report.user_properties if name == KEPT}
     if kept:
@@ -146,10 +146,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def sections(cluster: Cluster, suffix: str) -> list[tuple[str, str]]:
-    """The cause and the logs' tails, each with its title, which ends with `suffix`."""
+    """Return the cause of the failure and the tails of the logs, each with a title that ends with `suffix`."""
     found = [(f"clusterkit: cause{suffix}", _cause(cluster))]
     for name, task in cluster.tasks.items():
-        for attempt in _telling(task):
+        for attempt in _attempts_to_show(task):
             title = f"clusterkit: {name} attempt {attempt.number} log{suffix}"
             lines = task.logs(attempt.number).splitlines()[-TAIL:]
             found.append((title, "\n".join(map(printable, lines))))
@@ -164,11 +164,11 @@ def _cause(cluster: Cluster) -> str:
     if not cluster.running:
         return cluster.result.report()
     failures = [f"  {failed(event.failure)}" for event in cluster.events() if isinstance(event, Failed)]
-    return "\n".join(["The run was still going on.", known(cluster.tasks), *failures])
+    return "\n".join(["The run was still active.", known(cluster.tasks), *failures])
 
 
-def _telling(task: TaskHandle) -> list[Attempt]:
-    """The attempts whose logs are worth showing: the newest one, and those that failed by themselves."""
+def _attempts_to_show(task: TaskHandle) -> list[Attempt]:
+    """Return the newest attempt, after those that failed by themselves."""
     attempts = [attempt for attempt in task.attempts if attempt.pid is not None]
     bad = [a for a in attempts[:-1] if a.exit is not None and not a.exit.ok and a.exit.asked is None]
     return [*bad, *attempts[-1:]]
@@ -176,28 +176,28 @@ def _telling(task: TaskHandle) -> list[Attempt]:
 
 def _defaults(request: pytest.FixtureRequest) -> Keywords:
     options: Keywords = {"timeout": request.config.getoption("--cluster-timeout")}
-    for marker in reversed(list(request.node.iter_markers("cluster"))):  # the closest to the test comes last
+    for marker in reversed(list(request.node.iter_markers("cluster"))):  # the closest to the test comes last, and wins
         if marker.args:
-            raise pytest.UsageError(f"@pytest.mark.cluster takes keywords, such as workers=2, and not {marker.args!r}.")
+            raise pytest.UsageError(f"@pytest.mark.cluster takes keywords, such as workers=2, not {marker.args!r}.")
         options |= marker.kwargs
     return options
 
 
 def _never_injected(started: list[Cluster]) -> list[str]:
-    """What a job that succeeded was to survive, and never met. Where a test ends a run early, it does not matter."""
+    """Return the faults that were never injected into jobs that succeeded; a run that the test ended is left out."""
     done = [cluster.result for cluster in started if not cluster.running and cluster.result.ok]
     return [f"{one.fault}: {one.why}. The run: {result.directory}" for result in done for one in result.not_injected]
 
 
 def _home(test: str, keep: bool, factory: pytest.TempPathFactory) -> Path:
     name = re.sub(r"\W", "_", test)[:30]
-    if keep:  # not below pytest's own directory, which it clears after three sessions
+    if keep:  # not below pytest's base directory, which keeps three sessions only
         return Path(tempfile.mkdtemp(prefix=f"clusterkit-{name}-"))
     return factory.mktemp(f"cluster-{name}")
 
 
 def _leaks(home: Path) -> tuple[str, ...]:
-    """What is left; it is ended, so that it can't disturb the tests that come."""
+    """Return what is left of the test's runs, and clean it up, so that it can't disturb later tests."""
     from clusterkit.client.cleaning import end_leaks, find_leaks
     from clusterkit.client.store import RunStore
 
