@@ -1,4 +1,4 @@
-"""`clusterkit kill`, `pause`, `unpause` and `restart`: what acts on tasks, through the machine of the live run."""
+"""`clusterkit kill`, `pause`, `unpause` and `restart`: requests about tasks to a live run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusterkit.cli.terminal import echo
 if TYPE_CHECKING:
     from clusterkit.cli.looking import RunSnapshot
 
-RESTART_PATIENCE = 60.0  # seconds beyond the grace period for tasks that were told to restart
+RESTART_PATIENCE = 60.0  # seconds beyond the grace period for tasks to restart
 
 
 class SignalName(click.ParamType[int]):
@@ -38,7 +38,7 @@ class SignalName(click.ParamType[int]):
 @tasks_argument
 @json_option
 def kill(number: int, run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Signal every process of tasks. What comes of it is for the run to deal with, as with any other death.
+    """Send a signal to every process of the tasks. The run handles the outcome as it would any other failure.
 
     TASK is worker:1, worker for every worker, or all.
     """
@@ -52,7 +52,7 @@ def kill(number: int, run: str | None, tasks: tuple[str, ...], as_json: bool) ->
 @tasks_argument
 @json_option
 def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Stop tasks with SIGSTOP: they keep their memory and their connections, and do nothing."""
+    """Pause tasks with SIGSTOP. They keep their memory and connections, and make no progress."""
     answer = _ask(run, "pause", tasks)
     _print(answer, as_json, "is paused")
 
@@ -62,18 +62,18 @@ def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 @tasks_argument
 @json_option
 def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Continue paused tasks. A task that a fault stops as well continues when the fault is over."""
+    """Resume paused tasks. A task that a fault has stopped as well resumes when that fault ends."""
     answer = _ask(run, "unpause", tasks)
-    _print(answer, as_json, "goes on")
+    _print(answer, as_json, "resumed")
 
 
 @click.command("restart")
 @run_option
 @tasks_argument
-@click.option("--no-wait", is_flag=True, help="Return when it is asked for, not when the tasks are started.")
+@click.option("--no-wait", is_flag=True, help="Return without waiting for the tasks to restart.")
 @json_option
 def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
-    """End tasks and start them again, with those that have to restart beside them. Not charged to the budget."""
+    """Restart tasks, together with those in their restart scope. This does not use up the restart budget."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.store import RunStore
 
@@ -84,7 +84,7 @@ def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: boo
     if not no_wait:
         with exit_on_error():
             _wait_for_attempts(look, {name: before.get(name, 0) + 1 for name in answer["tasks"]})
-    _print(answer, as_json, "starts again" if no_wait else "is started again")
+    _print(answer, as_json, "is restarting" if no_wait else "restarted")
 
 
 def _ask(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
-    """Until each task has a process of that attempt or a later one. Raises ClusterkitError."""
+    """Wait until each task runs that attempt or a later one. Raises ClusterkitError."""
     from clusterkit.client.follow import Life, follow
     from clusterkit.words.errors import ClusterkitError
 
@@ -119,5 +119,5 @@ def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
             if not late:
                 return
     except TimeoutError:
-        raise ClusterkitError(f"{', '.join(late)} did not start again in time. See `clusterkit ps`.") from None
-    raise ClusterkitError(f"The run {look.run.run_id} ended before {', '.join(late)} could be started again.")
+        raise ClusterkitError(f"{', '.join(late)} did not restart in time. See `clusterkit ps`.") from None
+    raise ClusterkitError(f"The run {look.run.run_id} ended before {', '.join(late)} restarted.")

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @click.command("attach")
 @run_argument
-@click.option("-n", "--tail", type=click.IntRange(min=0), default=0, metavar="N", help="Begin with the last N lines.")
+@click.option("-n", "--tail", type=click.IntRange(min=0), default=0, metavar="N", help="Show the last N lines first.")
 @display_options(collects=False)
 def command(
     run: str | None, tail: int, only: tuple[str, ...], all_output: bool, log_level: str, quiet: bool, color: bool | None
 ) -> None:
-    """Show what happens in a live run as `up` does, until it is over; exit with its exit code.
+    """Show a live run as `up` does until it ends, and exit with its exit code.
 
-    Ctrl-C ends the showing. The run goes on.
+    Ctrl-C detaches; the run continues.
     """
     from clusterkit.cli.watching import LiveConsole
     from clusterkit.client.store import RunStore
@@ -51,5 +51,5 @@ def _until_over(watched: LiveConsole) -> int:
     except KeyboardInterrupt:
         watched.console.close()
         name = watched.run.run_id
-        echo(f"clusterkit: the run {name} goes on. End it with `clusterkit down {name}`.", err=True)
+        echo(f"clusterkit: the run {name} continues. Stop it with `clusterkit down {name}`.", err=True)
         return 0

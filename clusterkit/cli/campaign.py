@@ -1,4 +1,4 @@
-"""A campaign as the command line shows it, to its end or to the signal that stops it."""
+"""Runs a campaign and shows its progress, until it is done or a signal stops it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clusterkit.system.process import ENDING
 
 
 class Stopped(BaseException):
-    """A signal asks for the end of the campaign."""
+    """A signal stops the campaign."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -28,7 +28,7 @@ class Stopped(BaseException):
 
 
 def run_campaign(asked: JobTemplate, terms: Terms, json_file: str | None) -> int:
-    """Run it, tell how it goes, and return the exit code."""
+    """Run the campaign, show its progress, and return the exit code."""
     say = Say(terms.runs, to_stderr=json_file == "-")
     outcomes: list[Outcome] = []
     campaign: Campaign | None = None
@@ -66,7 +66,7 @@ def _greeting(terms: Terms) -> str:
 def _no_baseline(ended: FinishedRun) -> str:
     why = ended.problems or [ended.result.reason if ended.result else "it left no result"]
     reason = "; ".join(why).rstrip(".")
-    return f"✘ The job does not succeed without any fault: {reason}. Its directory: {ended.run.path}"
+    return f"✘ The job fails even without faults: {reason}. Its directory: {ended.run.path}"
 
 
 def _document(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _document(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """The first signal ends the campaign in order; until that is done, others change nothing."""
+    """The first signal stops the campaign in order; further ones are ignored until that is done."""
 
     def stop(number: int, _: FrameType | None) -> None:
         for one in ENDING:
@@ -100,11 +100,11 @@ def _write(file: str, value: dict[str, Any]) -> None:
     try:
         Path(file).write_text(text)
     except OSError as error:
-        echo(f"clusterkit: {file} can't be written: {error.strerror}.", err=True)
+        echo(f"clusterkit: cannot write {file}: {error.strerror}.", err=True)
 
 
 class Say:
-    """Tells how it goes: on a terminal by a bar and the failing runs, elsewhere by a line for each run."""
+    """Shows progress: a bar and the failed runs on a terminal, a line for each run elsewhere."""
 
     def __init__(self, runs: int, to_stderr: bool) -> None:
         self._runs, self._err = runs, to_stderr
@@ -112,13 +112,13 @@ class Say:
         self._over = self._failed = 0
 
     def line(self, text: str) -> None:
-        """A line of its own, above the bar."""
+        """Print a line, above the bar."""
         self._clear()
         echo(text, err=self._err)
         self._draw()
 
     def run(self, outcome: Outcome, campaign: Campaign) -> None:
-        """A run is over."""
+        """Show a run that has ended."""
         self._over += 1
         self._failed += bool(outcome.violations)
         if outcome.violations:
@@ -129,7 +129,7 @@ class Say:
         self._draw()
 
     def done(self) -> None:
-        """No bar any more."""
+        """Remove the bar."""
         self._clear()
         self._bar = False
 

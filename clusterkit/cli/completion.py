@@ -6,7 +6,7 @@ import click
 
 from clusterkit.cli.terminal import echo
 
-# click's own function for bash hands over the words as bash has split them, at each colon too: worker:1 is three.
+# click's own function for bash passes the words as bash splits them, also at colons: worker:1 would be three.
 _BASH = r"""
 _clusterkit_complete() {
     local line="${COMP_LINE:0:$COMP_POINT}" cut reply
@@ -30,9 +30,9 @@ complete -o nosort -F _clusterkit_complete clusterkit
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what makes SHELL complete commands, runs and tasks.
+    """Print the script with which SHELL completes commands, runs and tasks.
 
-    For bash, put this into ~/.bashrc: eval "$(clusterkit completion bash)"
+    For bash, add this to ~/.bashrc: eval "$(clusterkit completion bash)"
     """
     from click.shell_completion import get_completion_class
 

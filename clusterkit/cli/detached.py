@@ -1,4 +1,4 @@
-"""`clusterkit up -d`: the run goes on by itself; the command sees it begin."""
+"""`clusterkit up -d`: starts a run in the background and waits until it is ready."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clusterkit.words.model import Shape, Task
 from clusterkit.words.states import TaskState
 
 LOOK_EVERY = 0.05  # seconds between two looks at the journal, while tasks come up
-TAIL = 60  # lines of the console that are shown where a run ends while its beginning is waited for
+TAIL = 60  # lines of output that are shown if the run ends before it is ready
 
 
 def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | None) -> int:
@@ -38,7 +38,7 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | No
     try:
         code = Beginning(run, early, pid).wait(wait)
     except KeyboardInterrupt:
-        echo(f"clusterkit: the run {run_id} goes on. End it with `clusterkit down {run_id}`.", err=True)
+        echo(f"clusterkit: the run {run_id} continues. Stop it with `clusterkit down {run_id}`.", err=True)
         return 130
     if run.path.is_dir():
         echo(run_id)
@@ -47,26 +47,26 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | No
 
 def _make_way(run: RunDirectory, early: Path) -> None:
     if run.path.exists():
-        raise RunDirectoryError(f"There is already a run {run.run_id}. Choose another --run-id, or leave it out.")
+        raise RunDirectoryError(f"A run {run.run_id} already exists. Choose another --run-id, or omit it.")
     try:
         run.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         early.touch(mode=0o600)
     except OSError as error:
         why = f"{error.strerror} ({error.filename})"
         raise RunDirectoryError(
-            f"The run directory can't be used: {why}. Set CLUSTERKIT_HOME to a directory that can be written."
+            f"Cannot use the run directory: {why}. Set CLUSTERKIT_HOME to a writable directory."
         ) from None
 
 
 class Beginning:
-    """The beginning of a detached run, until every task is ready or the run is over."""
+    """Waits until every task of a detached run is ready, or the run has ended."""
 
     def __init__(self, run: RunDirectory, early: Path, pid: int) -> None:
         self._run, self._early, self._pid = run, early, pid
         self._told: set[Task] = set()
 
     def wait(self, for_tasks: bool) -> int:
-        """Return the exit code of the command: 0 where the run goes on."""
+        """Return the exit code of the command: 0 if the run is live."""
         pidfd = os.pidfd_open(self._pid)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
@@ -83,7 +83,7 @@ class Beginning:
         return self._ended()
 
     def _adopt_console(self) -> None:
-        """The output went to a file beside the run's directory, since that is the run's to make."""
+        """Move the output into the run's directory, which the run itself creates."""
         if self._early.exists():
             self._early.replace(self._run.console)
 

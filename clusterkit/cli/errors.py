@@ -1,4 +1,4 @@
-"""How errors reach the user: sentences on stderr, no traceback."""
+"""Shows errors to the user: sentences on stderr, no traceback."""
 
 from __future__ import annotations
 

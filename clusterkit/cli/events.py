@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @click.command("events")
 @run_argument
-@click.option("-f", "--follow", "following", is_flag=True, help="Go on until the run is over.")
+@click.option("-f", "--follow", "following", is_flag=True, help="Follow the run until it ends.")
 @task_option
 @json_option
 def command(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Show what happened and was decided in a run: its journal. Without RUN: the newest live run, or the newest."""
+    """Show a run's journal: its events and decisions. Without RUN: the newest live run, or else the newest."""
     from clusterkit.client.follow import Life, follow
     from clusterkit.client.journal import JournalReader
     from clusterkit.client.store import RunStore
@@ -52,7 +52,7 @@ def _line(entry: Entry, as_json: bool) -> str | None:
 
 
 def _concerns(message: dict[str, Any]) -> set[str]:
-    """The tasks that an event is about."""
+    """The tasks that an event concerns."""
     failure, tasks = message.get("failure"), message.get("tasks")
     names = [message.get("task"), failure.get("task") if isinstance(failure, dict) else None]
     return {name for name in [*names, *(tasks if isinstance(tasks, list) else ())] if isinstance(name, str)}

@@ -1,4 +1,4 @@
-"""`clusterkit fault`: break something in a live run, or mend it."""
+"""`clusterkit fault`: inject faults into a live run, or end them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class BadFault(ClusterkitError):
-    """What can't be injected; nothing was."""
+    """The faults cannot be injected; none was."""
 
     exit_code = 2
 
 
 class RunOrFault(RunId):
-    """What the first word is, completion takes for a run; it may be a fault as well."""
+    """A run id or a fault; completion suggests runs."""
 
     name = "fault"
 
@@ -36,10 +36,10 @@ class RunOrFault(RunId):
 @click.command("fault")
 @run_option
 @click.argument("words", nargs=-1, type=RunOrFault(), metavar="[RUN] FAULT...")
-@click.option("--heal", is_flag=True, help="Mend all that is broken on purpose now.")
+@click.option("--heal", is_flag=True, help="End every open fault now.")
 @json_option
 def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) -> None:
-    """Break something: a FAULT is 'ACTION TARGET [for=10s] [@ TRIGGER]', such as 'kill worker:1 @ step=100'.
+    """Inject faults. A FAULT is 'ACTION TARGET [for=10s] [@ TRIGGER]', such as 'kill worker:1 @ step=100'.
 
     \b
     Actions  on tasks: kill, term, stop, slow [share=20%], hang-start, memory [limit=1GB]
@@ -54,13 +54,13 @@ def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) 
     with exit_on_error():
         run, faults = _split(run, words)
         if not faults and not heal:
-            raise BadFault("There is no fault to inject. Write one, such as 'kill worker:1', or --heal.")
+            raise BadFault("No fault given. Write one, such as 'kill worker:1', or use --heal.")
         chosen, answers = _ask(run, faults, heal)
     if as_json:
         echo_json(answers)
         return
     if heal:
-        echo(f"Healed: {', '.join(answers[0]['tasks']) or 'nothing was broken'}.")
+        echo(f"Healed: {', '.join(answers[0]['tasks']) or 'no fault was open'}.")
     for fault in faults:
         echo(f"{chosen.run_id}: {fault}")
 
@@ -86,7 +86,7 @@ def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory
     chosen = RunStore().choose(run, finished=False)
     info = chosen.info()
     if info and (problems := [p for fault in faults for p in live_problems_of(fault, info.job)]):
-        raise BadFault("\n".join(problems))  # the run says the same, but of one fault at a time
+        raise BadFault("\n".join(problems))  # the run would report them one at a time
     with Client(chosen) as client:
         answers = [client.call("heal")] if heal else []
         return chosen, answers + [client.call("fault", fault=str(fault)) for fault in faults]

@@ -1,4 +1,4 @@
-"""A group that imports a command's module when the command is used, so that `--help` is instant."""
+"""A group that imports a command only when it is used, so that `--help` is fast."""
 
 from __future__ import annotations
 

@@ -57,23 +57,23 @@ class Pattern(click.ParamType[re.Pattern[str]]):
 
 @click.command("logs")
 @run_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run is over; merged.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the run until it ends; implies --merge.")
 @task_option
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only of this attempt.")
-@click.option("--since", type=Since(), help="Only what came after that: 30s ago, or a time.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only the output of this attempt.")
+@click.option("--since", type=Since(), help="Only output since then: 30s ago, or a time.")
 @click.option(
-    "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines: of each task, or merged."
+    "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, of each task or merged."
 )
-@click.option("--grep", type=Pattern(), metavar="RE", help="Only lines in which this is found.")
-@click.option("-t", "--timestamps", is_flag=True, help="The time at which each line came.")
-@click.option("--merge", is_flag=True, help="The lines of all tasks in the order in which they came.")
+@click.option("--grep", type=Pattern(), metavar="RE", help="Only lines that match this regular expression.")
+@click.option("-t", "--timestamps", is_flag=True, help="Show the time of each line.")
+@click.option("--merge", is_flag=True, help="Show the lines of all tasks in the order of time.")
 @color_option
 @json_option
 def command(
     run: str | None, follow: bool, tasks: tuple[str, ...], attempt: int | None, since: float | None, tail: int | None,
     grep: re.Pattern[str] | None, timestamps: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show what the tasks of a run wrote. Without RUN: the newest live run, or else the newest."""
+    """Show the output of a run's tasks. Without RUN: the newest live run, or else the newest."""
     from clusterkit.cli.reading import LogReader, Wanted
     from clusterkit.client.store import RunStore
     from clusterkit.views.loglines import LogText

@@ -1,4 +1,4 @@
-"""What the commands that look at runs share: a run's files, folded into its status."""
+"""The status of a run, folded from its files, for the commands that show it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RunSnapshot:
-    """A look at a run, which can be brought up to date."""
+    """The status of a run, as of the last `refresh`."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
@@ -33,8 +33,8 @@ class RunSnapshot:
         return run_state(self.live, self.status.phase, result)
 
     def refresh(self) -> None:
-        """Take in what was written since."""
-        self.live = self.run.is_live()  # first: what a run wrote before its end is then read below
+        """Read what the run has written since."""
+        self.live = self.run.is_live()  # first, so that everything written before the end is read below
         for at, event in self._journal.newest():
             self.status.take(at, event)
 

@@ -22,16 +22,16 @@ WRITTEN_WITHIN = 30.0  # seconds after the window for tasks to write what they h
 
 @click.command("profile")
 @run_argument
-@click.option("--steps", type=click.IntRange(min=1), default=20, metavar="N", help="How many are profiled. [20]")
-@click.option("--timeout", type=Duration(), default=30.0, help="Then what there is of them has to do. [30s]")
+@click.option("--steps", type=click.IntRange(min=1), default=20, metavar="N", help="Number of steps to profile. [20]")
+@click.option("--timeout", type=Duration(), default=30.0, help="Stop after this time, even with fewer steps. [30s]")
 @task_option
 @json_option
 def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...], as_json: bool) -> None:
     """Write a TensorBoard profile of tasks while they train, for programs that use clusterkit.training.
 
-    It begins with a task's next report of a step and ends N steps later. Workers and ps of a parameter-server job make
-    no steps of their own: their profile lasts as long as the coordinator's. To write profiles takes nothing; to look
-    at them, TensorBoard needs the package tensorboard-plugin-profile.
+    A profile starts at the next step that a task reports and ends N steps later. Workers and ps of a parameter-server
+    job report no steps: their profiles last as long as the coordinator's. To show profiles, TensorBoard needs the
+    package tensorboard-plugin-profile.
     """
     from clusterkit.client.control import Client
     from clusterkit.client.journal import JournalReader
@@ -56,7 +56,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
 
 
 def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patience: float) -> None:
-    """Wait until every task has answered, or can't any more."""
+    """Wait until every task has answered, or cannot any more."""
     from clusterkit.client.follow import Life, follow
 
     why = "the run ended before that"

@@ -13,7 +13,7 @@ from clusterkit.cli.terminal import echo
 @run_argument
 @json_option
 def command(run: str | None, as_json: bool) -> None:
-    """List the tasks of a run. CPU is the average since a task's attempt began; `top` shows the present."""
+    """List the tasks of a run. CPU is the average over the attempt; `top` shows the current use."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.store import RunStore
     from clusterkit.views.listing import tasks_table

@@ -1,4 +1,4 @@
-"""Reading logs: which pieces are asked for, put together to lines, up to now or until the run is over."""
+"""Reads logs: selects pieces and joins them into lines, up to now or until the run ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterkit.views.loglines import LineMaker, LogLine
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which lines are asked for; `since` is a wall time."""
+    """Which lines to show; `since` is a wall time."""
 
     tasks: tuple[str, ...] = ()
     attempt: int | None = None
@@ -28,7 +28,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class LogReader:
-    """The lines of a run's logs that are wanted."""
+    """Reads the wanted lines of a run's logs."""
 
     run: RunDirectory
     wanted: Wanted
@@ -39,13 +39,13 @@ class LogReader:
         self.arrivals = Arrivals(self.run)
 
     def so_far(self, merge: bool) -> Iterator[LogLine]:
-        """What is there now: task after task, or all together in the order in which it came."""
+        """The lines so far: task by task, or merged in the order of time."""
         pieces = self._chosen([*self.arrivals.new(), *self.arrivals.rest()])
         for group in [pieces] if merge else _by_task(pieces):
             yield from self._last(self._shortened(group), ended=True)
 
     def followed(self) -> Iterator[list[LogLine]]:
-        """The lines in the order in which they come, until the run is over: first what is there, then what is new."""
+        """The lines so far, and then new ones until the run ends, in the order of time."""
         if not self.run.is_live():
             yield from ([line] for line in self.so_far(merge=True))
             return
@@ -61,7 +61,7 @@ class LogReader:
         return [p for p in pieces if of(p.task) and attempt in (None, p.attempt) and p.at >= since]
 
     def _shortened(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """From the beginning of a line on. Where only the end of gigabytes is wanted, only that is read."""
+        """Cut the pieces to what is wanted, at line ends, so that of a large log only the end has to be read."""
         if self.wanted.tail is not None and self.wanted.grep is None:
             return self.arrivals.last_lines(pieces, self.wanted.tail)
         return pieces if self.wanted.since is None else self.arrivals.whole_lines(pieces)

@@ -9,9 +9,9 @@ from clusterkit.cli.terminal import echo
 
 
 @click.command("reap")
-@click.option("--all", "everywhere", is_flag=True, help="Also of runs that are kept in other state directories.")
+@click.option("--all", "everywhere", is_flag=True, help="Also for runs in other state directories.")
 def command(everywhere: bool) -> None:
-    """End processes of runs whose supervisor is gone, and say which they were."""
+    """Kill the processes of runs that lost their supervisor."""
     from clusterkit.client.cleaning import reap_strays
 
     with exit_on_error():

@@ -1,4 +1,4 @@
-"""`clusterkit rm` and `clusterkit prune`: runs that are over go, with their logs and checkpoints."""
+"""`clusterkit rm` and `clusterkit prune`: remove finished runs with their logs and checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterkit.cli.terminal import echo
 @click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
 @json_option
 def rm(runs: tuple[str, ...], as_json: bool) -> None:
-    """Remove runs that are over, and everything in their directories. Refuses live ones."""
+    """Remove finished runs with everything in their directories. Live runs are refused."""
     from clusterkit.client.cleaning import remove
     from clusterkit.client.store import RunStore
     from clusterkit.words.errors import ClusterkitError
@@ -37,17 +37,17 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command("prune")
-@click.option("--older-than", type=Duration(), metavar="AGE", help="Those that ended longer ago than that: 7d.")
-@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the newest N.")
-@click.option("--dry-run", is_flag=True, help="Remove nothing.")
+@click.option("--older-than", type=Duration(), metavar="AGE", help="Runs that ended longer ago than this, such as 7d.")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All finished runs but the newest N.")
+@click.option("--dry-run", is_flag=True, help="Only print which runs would be removed.")
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
-    """Remove runs that are over and old: by --older-than, by --keep, or those for which both hold."""
+    """Remove old finished runs, selected by --older-than, --keep, or both."""
     from clusterkit.client.cleaning import remove
     from clusterkit.client.store import RunStore, newest_first
 
     if older_than is None and keep is None:
-        raise click.UsageError("Say which runs: --older-than 7d, --keep 10, or both.")
+        raise click.UsageError("Select runs with --older-than 7d, --keep 10, or both.")
     now = time.time()
     over = [run for run in newest_first(RunStore().all()) if run.is_over()][keep or 0 :]
     chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]

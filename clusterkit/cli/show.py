@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @run_argument
 @json_option
 def command(run: str | None, as_json: bool) -> None:
-    """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, how it goes so far."""
+    """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, its state so far."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.journal import JournalReader
     from clusterkit.client.store import RunStore
@@ -54,14 +54,14 @@ def command(run: str | None, as_json: bool) -> None:
 
 
 def _head(look: RunSnapshot, result: RunResult | None, recovered: RecoveryReport, color: bool) -> str:
-    """The report of a run that is over; else its tasks, and what it has recovered from so far."""
+    """The report of a finished run; of another one its tasks and its recoveries so far."""
     from clusterkit.views.listing import tasks_table
     from clusterkit.views.recoveries import recovery_lines
     from clusterkit.views.report import report
 
     if result is not None:
         return report(result, look.run, color, recovered=recovered)
-    how = "is live" if look.live else "ended, and nobody was left to say how"
+    how = "is live" if look.live else "ended without a result"
     table = "".join(f"{line}\n" for line in recovery_lines(recovered))
     head = f"The run {look.run.run_id} {how}. Everything of it is in {look.run.path}"
     return f"{head}\n{tasks_table(look.rows(None))}{table}"

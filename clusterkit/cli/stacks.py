@@ -13,10 +13,10 @@ from clusterkit.cli.terminal import echo
 @click.command("stacks")
 @run_option
 @click.argument("tasks", nargs=-1, type=TaskName(), metavar="[TASK]...")
-@click.option("--timeout", type=Duration(), default=3.0, help="For tasks to write their stacks. [3s]")
+@click.option("--timeout", type=Duration(), default=3.0, help="How long to wait for the stacks. [3s]")
 @json_option
 def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
-    """Show the Python stacks of every thread of tasks, which go on as if nothing had been."""
+    """Show the Python stacks of every thread of tasks, without disturbing them."""
     from clusterkit.backends.local.stacks import collect, dump_of
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.control import Client
@@ -37,6 +37,6 @@ def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bo
         why = (
             "does not answer. Is it paused?"
             if dump.asked
-            else "can't be asked: no Python program, or it only just began."
+            else "has no stacks: it is not a Python program, or has only just started."
         )
         echo(f"{name} (attempt {attempts[name]})\n{dump.text}" if dump.text else f"{name} {why}\n")

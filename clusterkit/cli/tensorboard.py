@@ -14,12 +14,14 @@ from clusterkit.cli.terminal import echo
 
 @click.command("tensorboard")
 @run_argument
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Where it listens. [a free port]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port to listen on. [a free port]"
+)
 def command(run: str | None, port: int) -> None:
-    """Show a run in TensorBoard, live or over, until Ctrl-C is pressed.
+    """Show a live or finished run in TensorBoard until Ctrl-C is pressed.
 
-    Beside what its tasks wrote, it shows what clusterkit knows of them: steps, steps a second and reported metrics,
-    and, as long as the run is live, the use of CPU and memory. It listens for this machine alone (127.0.0.1).
+    In addition to what the tasks wrote, it shows what clusterkit recorded: steps, steps per second, reported metrics
+    and, while the run is live, CPU and memory usage. It listens on 127.0.0.1 only.
     """
     from clusterkit.client.store import RunStore
     from clusterkit.job.preflight import tensorboard_problems
@@ -36,9 +38,9 @@ def command(run: str | None, port: int) -> None:
         board = TensorBoard(chosen, happened.put, port)
         try:
             while isinstance(event := happened.get(), TensorBoardReady):
-                echo(f"TensorBoard of the run {chosen.run_id} answers at {event.address} until Ctrl-C is pressed.")
+                echo(f"TensorBoard shows the run {chosen.run_id} at {event.address} until Ctrl-C is pressed.")
             why = event.error if isinstance(event, Crashed) else event.why
-            raise ClusterkitError(f"There is no TensorBoard: {why}.")
+            raise ClusterkitError(f"TensorBoard failed: {why}.")
         except KeyboardInterrupt:
             return
         finally:

@@ -1,4 +1,4 @@
-"""The way to the terminal: everything that a command prints goes through here, and nothing on it acts on the screen."""
+"""Everything that commands print goes through here, so that no text can act on the terminal."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ color_option = click.option("--color/--no-color", default=None, help=HELP)
 
 
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
-    """Print text; `color`: it may have colors. Fields that must not have a line end lost theirs before."""
+    """Print text; `color`: it may contain colors. Line ends within fields have been removed before."""
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # True: click leaves it as it is
 
 
 def act(sequence: str, err: bool = False) -> None:
-    """Have the terminal do something, if it is one that can: `CLEAR_SCREEN` or `CLEAR_LINE`."""
+    """Send a control sequence, `CLEAR_SCREEN` or `CLEAR_LINE`, if this is a terminal."""
     if is_screen(sys.stderr if err else sys.stdout):
         click.echo(sequence, err=err, nl=False, color=True)
 
 
 def is_screen(stream: TextIO) -> bool:
-    """Whether what was printed there can be overwritten."""
+    """Whether printed text can be overwritten there."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 

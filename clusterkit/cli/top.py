@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @click.command("top")
 @run_argument
-@click.option("-i", "--interval", type=Duration(), default=1.0, help="Between two looks. [1s]")
-@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many looks. [when the run is over]")
+@click.option("-i", "--interval", type=Duration(), default=1.0, help="Time between updates. [1s]")
+@click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after N updates. [when the run ends]")
 @json_option
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
-    """Show the tasks of a live run again and again, until it is over or Ctrl-C is pressed."""
+    """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.follow import Life, follow
     from clusterkit.client.store import RunStore
@@ -36,7 +36,7 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
         with exit_on_error():
             look, meter = RunSnapshot(RunStore().choose(run, finished=False)), Meter()
         looks = follow(look.refresh, Life(look.run).is_over, max(interval, 0.1))
-        look.rows(meter)  # the use of CPU is what was used since a look before
+        look.rows(meter)  # CPU usage is measured from one sample to the next
         for _ in islice(looks, 1, None if count is None else count + 1):
             rows = look.rows(meter)
             if as_json:

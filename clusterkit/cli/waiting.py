@@ -1,4 +1,4 @@
-"""`clusterkit wait` and `clusterkit down`: both end when the run is over."""
+"""`clusterkit wait` and `clusterkit down`: both return when the run has ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterkit.cli.terminal import echo
 @run_argument
 @json_option
 def wait(run: str | None, as_json: bool) -> None:
-    """Wait until a run is over; exit with its exit code. Without RUN: the newest live run, or else the newest."""
+    """Wait until a run ends, and exit with its exit code. Without RUN: the newest live run, or else the newest."""
     from clusterkit.client.store import RunStore
     from clusterkit.words import wire
     from clusterkit.words.printable import printable
@@ -31,7 +31,7 @@ def wait(run: str | None, as_json: bool) -> None:
         missed = [] if result is None else wire.encode(result.not_injected)
         echo_json({"run_id": chosen.run_id, "state": state, "exit_code": code, "not_injected": missed})
     else:
-        how = "ended, and nobody was left to say how" if result is None else state
+        how = "ended without a result" if result is None else state
         echo(f"The run {chosen.run_id} {how} (exit code {code}).")
         for one in () if result is None else result.not_injected:
             echo(printable(f"Never injected: {one.fault}: {one.why}."))
@@ -40,11 +40,11 @@ def wait(run: str | None, as_json: bool) -> None:
 
 @click.command("down")
 @run_argument
-@click.option("--kill", is_flag=True, help="Give the tasks no grace period.")
-@click.option("-t", "--timeout", type=Duration(), help="Kill what is left after that time. [the run's grace period]")
+@click.option("--kill", is_flag=True, help="Skip the grace period.")
+@click.option("-t", "--timeout", type=Duration(), help="Kill what still runs after this time. [the run's grace period]")
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
-    """End a live run: every task gets SIGTERM, and SIGKILL at the end of its grace period."""
+    """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
     from clusterkit.client.control import Client, NotLive
     from clusterkit.client.follow import Life
     from clusterkit.client.store import RunStore
@@ -58,7 +58,7 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
                 if not life.is_over(timeout):
                     client.call("down", force=True)
         except NotLive:
-            if not life.is_over(1.0):  # it ended meanwhile, as it was to; or it does not answer
+            if not life.is_over(1.0):  # it has ended in the meantime, or does not answer
                 raise
     life.is_over()
     result = chosen.result()
@@ -67,4 +67,4 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
             {"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.state.value}
         )
     else:
-        echo(f"The run {chosen.run_id} {'is ended' if was_live else 'was over already'}.")
+        echo(f"The run {chosen.run_id} {'was stopped' if was_live else 'had already ended'}.")

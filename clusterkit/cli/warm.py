@@ -1,4 +1,4 @@
-"""`clusterkit warm`: a server that has imported TensorFlow already, for the runs to come."""
+"""`clusterkit warm`: servers that have imported TensorFlow, from which runs start faster."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ IDLE = "30m"
 
 @click.group("warm")
 def command() -> None:
-    """Keep TensorFlow imported between runs, so that the next `up` trains almost at once.
+    """Keep TensorFlow imported between runs, so that the next `up` starts training almost immediately.
 
-    A warm server is this user's alone, and only serves runs with the interpreter, the environment and the installed
-    files with which it was started. Others start as if it were not there.
+    A warm server serves only this user's runs, and only those with the same interpreter, environment and installed
+    files. Other runs ignore it.
     """
 
 
 @command.command()
 @click.option("--preload", multiple=True, metavar="MODULE", help="Import this too, for runs with the same --preload.")
-@click.option("--idle", type=Duration(), default=IDLE, show_default=True, help="End after this time without a run.")
+@click.option("--idle", type=Duration(), default=IDLE, show_default=True, help="Stop after this time without a run.")
 def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
     from clusterkit.warm.choice import launch_to_share
@@ -35,38 +35,40 @@ def start(preload: tuple[str, ...], idle: float) -> None:
 
 @command.command()
 def status() -> None:
-    """List the warm servers. Exits with 1 where there is none."""
+    """List the warm servers. Exits with 1 if there are none."""
     from clusterkit.warm.shared import all_servers
 
     found = list(all_servers())
     for path, server in found:
         echo(f"{path.stem}  {_told(server)}")
     if not found:
-        echo("There is no warm server. Start one with `clusterkit warm start`.")
+        echo("No warm server is running. Start one with `clusterkit warm start`.")
         raise SystemExit(1)
 
 
 @command.command()
 def stop() -> None:
-    """End the warm servers. Runs that came from them go on."""
+    """Stop the warm servers. The runs that they started continue."""
     from clusterkit.warm.shared import all_servers
     from clusterkit.warm.shared import stop as end
 
     found = list(all_servers())
     for path, server in found:
         if "pid" in server and end(path):
-            echo(f"The warm server {path.stem} (pid {server['pid']}) was ended.")
+            echo(f"The warm server {path.stem} (pid {server['pid']}) was stopped.")
         elif "pid" in server:
-            echo(f"The warm server {path.stem} (pid {server['pid']}) has not ended yet. Kill it by its pid.", err=True)
+            echo(
+                f"The warm server {path.stem} (pid {server['pid']}) has not stopped yet. Kill it by its pid.", err=True
+            )
         else:
-            echo(f"The warm server {path.stem} was not ended: {server['problem']}.", err=True)
+            echo(f"The warm server {path.stem} was not stopped: {server['problem']}.", err=True)
     if not found:
-        echo("There is no warm server.")
+        echo("No warm server is running.")
 
 
 def _told(server: dict[str, object]) -> str:
     if server.get("problem"):
         return str(server["problem"])
-    left = "while runs go on" if server["left"] is None else f"for {float(str(server['left'])) / 60:.0f} min yet"
+    left = "while runs are live" if server["left"] is None else f"for another {float(str(server['left'])) / 60:.0f} min"
     modules = ", ".join(["tensorflow", *map(str, server["preload"] or ())])  # type: ignore[call-overload]
     return f"pid {server['pid']}, {modules}, {server['runs']} of {server['made']} runs live; it stays {left}"

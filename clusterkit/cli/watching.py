@@ -1,4 +1,4 @@
-"""Watching a live run from its files: what tasks write and what happens, on a console of the client's own."""
+"""Shows a live run from its files: the tasks' output and the events, on a console of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterkit.words.events import Drained, Event
 
 
 class LiveConsole:
-    """Shows what comes from now on, and the last `tail` lines of what came before."""
+    """Shows new output and events, after the last `tail` lines of earlier output."""
 
     def __init__(self, run: RunDirectory, show: Show, level: Level, tail: int) -> None:
         self.run = run
@@ -30,7 +30,7 @@ class LiveConsole:
             self._output(piece)
 
     def show(self) -> None:
-        """Show what is new, in the order in which it came."""
+        """Show what is new, in the order of time."""
         events = self._journal.events()
         new: Sequence[Piece | Stamped] = [*self._arrivals.new(), *events]
         for item in sorted(new, key=lambda item: item[0]):
@@ -40,7 +40,7 @@ class LiveConsole:
                 self._tell(item[1])
 
     def end(self) -> int:
-        """Show the report of the run, which is over; return its exit code."""
+        """Show the report of the finished run; return its exit code."""
         for piece in self._arrivals.rest():
             self._output(piece)
         result = self.run.result()

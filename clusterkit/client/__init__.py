@@ -1,1 +1,1 @@
-"""Runs from outside: the run store, a journal that is followed, the control client, and cleaning up."""
+"""Runs from outside: the run store, following a run, the control client, and cleaning up."""

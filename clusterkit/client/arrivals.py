@@ -1,4 +1,4 @@
-"""Arrivals: what tasks wrote, read back from their logs piece by piece, in the order in which it came."""
+"""Reads the output of tasks back from their logs, piece by piece in the order of time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Stream = tuple[Task, int]  # task, attempt
 
 
 class Piece(NamedTuple):
-    """A part of an attempt's log, from `start` to `end`, and the wall time at which it came."""
+    """A part of an attempt's log, from `start` to `end`, and the wall time at which it was written."""
 
     at: float
     task: Task
@@ -35,7 +35,7 @@ class Arrivals:
         self._files: dict[Stream, int | None] = {}
 
     def new(self) -> list[Piece]:
-        """The pieces that came since the last call."""
+        """The pieces since the last call."""
         try:
             with self._run.arrivals.open("rb") as file:
                 file.seek(self._offset)
@@ -47,7 +47,7 @@ class Arrivals:
         return [piece for line in lines if (piece := self._piece(line)) is not None]
 
     def rest(self) -> list[Piece]:
-        """What the logs hold beyond what arrived: a supervisor that was killed had not noted it. For a run's end."""
+        """What the logs contain beyond the noted arrivals: a killed supervisor may not have noted the last ones."""
         found = []
         for task, attempt, log in self._run.logs():
             stream, seen = (task, attempt), log.stat()
@@ -57,12 +57,12 @@ class Arrivals:
         return sorted(found, key=lambda piece: piece.at)
 
     def read(self, piece: Piece) -> bytes:
-        """The bytes of a piece; fewer where the log is not what it was."""
+        """The bytes of a piece; fewer if the log was changed."""
         file = self._file((piece.task, piece.attempt))
         return b"" if file is None else os.pread(file, piece.end - piece.start, piece.start)
 
     def whole_line(self, piece: Piece) -> Piece:
-        """The piece from the beginning of its first line on."""
+        """The piece, extended to the beginning of its first line."""
         start, file = piece.start, self._file((piece.task, piece.attempt))
         while start > 0 and file is not None:
             before = os.pread(file, min(start, 4096), max(0, start - 4096))
@@ -72,20 +72,20 @@ class Arrivals:
         return piece._replace(start=start)
 
     def last_lines(self, pieces: Sequence[Piece], count: int) -> list[Piece]:
-        """The end of the pieces: as much as holds `count` ends of lines, from the beginning of the first lines on."""
+        """The last pieces that contain `count` ends of lines, from the beginning of their first lines."""
         newlines, at, data = 0, len(pieces), b""
         while at > 0 and newlines <= count:
             at -= 1
             data = self.read(pieces[at])
             newlines += data.count(b"\n")
         last = list(pieces[at:])
-        if newlines > count:  # all that is too much is in the first of them
+        if newlines > count:  # the surplus lines are all in the first of them
             skipped = len(data) - len(data.split(b"\n", newlines - count)[-1])
             last[0] = last[0]._replace(start=last[0].start + skipped)
         return self.whole_lines([piece for piece in last if piece.start < piece.end])
 
     def whole_lines(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces, with each stream from the beginning of its first line on."""
+        """The pieces, with the first of each stream extended to the beginning of its first line."""
         seen: set[Stream] = set()
         whole = []
         for piece in pieces:
@@ -95,7 +95,7 @@ class Arrivals:
         return whole
 
     def close(self) -> None:
-        """Let go of the logs."""
+        """Close the logs."""
         for file in self._files.values():
             if file is not None:
                 os.close(file)

@@ -1,4 +1,4 @@
-"""Checkpoints on disk, by whomever they were written."""
+"""Checkpoints on disk, in any format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from clusterkit.words.errors import RunDirectoryError
 
 FLIPPED = 64  # bytes, in the middle half of a file
-MOST_ENTRIES = 100_000  # that are looked at in a directory
+MOST_ENTRIES = 100_000  # of a directory that are examined
 LONGEST_SCAN = 5.0  # seconds
 _ENDINGS = (".index", ".keras", ".weights.h5", ".h5", ".ckpt")
 _TRIES = 3  # a checkpoint may be removed between finding and opening it, as newer ones are written
@@ -27,8 +27,8 @@ def newest_checkpoint(
 ) -> str | None:
     """The path of what looks most like the newest checkpoint below a directory; None where nothing does.
 
-    Of those that were complete `before` a wall time. It may change meanwhile in any way. Of a directory that is too
-    large, or where it takes too long, the newest of what was seen by then; so too when `ended` says so.
+    Only those that were complete `before` a wall time count. The directory may change at any time. The scan of a very
+    large directory, or one that takes too long, is cut short, as when `ended` returns true: then the newest so far.
     """
     best: tuple[float, str] | None = None
     until = time.monotonic() + LONGEST_SCAN
@@ -44,7 +44,7 @@ def newest_checkpoint(
 
 
 def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
-    """What is below a directory, but for hidden files. What is renamed or removed meanwhile may be left out."""
+    """The entries below a directory, without hidden ones. Those renamed or removed meanwhile may be missing."""
     todo = [directory]
     while todo:
         with suppress(OSError), os.scandir(todo.pop()) as entries:
@@ -58,7 +58,7 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
 def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
     """Damage the biggest file of the newest checkpoint in place: flip 64 of its bytes, or truncate it to half.
 
-    Returns what was done, for people; None where there is no checkpoint with anything in it. Raises OSError.
+    Returns what was done, as text; None if there is no checkpoint that is not empty. Raises OSError.
     """
     for _ in range(_TRIES):
         newest = newest_checkpoint(directory)
@@ -70,14 +70,14 @@ def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
             if times.st_size == 0:
                 return None
             done = _truncate(file, times.st_size) if how == "truncate" else _flip(file, times.st_size, seed)
-            # It stays as old as it was, so that the same checkpoint is taken for the newest.
+            # Its age is kept, so that it stays the newest checkpoint.
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
             return f"{done} {file.relative_to(directory)}"
     return None
 
 
 def _biggest_file(checkpoint: Path) -> Path:
-    """Of what holds a checkpoint's values; TensorFlow's are in files beside its index."""
+    """The biggest of the files with a checkpoint's values; TensorFlow keeps them beside the index."""
     files: list[Path] = []
     if checkpoint.name.endswith(".index"):
         files = sorted(checkpoint.parent.glob(f"{glob.escape(checkpoint.stem)}.data-*-of-*"))
@@ -102,9 +102,9 @@ def _flip(file: Path, size: int, seed: str) -> str:
 
 
 def continue_from(old: Path, new: Path) -> None:
-    """Give a new run a copy of the old one's checkpoints; nothing is to do where both have the same directory.
+    """Copy the checkpoints of an old run to a new one, unless both have the same directory.
 
-    Why not the old directory: that run stays as it was, can be continued again, and can be removed.
+    Why not use the old directory: the old run stays unchanged, and can be resumed again or removed.
     Why not hard links: a program that writes a checkpoint in place, as Keras does, would write into the old run.
     """
     if old.resolve() == new.resolve():
@@ -118,4 +118,4 @@ def continue_from(old: Path, new: Path) -> None:
 
 
 def _not_taken_over(old: Path, new: Path, why: object) -> RunDirectoryError:
-    return RunDirectoryError(f"The checkpoints of {old} can't be taken over into {new}: {why}.")
+    return RunDirectoryError(f"Cannot copy the checkpoints of {old} to {new}: {why}.")

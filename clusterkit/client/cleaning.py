@@ -1,4 +1,4 @@
-"""Cleaning up: what runs leave behind is found and ended, and runs that are over are removed."""
+"""Finds and kills what runs leave behind, and removes finished runs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LOOK_EVERY = 0.05  # seconds
 
 
 class StillLive(ClusterkitError):
-    """The run is not over."""
+    """The run is still live."""
 
 
 class Process(NamedTuple):
-    """A process other than this one, and by its environment whose it is: a task's or helper's of a run, or nobody's."""
+    """Another process, with the run and the task that it belongs to by its environment, if any."""
 
     pid: int
     run: RunDirectory | None
@@ -39,7 +39,7 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leaks:
-    """Sentences about what was left behind; none where nothing was."""
+    """What was left behind, in sentences."""
 
     runs: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ class Leaks:
 
 
 def find_strays(everywhere: bool = False) -> dict[str, list[int]]:
-    """Run id to pids, for this user's processes of runs that no living supervisor holds.
+    """Run id to pids, for this user's processes of runs that have no live supervisor.
 
-    Of the runs in this state directory; `everywhere`, of those in any.
-    A run whose directory was removed can't be told from a live one, since the lock went with it: it is left alone.
+    Only runs in this state directory count, unless `everywhere`. A run whose directory was removed is left alone:
+    without the lock nobody can know whether it is live.
     """
     here, found = RunStore().path, defaultdict[str, list[int]](list)
     for pid, run, _ in _processes():
@@ -75,10 +75,10 @@ def reap_strays(everywhere: bool = False) -> dict[str, int]:
 
 
 def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
-    """What is left of the runs in a store, or of that one, when all of them should be over.
+    """What is left of the runs in a store, or of one of them, when all of them should be over.
 
-    These are live runs, processes of runs, and ports of runs on which something listens; what is gone after
-    SETTLING is none.
+    Leaks are live runs, processes of runs, and ports of runs that are in use; each only if it is still there after
+    SETTLING.
     """
     until = time.monotonic() + SETTLING
     while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
@@ -87,7 +87,7 @@ def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
 
 
 def end_leaks(store: RunStore) -> None:
-    """Kill what was left: live runs by their supervisors, whose guardians end the rest. Raises WillNotDie."""
+    """Kill supervisors, whose guardians then end the tasks, and all other processes of runs. Raises WillNotDie."""
     for run in store.all():
         if run.is_live() and (info := run.info()) is not None and info.pid > 0:
             with suppress(OSError):
@@ -98,8 +98,8 @@ def end_leaks(store: RunStore) -> None:
 def remove(run: RunDirectory) -> None:
     """Remove a run that is over. Raises StillLive and ClusterkitError."""
     if not run.is_over():
-        raise StillLive(f"The run {run.run_id} is live. End it first: clusterkit down {run.run_id}")
-    if run.run_id in find_strays():  # without its directory, what it left behind could not be told from a live run's
+        raise StillLive(f"The run {run.run_id} is live. Stop it first: clusterkit down {run.run_id}")
+    if run.run_id in find_strays():  # without the directory they could not be recognized later
         reap_strays()
     with suppress(OSError):
         address(run).unlink()
@@ -107,7 +107,7 @@ def remove(run: RunDirectory) -> None:
         shutil.rmtree(run.path)
     except OSError as error:
         why = f"{error.strerror} ({error.filename})"
-        raise ClusterkitError(f"The run {run.run_id} can't be removed: {why}.") from None
+        raise ClusterkitError(f"Cannot remove the run {run.run_id}: {why}.") from None
 
 
 def _processes() -> Iterator[Process]:

@@ -1,4 +1,4 @@
-"""The other end of the control socket. Every call has a timeout; nothing waits for a run that is not live."""
+"""The client of the control socket. Every call has a timeout, and fails if the run is not live."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ TIMEOUT = 10.0  # seconds
 
 
 class NotLive(ClusterkitError):
-    """The run has no supervisor that could answer."""
+    """The run has no live supervisor to answer."""
 
 
 class Refused(ClusterkitError):
-    """The run answered, with a reason why not."""
+    """The run rejected the request, and said why."""
 
 
 class Client:
-    """A connection to a live run. Raises NotLive where there is none, or where it ends meanwhile."""
+    """A connection to a live run. Raises NotLive if the run is not live, or ends."""
 
     def __init__(self, run: RunDirectory, timeout: float = TIMEOUT) -> None:
         self._run = run
@@ -39,7 +39,7 @@ class Client:
         self._ids = itertools.count(1)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Ask for something and return the result. Raises Refused or NotLive."""
+        """Send a request and return the result. Raises Refused or NotLive."""
         call_id = next(self._ids)
         try:
             self._socket.sendall(protocol.call(method, params, call_id))
@@ -55,7 +55,7 @@ class Client:
     def events(self, offset: int = 0, timeout: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every event of the journal from `offset` on, with the offset after it, until the run ends.
 
-        Raises TimeoutError where nothing comes for `timeout` seconds.
+        Raises TimeoutError if nothing arrives for `timeout` seconds.
         """
         self.call("subscribe", **{"from": offset})
         self._socket.settimeout(timeout)
@@ -67,7 +67,7 @@ class Client:
             return
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._file.close()
         self._socket.close()
 

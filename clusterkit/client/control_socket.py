@@ -1,4 +1,4 @@
-"""Where a run's control socket is: in its directory, or at a short path that the directory names."""
+"""The control socket of a run: in its directory, or at a shorter path that is written there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
         _remove_stale(path)
         server = _bound(path)
     except OSError as error:
-        raise RunDirectoryError(f"The control socket {path} can't be made: {error.strerror or error}.") from None
+        raise RunDirectoryError(f"Cannot create the control socket {path}: {error.strerror or error}.") from None
 
     def unlink() -> None:
         with suppress(OSError):
@@ -52,10 +52,10 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the socket of an earlier run with this run's directory, which was killed. Raises OSError.
+    """Remove the socket that a killed run with the same directory left. Raises OSError.
 
-    Whoever comes here holds the run's lock, so no such run is live. Whether somebody listens is looked at all the same:
-    in another container the same path can be another directory, and the temporary directory the same one.
+    The caller holds the run's lock, so no such run is live here. A socket on which something listens is kept all the
+    same: containers may share the temporary directory while the same path is a different run directory in each.
     """
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
@@ -89,13 +89,13 @@ def connect(run: RunDirectory, timeout: float) -> socket.socket:
 
 
 def temporary_for(more: int) -> str:
-    """The temporary directory, or /tmp where a socket's path, `more` bytes longer, would be too long."""
+    """The temporary directory, or /tmp if a socket's path, `more` bytes longer, would be too long there."""
     place = tempfile.gettempdir()
     return place if len(os.fsencode(place)) + more <= LONGEST else "/tmp"
 
 
 def make_private(directory: Path) -> bool:
-    """Make a directory unless it is there; whether it is this user's alone. Raises OSError."""
+    """Create a directory if necessary; return whether only this user has access to it. Raises OSError."""
     directory.mkdir(mode=0o700, exist_ok=True)
     seen = directory.lstat()
     return seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and not directory.is_symlink()
@@ -105,5 +105,5 @@ def _short(run: Path) -> Path:
     own = f"clusterkit-{os.getuid()}"
     directory = Path(temporary_for(len(own) + 32), own)
     if not make_private(directory):
-        raise RunDirectoryError(f"{directory} is not this user's alone, so no control socket can be put there.")
+        raise RunDirectoryError(f"Cannot create a control socket in {directory}: other users have access to it.")
     return directory / f"{hashlib.blake2b(os.fsencode(run), digest_size=12).hexdigest()}.sock"

@@ -1,4 +1,4 @@
-"""A run's directory: made, locked and written by its supervisor, and read by whoever looks at the run."""
+"""A run's directory: created, locked and written by its supervisor, read by clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import RecoveryReport
 
-STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is about to begin
+STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is just starting
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -42,10 +42,10 @@ class RunInfo:
 
 
 class RunDirectory(Paths[Path]):
-    """The directory of one run, whether it is there or not: nothing is read or made before it is asked for."""
+    """The directory of one run, which need not exist yet; each method reads or writes when it is called."""
 
     def make(self) -> None:
-        """Make the directory, which must not be there yet. Raises RunDirectoryError."""
+        """Create the directory, which must not exist yet. Raises RunDirectoryError."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700)
@@ -55,15 +55,14 @@ class RunDirectory(Paths[Path]):
             self.checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
         except FileExistsError:
             raise RunDirectoryError(
-                f"There is already a run {self.run_id}, or something in the way of its directory {self.path}. "
-                f"Choose another --run-id, or leave it out."
+                f"A run {self.run_id} already exists, or {self.path} is taken. Choose another --run-id, or omit it."
             ) from None
         except OSError as error:
             self.discard()
             raise _unusable(self.path, error) from None
 
     def add_task(self, task: Task) -> None:
-        """Make a task's directory and its named pipes. Raises RunDirectoryError."""
+        """Create a task's directory and named pipes. Raises RunDirectoryError."""
         try:
             self.of_task(task).mkdir(mode=0o700)
             os.mkfifo(self.progress(task), 0o600)
@@ -75,7 +74,7 @@ class RunDirectory(Paths[Path]):
         """Mark the run as live while this process lives and keeps the descriptor. Raises RunDirectoryError."""
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            # Not LOCK_NB: the directory is ours alone, but a client may be looking whether the run is live just now.
+            # Not LOCK_NB: no other supervisor wants the lock, but `is_live` of a client may hold it for a moment.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise _unusable(self.lock_file, error) from None
@@ -90,7 +89,7 @@ class RunDirectory(Paths[Path]):
         try:
             _write(self.job_file, wire.encode(info))
         except OSError as error:
-            raise RunDirectoryError(f"job.json can't be written in {self.path}: {error.strerror}.") from None
+            raise RunDirectoryError(f"Cannot write {self.job_file}: {error.strerror}.") from None
 
     def write_result(self, result: RunResult, recovered: RecoveryReport) -> None:
         """Write result.json. Raises OSError."""
@@ -107,7 +106,7 @@ class RunDirectory(Paths[Path]):
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
-            if error.errno in OUT_OF_RESOURCES:  # who takes a live run for a dead one may kill its tasks
+            if error.errno in OUT_OF_RESOURCES:  # to report a live run as dead could get its tasks killed
                 raise CannotLook(os.strerror(error.errno)) from None
             return False
         try:
@@ -125,12 +124,12 @@ class RunDirectory(Paths[Path]):
             fcntl.flock(lock, fcntl.LOCK_SH)
 
     def is_over(self) -> bool:
-        """Whether the run has ended, and is not one that begins just now."""
+        """Whether the run has ended; a run that is just starting has not."""
         starting = not self.lock_file.exists() and time.time() - self.changed() < STARTING
         return not starting and not self.is_live()
 
     def created(self) -> float:
-        """When the run was made, in wall time; of a run that did not get so far, when its directory last changed."""
+        """When the run was created, in wall time; without a job.json, when its directory last changed."""
         try:
             return float(_read(self.job_file)["created"])
         except _DAMAGED:
@@ -144,28 +143,28 @@ class RunDirectory(Paths[Path]):
         return 0.0
 
     def info(self) -> RunInfo | None:
-        """What was asked for; None where the run ended before it was written."""
+        """What job.json holds; None if the run ended before it was written."""
         info: RunInfo | None = _decoded(RunInfo, _read(self.job_file))
         return None if info is None else replace(info, endpoints=self.endpoints())
 
     def endpoints(self) -> dict[Task, str]:
-        """Where each task listens; empty where that was not written."""
+        """Where each task listens, by job.json."""
         try:
             return {Task.parse(name): str(end) for name, end in _read(self.job_file)["endpoints"].items()}
         except _DAMAGED:
             return {}
 
     def used_checkpoints(self) -> Path:
-        """Where the run's checkpoints are, by what it wrote itself."""
+        """Where the run's checkpoints are, by job.json."""
         return Path(str(_read(self.job_file).get("checkpoints", self.checkpoints)))
 
     def result(self) -> RunResult | None:
-        """How the run ended; None where it has not, or nobody was left to write it."""
+        """How the run ended; None if it has not, or was lost."""
         result: RunResult | None = _decoded(RunResult, self.read_result())
         return result
 
     def recovered(self) -> RecoveryReport | None:
-        """What the run recovered from, as it wrote at its end; None where it did not."""
+        """The recovery report that the run wrote at its end, if it did."""
         message = self.read_result()
         report: RecoveryReport | None = _decoded(RecoveryReport, message) if "recoveries" in message else None
         return report
@@ -173,16 +172,16 @@ class RunDirectory(Paths[Path]):
     def logs(self) -> Iterator[tuple[Task, int, Path]]:
         """Every log that is there, with its task and attempt."""
         for path in sorted(self.all_tasks.glob("*/attempt-*.log")):
-            with suppress(ValueError):  # a task may make any file there
+            with suppress(ValueError):  # tasks may create other files there
                 yield Task.parse(path.parent.name), int(path.stem.removeprefix("attempt-")), path
 
     def read_result(self) -> dict[str, Any]:
-        """result.json as it is; empty where there is none that can be read."""
+        """The fields of result.json; none if it cannot be read."""
         return _read(self.result_file)
 
 
 def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
-    """A word of that kind; None where the message lacks something. A newer clusterkit may have written more."""
+    """A word of that kind; None if fields are missing or wrong. Unknown ones, of a newer clusterkit, are ignored."""
     names = [field.name for field in fields(kind)]
     try:
         return wire.decode(kind, {name: message[name] for name in names if name in message})
@@ -191,14 +190,14 @@ def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
 
 
 def _write(path: Path, value: Any) -> None:
-    """Write a file whole or not at all. Raises OSError."""
+    """Write a file atomically. Raises OSError."""
     part = path.with_name(f".{path.name}.part")
     part.write_text(json.dumps(value, indent=2) + "\n")
     part.replace(path)
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A file's object; an empty one where there is none that can be read."""
+    """The JSON object in a file; an empty one if it cannot be read."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -208,6 +207,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _unusable(path: Path, error: OSError) -> RunDirectoryError:
     return RunDirectoryError(
-        f"The run directory can't be used: {error.strerror} ({error.filename or path}). "
-        f"Set CLUSTERKIT_HOME to a directory that can be written and has room."
+        f"Cannot use the run directory: {error.strerror} ({error.filename or path}). "
+        f"Set CLUSTERKIT_HOME to a writable directory with free space."
     )

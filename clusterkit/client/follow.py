@@ -1,4 +1,4 @@
-"""Following a run: its files are read again and again until it is over, whoever ends it."""
+"""Following a run: reading its files repeatedly until the run ends, also if its supervisor is killed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import TypeVar
 
 from clusterkit.client.directory import RunDirectory
 
-LOOK_EVERY = 0.05  # seconds between two looks
+LOOK_EVERY = 0.05  # seconds between two calls
 T = TypeVar("T")
 
 
 class Life:
-    """The life of a run: a thread that waits for the lock of its supervisor. Costs the supervisor nothing."""
+    """Waits in a thread for the run's supervisor to release its lock, without involving the supervisor."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self._over = threading.Event()
-        # A daemon: a command that ends before the run does not wait for it.
+        # A daemon, so that a command can exit before the run ends.
         threading.Thread(target=self._wait, name="life", daemon=True).start()
 
     def is_over(self, timeout: float | None = None) -> bool:
-        """Whether the run is over, `timeout` seconds from now or sooner. What it wrote before is in its files then."""
+        """Wait for the end of the run, for at most `timeout` seconds, and return whether it has ended."""
         return self._over.wait(timeout)
 
     def _wait(self) -> None:
@@ -37,10 +37,10 @@ class Life:
 def follow(
     read: Callable[[], T], is_over: Callable[[float], bool], every: float = LOOK_EVERY, timeout: float | None = None
 ) -> Iterator[T]:
-    """What `read` returns at each look, until the run is over: the last look is after the end, and sees everything.
+    """Call `read` repeatedly until the run is over, and yield what it returns; the last call is after the end.
 
-    `read` is for example `JournalReader(run, offset).new`. `is_over` waits for the given seconds, or less where the
-    next look is to be sooner, and says whether the run is over, as `Life(run).is_over` does.
+    `read` is for example `JournalReader(run, offset).new`. `is_over(seconds)`, such as `Life(run).is_over`, returns
+    whether the run has ended; it waits up to `seconds` for that, and may return earlier to have `read` called sooner.
     Raises TimeoutError after `timeout` seconds.
     """
     until = math.inf if timeout is None else time.monotonic() + timeout

@@ -1,4 +1,4 @@
-"""The journal as a client reads it: while it is written, and whatever is in it."""
+"""Reads a run's journal, also while it is being written."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.words import wire
 from clusterkit.words.events import Event
 
-KEPT = 40  # progress reports of each task that are kept where only the present matters
-LATEST = 1e11  # seconds since 1970; `datetime` ends some time after that
+KEPT = 40  # progress reports of each task that are kept if only the current state matters
+LATEST = 1e11  # seconds since 1970, within the range of `datetime`
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
 Stamped = tuple[float, Event]  # wall time, event
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     message: dict[str, Any]
 
     def event(self, clock: str = "t") -> Stamped | None:
-        """The event, with its wall time, or monotonic time by the clock `m`. None: a newer run may know more."""
+        """The event with its wall time, or its monotonic time for the clock `m`; None if it is not a known event."""
         try:
             at = float(self.message[clock])
             return (at, wire.decode_event(self.message)) if abs(at) < LATEST else None
@@ -35,30 +35,30 @@ class Entry(NamedTuple):
 
 
 class JournalReader:
-    """Reads each line once, from an offset on, also while the run writes."""
+    """Reads each line once, from an offset on. Lines that are not JSON objects are skipped."""
 
     def __init__(self, run: RunDirectory, offset: int = 0) -> None:
         self._path = run.journal
         self.offset = offset  # where the next line begins
 
     def new(self) -> list[Entry]:
-        """What is new since the last call."""
+        """The lines since the last call."""
         return list(_entries(self._lines()))
 
     def events(self, clock: str = "t") -> list[Stamped]:
-        """The events that are new since the last call."""
+        """The events since the last call."""
         return events_of(self.new(), clock)
 
     def newest(self) -> list[Stamped]:
-        """As `events`, without the progress reports that later ones have overtaken: a day has 100,000 of them."""
+        """As `events`, without outdated progress reports, of which a day may have 100,000."""
         return events_of(_entries(_thinned(self._lines())))
 
     def skip(self) -> None:
-        """Read on from what is new after this call."""
+        """Skip the lines so far."""
         self._lines()
 
     def _lines(self) -> list[tuple[int, bytes]]:
-        """The new lines with the offsets after them. The last one of a live run may be half written: not yet."""
+        """The new lines with the offsets after them. A line that is not yet complete is read later."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self.offset)
@@ -80,7 +80,7 @@ def events_of(entries: Iterable[Entry], clock: str = "t") -> list[Stamped]:
 def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry]:
     for offset, line in lines:
         try:
-            # Any program can report NaN, which Python writes and reads, and JSON has not.
+            # Programs may report NaN, which Python writes although JSON does not have it.
             message = json.loads(line, parse_constant=lambda _: None)
         except (ValueError, RecursionError):
             continue

@@ -1,4 +1,4 @@
-"""The run store: which runs a state directory has, and which one is meant."""
+"""The run store: finds and selects the runs of a state directory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class NoSuchRun(ClusterkitError):
-    """There is no run that could be meant."""
+    """No run matches, or more than one."""
 
 
 def state_dir() -> Path:
@@ -29,7 +29,7 @@ def state_dir() -> Path:
 
 
 def new_run_id() -> str:
-    """Sorts by time, and is new."""
+    """A run id that sorts by time."""
     return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
 
 
@@ -45,7 +45,7 @@ class RunStore:
         return self.home / "runs"
 
     def run(self, run_id: str, checkpoint_dir: str | None = None) -> RunDirectory:
-        """The directory of a run, whether it has begun or not."""
+        """The directory of a run, which need not exist yet."""
         checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else None
         return RunDirectory(self.path / run_id, checkpoints)
 
@@ -55,7 +55,7 @@ class RunStore:
         return [RunDirectory(path) for path in paths if path.is_dir()]
 
     def find(self, prefix: str) -> RunDirectory:
-        """The run whose id begins with `prefix`. Raises NoSuchRun where there is none, or more than one."""
+        """The run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one."""
         found = [run for run in self.all() if run.run_id.startswith(prefix)]
         exact = [run for run in found if run.run_id == prefix]
         if len(exact or found) == 1:
@@ -63,7 +63,7 @@ class RunStore:
         if not found:
             raise NoSuchRun(f"There is no run {prefix!r} in {self.path}.")
         names = ", ".join(run.run_id for run in found)
-        raise NoSuchRun(f"{prefix!r} could be any of {names}. Write more of the run id.")
+        raise NoSuchRun(f"{prefix!r} matches several runs: {names}. Give more of the run id.")
 
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
         """The run whose id begins with `prefix`; without one the newest live run, or else, if `finished`, the newest.
@@ -82,5 +82,5 @@ class RunStore:
 
 
 def newest_first(runs: Iterable[RunDirectory]) -> list[RunDirectory]:
-    """In the order in which people look for them."""
+    """Sort runs by their time of creation."""
     return sorted(runs, key=lambda run: (run.created(), run.run_id), reverse=True)

@@ -19,7 +19,7 @@ from clusterkit.system.process import ENDING, code_of
 from clusterkit.warm.choice import marks
 from clusterkit.warm.shared import SharedServer
 
-copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
+copyreg.pickle(MappingProxyType, lambda proxy: (dict, (dict(proxy),)))  # it has no name that pickle finds
 
 
 def hand_over(place: SharedServer, work: Any, run: RunDirectory, rope: int | None) -> int | str:

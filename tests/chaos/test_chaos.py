@@ -113,7 +113,7 @@ def test_runs_share_no_checkpoints(ck: Clusterkit, tmp_path: Path) -> None:
 def test_a_job_that_fails_by_itself_has_no_campaign(ck: Clusterkit) -> None:
     """There is nothing to compare with; its directory stays."""
     told = ck("chaos", "--runs", "2", "--restart", "never", ROLES, "--fail", "worker:0:1:3:5", code=1)
-    assert "The job does not succeed without any fault: worker:0 exited with code 5" in told.out
+    assert "The job fails even without faults: worker:0 exited with code 5" in told.out
     assert [path.name.endswith("-baseline") for path in (ck.home / "runs").iterdir()] == [True]
 
 

@@ -47,7 +47,7 @@ def test_a_paused_task_stands_still_until_it_is_unpaused(ck: Clusterkit) -> None
     wait_until(lambda: " T " in stat.read_text(), 10, "worker:0 is stopped")
     row = ck.task("worker:0")
     assert (row["state"], row["paused"], row["pid"]) == ("paused", True, pid)
-    assert ck("unpause", "all").out == "worker:0 goes on.\n"
+    assert ck("unpause", "all").out == "worker:0 resumed.\n"
     wait_until(lambda: " T " not in stat.read_text(), 10, "worker:0 goes on")
     assert ck.task("worker:0")["state"] == "running"
 
@@ -56,7 +56,7 @@ def test_a_restart_that_was_asked_for_costs_no_budget(ck: Clusterkit) -> None:
     """Three of them with a budget of none; each returns when the new attempts are there."""
     run = ck.up("--restart-budget", "0", *LONG)
     for attempt in (2, 3, 4):
-        assert ck("restart", "worker:1").out == "worker:1 is started again.\n"
+        assert ck("restart", "worker:1").out == "worker:1 restarted.\n"
         assert ck.task("worker:1")["attempt"] == attempt
     assert ck.json("restart", "ps")["tasks"] == ["chief:0", "ps:0"]
     assert [event["charged"] for event in journal(run, "RestartPlanned")] == [0, 0, 0, 0]
@@ -109,5 +109,5 @@ def test_stacks_are_shown_of_the_tasks_that_can_tell(ck: Clusterkit) -> None:
 def test_a_task_that_is_no_python_program_says_no_stacks(ck: Clusterkit) -> None:
     """It is not signalled, since it would die of that."""
     ck.up("/bin/sleep", "60")
-    assert ck("stacks").out == "worker:0 can't be asked: no Python program, or it only just began.\n\n"
+    assert ck("stacks").out == "worker:0 has no stacks: it is not a Python program, or has only just started.\n\n"
     assert ck.task("worker:0")["state"] == "running"

@@ -63,7 +63,7 @@ FLAGS: dict[str, tuple[list[str], str]] = {  # what is wrong: the arguments, and
     "no option": (["--wrokers", "2", ROLES], "--workers"),
     "a run id with a slash": (["--run-id", "../x", ROLES], "can't be a run id"),
     "an empty run id": (["--run-id", "", ROLES], "can't be a run id"),
-    "a run that is taken": (["--run-id", "taken", ROLES], "already a run taken"),
+    "a run that is taken": (["--run-id", "taken", ROLES], "A run taken already exists"),
     "a run to resume that is missing": (["--resume", "nobody", ROLES], "There is no run 'nobody'"),
     "a job file that is missing": (["-f", "gone.toml"], "gone.toml can't be read"),
     "a job file that is a directory": (["-f", "."], "can't be read"),
@@ -234,7 +234,7 @@ def test_a_run_directory_that_can_not_be_written_is_one_clear_error(nobodys: tup
     (place / "home").mkdir(mode=0o755)
     assert_refused(attempt([ROLES], place, become), "Permission denied", place / "home")
     ran = attempt([ROLES], place, become, CLUSTERKIT_HOME="/proc/nowhere")
-    assert_refused(ran, "Set CLUSTERKIT_HOME to a directory that can be written", place / "home")
+    assert_refused(ran, "Set CLUSTERKIT_HOME to a writable directory", place / "home")
 
 
 def mounted(home: Path, options: str, then: str = "true") -> list[str]:

@@ -83,7 +83,7 @@ def test_bad_input_is_told_before_anything_is_detached(ck: Clusterkit) -> None:
     ck("up", "--run-id", "taken", ROLES, "--steps", "1")
     again = ck("up", "-d", "--run-id", "taken", ROLES, code=2)
     assert again.out == ""
-    assert "There is already a run taken." in again.err
+    assert "A run taken already exists." in again.err
 
 
 def test_ctrl_c_ends_the_waiting_and_not_the_run(ck: Clusterkit, tmp_path: Path) -> None:
@@ -94,6 +94,6 @@ def test_ctrl_c_ends_the_waiting_and_not_the_run(ck: Clusterkit, tmp_path: Path)
     up.send_signal(signal.SIGINT)
     out, err = up.communicate(timeout=20)
     assert (up.returncode, out) == (130, "")
-    assert "the run one goes on. End it with `clusterkit down one`." in err
+    assert "the run one continues. Stop it with `clusterkit down one`." in err
     wait_for(run, "Spawned", task="worker:1")
     assert RunDirectory(run).is_live()

@@ -32,10 +32,10 @@ def begun(ck: Clusterkit, *args: str) -> subprocess.Popen[str]:
 def test_down_ends_the_run_and_says_so(ck: Clusterkit) -> None:
     """It returns when nothing of the run is left; a second one has nothing to do."""
     run = ck.up(*LONG)
-    assert ck("down").out == f"The run {run.name} is ended.\n"
+    assert ck("down").out == f"The run {run.name} was stopped.\n"
     assert not RunDirectory(run).is_live()
     wait_until(lambda: not processes_of(ck.home), 5, "the guardian's end")
-    assert ck("down", run.name).out == f"The run {run.name} was over already.\n"
+    assert ck("down", run.name).out == f"The run {run.name} had already ended.\n"
     assert ck("down", code=1).err.startswith("clusterkit: No run is live.")
     assert ck("wait", code=143).out == f"The run {run.name} stopped (exit code 143).\n"
 
@@ -74,7 +74,7 @@ def test_ctrl_c_lets_go_of_an_attached_run(ck: Clusterkit) -> None:
     attach.send_signal(signal.SIGINT)
     _, err = attach.communicate(timeout=20)
     assert attach.returncode == 0
-    assert err == f"clusterkit: the run {run.name} goes on. End it with `clusterkit down {run.name}`.\n"
+    assert err == f"clusterkit: the run {run.name} continues. Stop it with `clusterkit down {run.name}`.\n"
     assert RunDirectory(run).is_live()
 
 
@@ -111,7 +111,7 @@ def test_rm_refuses_a_live_run_and_removes_the_others(ck: Clusterkit) -> None:
     live = ck.up("--run-id", "live", *LONG)
     answer = ck("rm", "live", "old", code=1)
     assert answer.out == "old\n"
-    assert answer.err == "clusterkit: The run live is live. End it first: clusterkit down live\n"
+    assert answer.err == "clusterkit: The run live is live. Stop it first: clusterkit down live\n"
     assert RunDirectory(live).is_live()
     assert not (ck.home / "runs/old").exists()
 
@@ -152,7 +152,7 @@ def test_a_run_that_was_lost_altogether_is_removed_with_its_processes(ck: Cluste
     os.kill(guardian, signal.SIGKILL)
     wait_until(lambda: not RunDirectory(run).is_live(), 10, "the supervisor's end")
     assert [row["state"] for row in ck.json("ls")] == ["lost"]
-    assert "nobody was left to say how" in ck("show").out
+    assert "ended without a result" in ck("show").out
     assert ck("wait", code=1).out
     ck("rm", run.name)
     assert processes_of(ck.home) == {}

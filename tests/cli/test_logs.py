@@ -78,7 +78,7 @@ def test_a_run_is_named_by_the_beginning_of_its_id(turns: Clusterkit) -> None:
     assert numbers(turns("logs", "turns", "--tail", "1", "--task", "worker:0").out) == []
     assert numbers(turns("logs", "turns", "--tail", "2", "--task", "worker:0").out) == [18]
     refused = turns("logs", "turn", code=1)
-    assert "could be any of turnip, turns" in refused.err
+    assert "matches several runs: turnip, turns" in refused.err
     assert "There is no run 'nope'" in turns("logs", "nope", code=1).err
     assert "has no task ps:0" in turns("logs", "--task", "ps:0", code=1).err
 

@@ -47,7 +47,7 @@ def test_a_part_of_the_run_id_is_enough(up: Start) -> None:
     assert resumed_at(up("--run-id", "first-again", "--resume", "first", ROLES, "--steps", "20")) == 10
     ambiguous = up("--resume", "f", ROLES)
     assert ambiguous.wait(20) == 2
-    assert "'f' could be any of first, first-again" in ambiguous.output
+    assert "'f' matches several runs: first, first-again" in ambiguous.output
 
 
 def test_a_checkpoint_that_is_written_in_place_is_the_new_runs_own(up: Start) -> None:

@@ -53,7 +53,7 @@ def address_of(command: Command) -> str:
 
     def found() -> re.Match[str] | None:
         assert command.process.poll() is None, command.output
-        return re.search(r"answers at (http://\S+)", command.output)
+        return re.search(r"at (http://\S+)", command.output)
 
     match: re.Match[str] = wait_until(found, STARTS_WITHIN, lambda: f"the address; it printed {command.output}")
     return match[1]
@@ -121,5 +121,5 @@ def test_a_finished_run_can_be_shown_again_and_again(ck: Clusterkit, clusterkit:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused = ck("tensorboard", run.name, "--port", port, code=1, deadline=STARTS_WITHIN)
-    assert "There is no TensorBoard:" in refused.err
+    assert "TensorBoard failed:" in refused.err
     assert port in refused.err

@@ -45,12 +45,12 @@ def says(warm: Warm, words: str) -> bool:
 
 def test_start_status_and_stop(warm: Warm, home: Path) -> None:
     """Started twice there is one; without one, `status` exits with 1, and `stop` has nothing to do."""
-    assert "There is no warm server" in warm("status", code=1)
-    assert warm("stop") == "There is no warm server.\n"
+    assert "No warm server is running" in warm("status", code=1)
+    assert warm("stop") == "No warm server is running.\n"
     pid = warm.start()
     assert warm.start() == pid
-    assert f"pid {pid}, tensorflow, 0 of 0 runs live; it stays for 30 min yet" in warm("status")
-    assert f"(pid {pid}) was ended" in warm("stop")
+    assert f"pid {pid}, tensorflow, 0 of 0 runs live; it stays for another 30 min" in warm("status")
+    assert f"(pid {pid}) was stopped" in warm("stop")
     wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
     warm("status", code=1)
     assert list(home.glob("warm/*.sock")) == []
@@ -72,13 +72,13 @@ def test_runs_come_from_the_server(warm: Warm, tmp_path: Path) -> None:
         end = tmp_path / f"end-{made}"
         run = warm.up("--run-id", f"r{made}", "--workers", "2", WORLD, end)
         assert {world(run, f"worker:{index}")["imported_by"] for index in (0, 1)} == {pid}
-        assert f"1 of {made} runs live; it stays while runs go on" in warm("status")
+        assert f"1 of {made} runs live; it stays while runs are live" in warm("status")
         assert run.supervisor not in procfs.descendants(run.process.pid)
         end.touch()
         assert run.wait(20) == 0
         assert own(run) == []
         assert run.events("Noted", server="ready")[0]["m"] - run.events("Began")[0]["m"] < 0.5
-        over = f"0 of {made} runs live; it stays for 30 min yet"
+        over = f"0 of {made} runs live; it stays for another 30 min"
         wait_until(partial(says, warm, over), 5, "it is over")
 
 
@@ -173,7 +173,7 @@ def test_the_end_of_the_server_is_not_noticed_by_a_run(warm: Warm, home: Path, t
     assert again.wait(20) == 0
     begun = "The run begins without the warm server: it does not answer (Connection refused)."
     assert [line.partition(" │ ")[2] for line in own(again)] == ([begun] if how == "killed" else [])
-    assert "There is no warm server" in warm("status", code=1)
+    assert "No warm server is running" in warm("status", code=1)
     assert list(home.glob("warm/*.sock")) == []
 
 
