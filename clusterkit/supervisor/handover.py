@@ -19,7 +19,12 @@ from clusterkit.system.process import ENDING, code_of
 from clusterkit.warm.choice import marks
 from clusterkit.warm.shared import SharedServer
 
-copyreg.pickle(MappingProxyType, lambda proxy: (dict, (dict(proxy),)))  # it has no name that pickle finds
+
+def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(values)  # as a function: pickle does not find the class by its name
+
+
+copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
 
 
 def hand_over(place: SharedServer, work: Any, run: RunDirectory, rope: int | None) -> int | str:

@@ -76,7 +76,9 @@ def test_other_exceptions_are_another_way(first: str, second: str) -> None:
 )  # fmt: skip
 def test_without_an_exception_exit_and_last_line_count(exit_: Exit, tail: tuple[str, ...], alike: bool) -> None:
     """A death that somebody else caused, a preemption and silence are no way to fail that could be the same."""
-    assert (error_signature(failure(exit_, 1, None, tail)) is not None or exit_.signal == 6) is (alike or exit_.signal == 6)
+    assert (error_signature(failure(exit_, 1, None, tail)) is not None or exit_.signal == 6) is (
+        alike or exit_.signal == 6
+    )
     assert repeats(failure(exit_, 1, None, tail), failure(exit_, 2, None, tail)) is alike
 
 
