@@ -29,13 +29,16 @@ def patches_of(job: JobSpec, task: Task) -> str:
     fixes_keras, coordinates = job.keras_fix and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
     if job.program.kind is ProgramKind.COMMAND:
         return ""
+    gang = job.shape is Shape.MULTI_WORKER
     serves, trains = job.is_server(task), task.trains and not job.is_server(task)
     if serves and job.servers is Servers.BUILTIN:
         return ""
     patches = {
         "tf-config": job.tf_config is TfConfig.OURS,
         "coordinator": serves,
-        "keras-fit": trains and fixes_keras and job.shape is Shape.MULTI_WORKER,
+        "keras-fit": trains and gang and fixes_keras,
+        "callbacks-apart": trains and gang and job.keras_fix and task != job.leader,
+        "backup-whole": trains and gang and fixes_keras and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
         # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.
         "coordinator-end": trains and coordinates and job.servers is Servers.BUILTIN,

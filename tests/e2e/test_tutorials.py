@@ -15,10 +15,10 @@ Start = Callable[..., Up]
 TUTORIALS = CHILDREN / "tutorials"
 
 
-def check(run: Up, steps: int) -> None:
-    """Success at the first attempt of each task; the steps are known, although no program reports any."""
+def check(run: Up, steps: int, restarts: int = 0) -> None:
+    """Success, after so many restarts; the steps are known, although no program reports any."""
     assert run.wait(160) == 0, run.output[-6000:]
-    assert run.result["restarts"] == 0
+    assert run.result["restarts"] == restarts
     assert run.result["last_step"] == steps
 
 
@@ -56,3 +56,19 @@ def test_a_dataset_creator_and_callbacks_with_the_coordinators_code_alone(up: St
     check(run, steps=60)
     assert "loss fell True" in run.output
     assert "files ['ckpt-1.index', 'ckpt-2.index', 'ckpt-3.index']" in run.output
+
+
+@pytest.mark.parametrize("keras", ["3", pytest.param("2", marks=pytest.mark.soak)])
+def test_a_fit_with_its_usual_callbacks_is_killed_and_continues(up: Start, tmp_path: Path, keras: str) -> None:
+    """All workers name the same files; the backup of the last whole epoch is where both resume."""
+    run = up(
+        "--workers", "2", "--keras", keras, "--fault", "kill worker:1 @ step=35", TUTORIALS / "callbacks.py", tmp_path
+    )
+    check(run, steps=60, restarts=1)
+    assert len(re.findall(r"epochs \[3, 4, 5\] step 60", run.output)) == 2
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert [row.partition(",")[0] for row in rows] == ["epoch", *"012345"]
+    models = [f"epoch-{epoch}/model.keras" for epoch in range(1, 7)]
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert files >= {*models, "newest.weights.h5"}
+    assert not [path for path in tmp_path.rglob("*") if "workertemp" in path.name or path.suffix == ".part"]

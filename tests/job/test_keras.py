@@ -19,8 +19,8 @@ from tests.histories import job, task
     ("counts", "name", "patches"),
     [
         ({"workers": 1}, "worker:0", "steps"),
-        ({"workers": 2}, "worker:1", "keras-fit,steps"),
-        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,steps"),
+        ({"workers": 2}, "worker:1", "keras-fit,callbacks-apart,steps"),
+        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,backup-whole,steps"),
         ({"workers": 2, "evaluator": 1}, "evaluator:0", None),
         ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps,steps"),
         ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator"),

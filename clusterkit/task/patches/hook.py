@@ -23,6 +23,12 @@ COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {TRAINER: ("keras_fit", "watch")},
+    "callbacks-apart": {
+        f"keras.src.callbacks.{name}": ("callbacks", "write_apart")
+        for name in ("backup_and_restore", "csv_logger", "model_checkpoint", "tensorboard")
+    }
+    | {"tf_keras.src.callbacks": ("callbacks", "log_apart")},
+    "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_whole")},
     "keras-ps": {TRAINER: ("refusals", "refuse_fit")},
     "coordinator": {
         f"{DISTRIBUTE}.parameter_server_strategy_v2": ("refusals", "refuse_strategy"),

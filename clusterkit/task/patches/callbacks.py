@@ -1,0 +1,128 @@
+"""Keras's callbacks on several workers: each worker writes the same files, and deletes them for the others.
+
+Loaded by path: standard library only. The workers other than the chief get a directory `workertemp_N` beside the
+files, which is removed at the end of `fit`. Keras 2 does that by itself, except for CSVLogger. They can't leave out
+what they write, since all workers may have to take part when a model is saved. All workers restore a backup from the
+chief's files.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+PLACES = {"ModelCheckpoint": "filepath", "CSVLogger": "filename", "TensorBoard": "log_dir"}
+BACKUP = "BackupAndRestore"
+BACKUP_PATHS = (
+    *("backup_dir", "_weights_path", "_training_metadata_path"),
+    *("_prev_weights_path", "_prev_training_metadata_path"),
+)
+
+
+def write_apart(module: Any, load: object) -> None:
+    """Have the callback in this module write to a directory of this worker's own."""
+    for name, attribute in PLACES.items():
+        if kind := vars(module).get(name):
+            _move(kind, attribute)
+    if kind := vars(module).get(BACKUP):
+        _back_up_apart(kind)
+
+
+def log_apart(module: Any, load: object) -> None:
+    """The same for Keras 2, where only CSVLogger needs it."""
+    _move(module.CSVLogger, PLACES["CSVLogger"])
+
+
+def back_up_whole(module: Any, load: object) -> None:
+    """Have the chief's backup complete or not there, also if the chief is killed while it saves."""
+    kind = getattr(module, BACKUP)
+    save = kind._save_model
+
+    @wraps(save)
+    def _save_model(self: Any) -> None:
+        if self.double_checkpoint:  # the backup before this one takes its place
+            save(self)
+            return
+        part = f"{os.path.normpath(self.backup_dir)}.part"
+        with_paths(self, part, save)
+        _files().makedirs(self.backup_dir)
+        for path in (self._weights_path, self._training_metadata_path):
+            os.replace(os.path.join(part, os.path.basename(path)), path)
+        _files().rmtree(part)
+
+    kind._save_model = _save_model
+
+
+def own_directory() -> str:
+    """The name of this worker's directory, as in Keras 2."""
+    return f"workertemp_{os.environ.get('CLUSTERKIT_TASK', ':0').rpartition(':')[2]}"
+
+
+def apart(path: str) -> tuple[str, str]:
+    """This worker's directory beside a path, above all of the path that has an epoch in it; and the path in there."""
+    fixed, brace, rest = path.partition("{")
+    parent, name = os.path.split(fixed)
+    directory = os.path.join(parent, own_directory())
+    return directory, os.path.join(directory, name + brace + rest)
+
+
+def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> None:
+    """Call a method of a backup's with its files in another directory."""
+    before = {name: getattr(callback, name) for name in BACKUP_PATHS if hasattr(callback, name)}
+    for name, path in before.items():
+        setattr(callback, name, directory if name == "backup_dir" else os.path.join(directory, os.path.basename(path)))
+    try:
+        call(callback)
+    finally:
+        for name, path in before.items():
+            setattr(callback, name, path)
+
+
+def _move(kind: Any, attribute: str) -> None:
+    plain, end = kind.__init__, kind.on_train_end
+
+    @wraps(plain)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+        self._own_directory, path = apart(str(getattr(self, attribute)))
+        setattr(self, attribute, path)
+        _files().makedirs(self._own_directory)
+
+    @wraps(end)
+    def on_train_end(self: Any, logs: Any = None) -> None:
+        end(self, logs)
+        _remove(self._own_directory)
+
+    kind.__init__, kind.on_train_end = __init__, on_train_end
+
+
+def _back_up_apart(kind: Any) -> None:
+    save, end = kind._save_model, kind.on_train_end
+
+    def place_of(callback: Any) -> str:
+        return os.path.join(callback.backup_dir, own_directory())
+
+    @wraps(save)
+    def _save_model(self: Any) -> None:
+        with_paths(self, place_of(self), save)
+
+    @wraps(end)
+    def on_train_end(self: Any, logs: Any = None) -> None:
+        _remove(place_of(self))
+
+    kind._save_model, kind.on_train_end = _save_model, on_train_end
+
+
+def _files() -> Any:
+    """TensorFlow's functions for files, which know remote ones too."""
+    return sys.modules["tensorflow"].io.gfile
+
+
+def _remove(directory: str) -> None:
+    try:
+        _files().rmtree(directory)
+    except Exception:  # another callback, or the chief with all around it, has removed it already
+        return

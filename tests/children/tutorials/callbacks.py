@@ -1,0 +1,27 @@
+"""`fit` on workers with the usual callbacks, all with the same paths: `callbacks.py DIRECTORY`."""
+
+import os
+import sys
+
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+place = sys.argv[1]
+x = tf.random.stateless_normal([320, 10], [1, 2])
+y = tf.cast(tf.reduce_mean(x, axis=1) > 0, tf.int64)
+dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(32).repeat()
+
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.Input((10,)), tf.keras.layers.Dense(8, "relu"), tf.keras.layers.Dense(2)])
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(tf.keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
+
+callbacks = [
+    tf.keras.callbacks.BackupAndRestore(os.path.join(place, "backup")),
+    tf.keras.callbacks.ModelCheckpoint(os.path.join(place, "epoch-{epoch}", "model.keras")),
+    tf.keras.callbacks.ModelCheckpoint(os.path.join(place, "newest.weights.h5"), save_weights_only=True),
+    tf.keras.callbacks.CSVLogger(os.path.join(place, "log.csv"), append=True),
+    tf.keras.callbacks.TensorBoard(os.path.join(place, "board")),
+]
+history = model.fit(dataset, epochs=6, steps_per_epoch=10, callbacks=callbacks, verbose=2)
+print("epochs", history.epoch, "step", int(model.optimizer.iterations.numpy()))

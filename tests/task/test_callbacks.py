@@ -1,0 +1,152 @@
+"""Keras's callbacks on several workers, with stand-ins: who writes where, what is removed, and a kill in between."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches import callbacks
+
+
+@pytest.fixture(autouse=True)
+def worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is worker:1, with the part of TensorFlow that is used."""
+    files = SimpleNamespace(makedirs=lambda path: Path(path).mkdir(parents=True, exist_ok=True), rmtree=shutil.rmtree)
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(io=SimpleNamespace(gfile=files)))
+    monkeypatch.setenv("CLUSTERKIT_TASK", "worker:1")
+
+
+def model_checkpoint() -> Any:
+    """A class like Keras's."""
+
+    class ModelCheckpoint:
+        def __init__(self, filepath: Path | str) -> None:
+            self.filepath = filepath
+
+        def save(self, epoch: int) -> None:
+            path = Path(str(self.filepath).format(epoch=epoch))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("model")
+
+        def on_train_end(self, logs: Any = None) -> None:
+            self.ended = True
+
+    return ModelCheckpoint
+
+
+def backup() -> Any:
+    """A class like Keras's, which can be killed while it saves."""
+
+    class BackupAndRestore:
+        def __init__(self, backup_dir: str, double_checkpoint: bool = False) -> None:
+            self.backup_dir = backup_dir
+            self.double_checkpoint = double_checkpoint
+            self._weights_path = f"{backup_dir}/latest.weights.h5"
+            self._training_metadata_path = f"{backup_dir}/training_metadata.json"
+            self.state, self.dies = 0, False
+
+        def _save_model(self) -> None:
+            Path(self.backup_dir).mkdir(parents=True, exist_ok=True)
+            Path(self._weights_path).write_text("half of it" if self.dies else str(self.state))
+            if self.dies:
+                raise KeyboardInterrupt
+            Path(self._training_metadata_path).write_text(json.dumps({"epoch": self.state}))
+
+        def restored(self) -> tuple[str, int]:
+            return (
+                Path(self._weights_path).read_text(),
+                json.loads(Path(self._training_metadata_path).read_text())["epoch"],
+            )
+
+        def on_train_end(self, logs: Any = None) -> None:
+            shutil.rmtree(self.backup_dir)
+
+    return BackupAndRestore
+
+
+@pytest.mark.parametrize("name", ["model.keras", "epoch-{epoch}.weights.h5", "epoch-{epoch}/model.keras"])
+def test_a_worker_writes_beside_the_chiefs_files(tmp_path: Path, name: str) -> None:
+    """In a directory of its own, also where the path has a number in it; at the end of fit it is gone."""
+    kind = model_checkpoint()
+    callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), None)
+    made = kind(tmp_path / name)
+    made.save(3)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert written == [tmp_path / "workertemp_1" / name.format(epoch=3)]
+    made.on_train_end()
+    assert made.ended
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_callbacks_share_the_directory(tmp_path: Path) -> None:
+    """The second one to end finds it removed."""
+    kind = model_checkpoint()
+    callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), None)
+    first, second = kind(tmp_path / "a.keras"), kind(tmp_path / "b.keras")
+    first.on_train_end()
+    second.on_train_end()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keras_2_needs_it_for_its_csv_file_alone(tmp_path: Path) -> None:
+    """Its other callbacks do the same by themselves."""
+    checkpoint, logger = model_checkpoint(), type("CSVLogger", (), {"on_train_end": lambda self, logs: None})
+    logger.__init__ = lambda self, filename: setattr(self, "filename", filename)  # type: ignore[misc]
+    callbacks.log_apart(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), None)
+    made: Any = logger(str(tmp_path / "log.csv"))
+    assert made.filename == str(tmp_path / "workertemp_1" / "log.csv")
+    assert checkpoint(tmp_path / "a.keras").filepath == tmp_path / "a.keras"
+
+
+def test_all_workers_restore_what_the_chief_has_saved(tmp_path: Path) -> None:
+    """They save too, elsewhere, and remove only that."""
+    place = str(tmp_path / "backup")
+    chief = backup()(place)
+    chief.state = 4
+    chief._save_model()
+    kind = backup()
+    callbacks.write_apart(SimpleNamespace(BackupAndRestore=kind), None)
+    worker = kind(place)
+    worker.state = 7
+    worker._save_model()
+    assert worker.restored() == ("4", 4)
+    assert (tmp_path / "backup" / "workertemp_1" / "latest.weights.h5").read_text() == "7"
+    worker.on_train_end()
+    assert sorted(path.name for path in (tmp_path / "backup").iterdir()) == [
+        "latest.weights.h5",
+        "training_metadata.json",
+    ]
+    chief.on_train_end()
+    worker.on_train_end()
+
+
+def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
+    """The next attempt restores that, and saves again."""
+    kind = backup()
+    callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), None)
+    made = kind(str(tmp_path / "backup"))
+    made.state = 1
+    made._save_model()
+    made.state, made.dies = 2, True
+    with pytest.raises(KeyboardInterrupt):
+        made._save_model()
+    assert made.restored() == ("1", 1)
+    made.dies = False
+    made._save_model()
+    assert made.restored() == ("2", 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["backup"]
+
+
+def test_a_backup_that_keeps_two_is_left_alone(tmp_path: Path) -> None:
+    """It has the one before to go back to."""
+    kind = backup()
+    callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), None)
+    made = kind(str(tmp_path / "backup"), double_checkpoint=True)
+    made._save_model()
+    assert made.restored() == ("0", 0)
