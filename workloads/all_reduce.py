@@ -1,9 +1,9 @@
-"""What an all-reduce does, and what the batch size means for it, in numbers; then step after step, each checked.
+"""Shows in numbers what an all-reduce does and how the batch size affects it; then runs and verifies all-reduces.
 
     clusterkit up --workers 2 workloads/all_reduce.py
 
-Every worker holds a vector of its own; each step replaces them all by their sum. The result is known beforehand, so a
-worker that got anything else says so and fails. Under plain `python` it is one worker that adds nothing.
+Every worker holds its own vector, and each step replaces all of them by their sum. The result is known in advance: a
+worker that gets a different one fails with a message. Under plain `python` there is a single worker.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ ROUND = 100  # steps between two checkpoints
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--size", type=int, default=1 << 16, help="numbers in the vector, of 4 bytes each")
-    parser.add_argument("--batch-size", type=int, default=32, help="examples in one step of one worker")
+    parser.add_argument("--size", type=int, default=1 << 16, help="length of the vector, in numbers of 4 bytes")
+    parser.add_argument("--batch-size", type=int, default=32, help="examples per step and worker")
     return parser.parse_args()
 
 
 def own(number: float) -> tf.Tensor:
-    """1 in the first replica, 2 in the second, and so on, times a number."""
+    """Return the replica's position, from 1, times a number."""
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     return (tf.cast(replica, tf.float32) + 1.0) * number
 
 
 def everywhere(strategy: tf.distribute.Strategy, function: Any) -> Any:
-    """What a function gives in this task's replica, as numbers; every task has to call this."""
+    """Return a function's results in this task's replica, as numbers; every task must call this."""
     mine = tf.function(lambda: strategy.run(function), autograph=False)()
     return [strategy.experimental_local_results(value)[0].numpy() for value in mine]
 
@@ -49,14 +49,14 @@ def show_operations(strategy: tf.distribute.Strategy) -> None:
 
     mine, total, mean, gathered = everywhere(strategy, operations)
     print(f"{strategy.num_replicas_in_sync} replicas hold 1, 2, …; this one holds {mine:g}")
-    print(f"all-reduce SUM gives {total:g}, MEAN gives {mean:g}, to every one of them")
+    print(f"all-reduce SUM gives {total:g} and MEAN gives {mean:g} in each of them")
     print(f"all-gather gives {gathered.tolist()}")
 
 
 def show_batches(strategy: tf.distribute.Strategy, size: int) -> None:
-    """A linear step, whose gradient is easily worked out, on a batch that the workers share unequally."""
+    """Compare ways to combine gradients of a linear model, for a batch that is split unequally."""
     count = strategy.num_replicas_in_sync
-    whole = size * count - size // 2  # the last replica's part is half empty, as an epoch's last batch is
+    whole = size * count - size // 2  # the last replica's part is half empty, as in an epoch's last batch
     x = np.arange(whole, dtype=np.float32) / whole
 
     def gradients() -> tuple[tf.Tensor, tf.Tensor]:
@@ -70,9 +70,9 @@ def show_batches(strategy: tf.distribute.Strategy, size: int) -> None:
     right, wrong = everywhere(strategy, gradients)
     print(f"{whole} examples, {size} for each replica but the last, which has {whole - size * (count - 1)}:")
     print(f"  gradient in a single process                                  {np.mean(x * x):.6f}")
-    print(f"  sum of (sum over the part / global batch), as it should be    {right:.6f}")
-    print(f"  mean of the parts' means, which weighs a small part too much  {wrong:.6f}")
-    print(f"a worker's batch of {size} is a global batch of {size * count}: so the learning rate is scaled by {count}")
+    print(f"  sum of (sum over the part / global batch): correct            {right:.6f}")
+    print(f"  mean of the parts' means, which overweights the small part    {wrong:.6f}")
+    print(f"a batch of {size} per worker is a global batch of {size * count}, so the learning rate scales by {count}")
 
 
 def main() -> None:
@@ -98,12 +98,12 @@ def main() -> None:
         training.report(done)
         if done % ROUND == 0 or done == args.steps:
             if not np.all(total.numpy() == done):
-                raise SystemExit(f"after {done} steps the sum should be {done} everywhere, and is {total.numpy()}")
+                raise SystemExit(f"after {done} steps each sum should be {done}, but they are {total.numpy()}")
             checkpointer.save(done)
     took, steps = time.monotonic() - began, args.steps - first
     rate = steps * args.size * 4 / max(took, 1e-9) / 1e6
-    print(f"{steps} all-reduces of {args.size * 4} bytes in {took:.1f} s: {rate:.0f} MB/s of each worker's own data")
-    print(f"the sum of steps is {int(total.numpy()[0])} after {args.steps} steps, in every place")
+    print(f"{steps} all-reduces of {args.size * 4} bytes in {took:.1f} s: {rate:.0f} MB/s of data per worker")
+    print(f"after {args.steps} steps every sum is {int(total.numpy()[0])}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Trains a convolutional network on CIFAR-10 in a loop of its own, on all workers in step, on images changed at random.
+"""Trains a convolutional network on CIFAR-10: synchronous training, a custom loop, and random image augmentation.
 
     clusterkit up --workers 2 --tensorboard workloads/cifar10_cnn.py
 
-Batches, and what is changed in their images, are pure functions of the step: a run that was killed and resumed ends
-with the weights of an undisturbed one. TensorBoard shows loss, accuracy, learning rate, images and the step's graph.
+Batches and their augmentation are pure functions of the step, so a run that was killed and resumed ends with the
+weights of an undisturbed run. TensorBoard shows loss, accuracy, learning rate, images and the graph of a step.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from clusterkit import training
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--batch-size", type=int, default=32, help="images in one step of one worker")
-    parser.add_argument("--learning-rate", type=float, default=0.05, help="for one worker; grows with their number")
-    parser.add_argument("--warmup-steps", type=int, default=50, help="until the full learning rate")
+    parser.add_argument("--batch-size", type=int, default=32, help="images per step and worker")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="for one worker; scaled by their number")
+    parser.add_argument("--warmup-steps", type=int, default=50, help="steps until the full learning rate")
     parser.add_argument("--data", choices=images.SOURCES, default="auto")
-    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="minimum duration of a step")
     parser.add_argument("--checkpoint-every", type=int, default=50, metavar="STEPS")
     return parser.parse_args()
 
 
 def make_model() -> tf.keras.Model:
-    """Three rounds of convolution; group, not batch normalisation: it knows nothing of how a batch is split."""
+    """Three convolutions, with group normalization: unlike batch normalization, it ignores how the batch is split."""
     tf.keras.utils.set_random_seed(2017)  # the same first weights in every worker
     layers = tf.keras.layers
     stack = [tf.keras.Input((32, 32, 3)), layers.Rescaling(1 / 127.5, offset=-1.0)]
@@ -45,7 +45,7 @@ def make_model() -> tf.keras.Model:
 
 
 def changed(pixels: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """A batch of images flipped, shifted by up to 4 pixels, lit and coloured otherwise, each in its own way."""
+    """Augment a batch: flip each image, shift it by up to 4 pixels, and change its brightness and colours."""
     count = tf.shape(pixels)[0]
     flip = tf.random.stateless_uniform((count, 1, 1, 1), seed) < 0.5
     pixels = tf.where(flip, tf.reverse(pixels, [2]), pixels)
@@ -58,7 +58,7 @@ def changed(pixels: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def make_batches(strategy: Any, data: images.Images, args: argparse.Namespace, first: int) -> Iterator[Any]:
-    """The batches of the steps from `first` on, without end; each replica makes its own part of each global batch."""
+    """Yield the batches from step `first` on, without end; each replica makes its own part of each global batch."""
     pixels, labels = tf.constant(data.pixels), tf.constant(data.labels)
     parts: dict[int, Iterator[Any]] = {}
 
@@ -69,7 +69,7 @@ def make_batches(strategy: Any, data: images.Images, args: argparse.Namespace, f
             return changed(tf.gather(pixels, drawn), tf.stack([step * replicas + mine, 10])), tf.gather(labels, drawn)
 
         plain = tf.data.Options()
-        plain.autotune.enabled = False  # as in mwms_train.py: its thread is slow to stop, now and then
+        plain.autotune.enabled = False  # as in mwms_train.py: its thread is sometimes slow to stop
         return slowed(tf.data.Dataset.counter(first).map(draw), args.step_time).prefetch(2).with_options(plain)
 
     def next_part(context: tf.distribute.experimental.ValueContext) -> Any:
@@ -83,13 +83,13 @@ def make_batches(strategy: Any, data: images.Images, args: argparse.Namespace, f
 
 
 def make_step(strategy: Any, model: Any, optimizer: Any) -> Any:
-    """One step on every replica; returns the global batch's mean loss and share of right answers."""
+    """Create the step function, which returns the mean loss and the accuracy of the global batch."""
 
     def replica_step(pixels: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             logits = model(pixels, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            # Divided by the global batch, not by the replica's part of it: the optimizer adds up the gradients.
+            # Divided by the global batch size, not by the replica's: the optimizer sums the replicas' gradients.
             loss = tf.nn.compute_average_loss(losses)
         optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
         right = tf.nn.compute_average_loss(tf.cast(tf.argmax(logits, axis=1) == labels, tf.float32))
@@ -124,7 +124,7 @@ def accuracy_on(data: images.Images, model: Any) -> float:
 
 def main() -> None:
     args = parse()
-    strategy = training.strategy()  # before anything else of TensorFlow: it starts this worker's server
+    strategy = training.strategy()  # before anything else in TensorFlow: it starts this worker's server
     learning, held_out = images.cifar10(strategy, args.data)
     with strategy.scope():
         model = make_model()

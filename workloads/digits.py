@@ -1,4 +1,4 @@
-"""Handwritten digits, 8 x 8 pixels, from scikit-learn: real data that needs no download."""
+"""Handwritten digits of 8 x 8 pixels from scikit-learn: real data without a download."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Digits(NamedTuple):
 
 
 def load(seed: int = 2017) -> tuple[Digits, Digits]:
-    """Training and held-out digits, split the same way in every task."""
+    """Return training and held-out digits, split the same way in every task."""
     bunch = load_digits()
     order = np.random.default_rng(seed).permutation(len(bunch.target))
     images = (bunch.data[order] / 16.0).astype(np.float32)
@@ -31,6 +31,6 @@ def load(seed: int = 2017) -> tuple[Digits, Digits]:
 
 
 def accuracy(model: Any, data: Digits) -> float:
-    """The share of the images whose most likely class is the right one."""
+    """Return the share of images that the model classifies correctly."""
     right = tf.argmax(model(data.images), axis=1) == data.labels
     return float(tf.reduce_mean(tf.cast(right, tf.float32)))

@@ -1,9 +1,9 @@
-"""Workers that train, and an evaluator beside them that looks at each checkpoint and is never in the way.
+"""Synchronous training with a side-car evaluator, which evaluates the checkpoints without slowing training down.
 
     clusterkit up --workers 2 --evaluator workloads/evaluator.py
 
-The evaluator is no part of the cluster: it takes the newest checkpoint whenever there is one, writes what it finds for
-TensorBoard, and does the last one after training is over. Kill it as you like; training does not notice.
+The evaluator is not a member of the cluster. It restores the newest checkpoint as soon as there is one, writes the
+accuracy for TensorBoard, and evaluates the last checkpoint after training. Killing it does not affect training.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clusterkit import training
 
 
 def evaluate(held_out: digits.Digits) -> None:
-    """Every checkpoint as it comes, until there will be no more."""
+    """Evaluate each new checkpoint until training is over."""
     model = mwms_train.make_model()
     checkpointer = training.Checkpointer(model=model)
     writer = tf.summary.create_file_writer(training.tensorboard_dir())

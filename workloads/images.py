@@ -1,4 +1,4 @@
-"""MNIST and CIFAR-10, or stand-ins of the same shape where they are neither cached nor to be downloaded."""
+"""MNIST and CIFAR-10, or stand-ins of the same shape if they are neither cached nor available for download."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-SOURCES = ("auto", "stand-in")  # auto: the real one if it can be had
+SOURCES = ("auto", "stand-in")  # auto: the real data if available
 CLASSES = 10
 DRAWN, DRAWN_HELD_OUT = 6000, 1000
 
@@ -23,17 +23,17 @@ class Images(NamedTuple):
     labels: npt.NDArray[np.int64]
 
 
-Sets = tuple[Images, Images]  # to learn from, and held out
+Sets = tuple[Images, Images]  # training and held-out data
 
 
 def mnist(strategy: tf.distribute.Strategy, source: str = "auto") -> Sets:
-    """Handwritten digits, 28 x 28 x 1: 60000 and 10000. The stand-in is scikit-learn's 1797, scaled up from 8 x 8."""
+    """Load handwritten digits, 28 x 28 x 1: 60000 and 10000. The stand-in is scikit-learn's 1797, scaled up."""
     stand_in = "scikit-learn's digits, scaled up to 28 x 28 (in place of MNIST)"
     return _load("mnist", "MNIST", strategy, source, scaled_digits, stand_in)
 
 
 def cifar10(strategy: tf.distribute.Strategy, source: str = "auto") -> Sets:
-    """Photographs, 32 x 32 x 3: 50000 and 10000. The stand-in is drawn: shapes and textures in random colours."""
+    """Load photographs, 32 x 32 x 3: 50000 and 10000. The stand-in is drawn shapes and textures in random colours."""
     stand_in = "10 classes of drawn shapes and textures (in place of CIFAR-10)"
     return _load("cifar10", "CIFAR-10", strategy, source, drawn_shapes, stand_in)
 
@@ -51,7 +51,7 @@ def _as_images(pixels: Any, labels: Any) -> Images:
 
 
 def scaled_digits() -> Sets:
-    """scikit-learn's digits as if they were MNIST's."""
+    """Return scikit-learn's digits in the format of MNIST."""
 
     def scaled(some: digits.Digits) -> Images:
         large = tf.image.resize(some.images.reshape(-1, 8, 8, 1), (28, 28), "bicubic")
@@ -62,12 +62,12 @@ def scaled_digits() -> Sets:
 
 
 def drawn_shapes() -> Sets:
-    """The same drawings in every task: each a shape or texture of random colours, place and size, under noise."""
+    """Draw shapes and textures with random colours, position, size and noise; the same in every task."""
     return draw(DRAWN, seed=1), draw(DRAWN_HELD_OUT, seed=2)
 
 
 def draw(count: int, seed: int) -> Images:
-    """Disc, ring, square, diamond, triangle, cross, then stripes across, upright and slanting, and a chessboard."""
+    """Draw discs, rings, squares, diamonds, triangles, crosses, stripes in three directions, and chessboards."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, CLASSES, count)
     place = random.uniform(12, 20, (2, count, 1, 1)).astype(np.float32)

@@ -2,8 +2,8 @@
 
     clusterkit up --workers 2 workloads/imdb_text.py
 
-IMDb's reviews where they are or can be downloaded, else made-up ones; the output says which. Under plain `python` it is
-one process.
+It uses IMDb's reviews if they are cached or can be downloaded, else generated ones; the output says which. Under plain
+`python` it is a single process.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from clusterkit import training
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--steps", type=int, help="in an epoch [all batches there are]")
-    parser.add_argument("--batch-size", type=int, default=64, help="reviews in one step, over all workers")
-    parser.add_argument("--vocabulary", type=int, default=10000, help="words; rarer ones are all the same")
-    parser.add_argument("--length", type=int, default=200, help="words of a review, the last ones")
+    parser.add_argument("--steps", type=int, help="per epoch [all batches]")
+    parser.add_argument("--batch-size", type=int, default=64, help="reviews per step, over all workers")
+    parser.add_argument("--vocabulary", type=int, default=10000, help="number of words; rarer ones count as one")
+    parser.add_argument("--length", type=int, default=200, help="words per review; only the last ones are used")
     parser.add_argument("--learning-rate", type=float, default=0.01)
     return parser.parse_args()
 
 
 def make_model(args: argparse.Namespace) -> tf.keras.Model:
-    """The mean of the words' embeddings, and what it says. 0 is no word, and left out of the mean."""
+    """A classifier of the mean of the words' embeddings. 0 is padding, and is left out of the mean."""
     layers = tf.keras.layers
     tf.keras.utils.set_random_seed(2017)
     words = tf.keras.Input((args.length,), dtype="int32")
@@ -45,7 +45,7 @@ def make_model(args: argparse.Namespace) -> tf.keras.Model:
 
 
 def make_dataset(reviews: texts.Reviews, size: int, shuffle: bool) -> tf.data.Dataset:
-    """The same batches in every worker, of which `fit` gives each worker its part."""
+    """Create global batches, the same in every worker; `fit` gives each worker its part."""
     dataset = tf.data.Dataset.from_tensor_slices((reviews.words, reviews.labels[:, None]))
     if shuffle:
         dataset = dataset.shuffle(len(reviews.labels), seed=2017)

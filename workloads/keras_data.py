@@ -1,4 +1,4 @@
-"""The data sets of `tf.keras.datasets`, where they are or can be had, in all tasks of a job or in none."""
+"""The data sets of `tf.keras.datasets`, if all tasks of a job can load them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterkit import training
 
 PATIENCE = 5.0  # seconds for the server to answer
 _GOOGLE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets"
-SERVED = {  # where Keras gets each, and the file in its cache that says that it has it
+SOURCES = {  # the URL that Keras downloads from, and the file that it then has in its cache
     "mnist": (f"{_GOOGLE}/mnist.npz", "mnist.npz"),
     "imdb": (f"{_GOOGLE}/imdb.npz", "imdb.npz"),
     "cifar10": ("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "cifar-10-batches-py-target_archive"),
@@ -25,19 +25,19 @@ SERVED = {  # where Keras gets each, and the file in its cache that says that it
 
 
 def load(name: str, strategy: tf.distribute.Strategy, **options: Any) -> Any:
-    """What `load_data(**options)` gives; None in all tasks where one of them has it not."""
+    """Return the result of `load_data(**options)`; None in all tasks if one of them can't load the data."""
     real = _real(name, options)
-    return real if _all_have_it(strategy, real is not None) else None
+    return real if _have_all(strategy, real is not None) else None
 
 
 def say(what: str, learning: int, held_out: int) -> None:
-    """Tell once what a job learns from."""
+    """Print which data the job uses, once per job."""
     if training.is_chief():
-        print(f"data: {what}, {learning} to learn from and {held_out} held out")
+        print(f"data: {what}, {learning} for training and {held_out} held out")
 
 
-def _all_have_it(strategy: Any, here: bool) -> bool:
-    """Whether all workers have it: half of them must not train on something else."""
+def _have_all(strategy: Any, here: bool) -> bool:
+    """Return whether all workers have the data: otherwise some would train on different data."""
     if not training.in_cluster() or training.has_ps():
         return here
     all_missing = tf.function(
@@ -47,20 +47,20 @@ def _all_have_it(strategy: Any, here: bool) -> bool:
 
 
 def _real(name: str, options: dict[str, Any]) -> Any:
-    """From Keras's cache or its server; None where there is neither."""
-    url, cached = SERVED[name]
+    """Load from Keras's cache or its server; return None if both fail."""
+    url, cached = SOURCES[name]
     home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
     if not (home / "datasets" / cached).exists() and not _answers(url):
         return None
     patience = socket.getdefaulttimeout()
     socket.setdefaulttimeout(PATIENCE)
-    # One task of a machine at a time: Keras downloads and unpacks into the place where another would be reading.
+    # One task per machine at a time: Keras downloads and unpacks into the directory that others read from.
     with Path(tempfile.gettempdir(), f"workloads-{os.getuid()}-{name}.lock").open("w") as lock:
         try:
             with training.phase("download"):
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 return getattr(tf.keras.datasets, name).load_data(**options)
-        except Exception as error:  # Keras raises no more exact one
+        except Exception as error:  # Keras raises plain exceptions
             print(f"{name} could not be loaded: {error}")
             return None
         finally:
@@ -68,7 +68,7 @@ def _real(name: str, options: dict[str, Any]) -> Any:
 
 
 def _answers(url: str) -> bool:
-    """Whether the server answers in time; in a thread, since a look-up of its name knows no time limit."""
+    """Return whether the server answers in time. Runs in a thread, since DNS look-ups have no timeout."""
     answers: list[bool] = []
 
     def ask() -> None:

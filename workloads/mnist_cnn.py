@@ -1,11 +1,11 @@
-"""Trains a convolutional network on MNIST with `fit`, alone, mirrored or on workers: the same program, the same result.
+"""Trains a convolutional network on MNIST with `fit`: on one device, mirrored or on workers, with the same result.
 
     clusterkit up workloads/mnist_cnn.py
     clusterkit up workloads/mnist_cnn.py --strategy mirrored --devices 2
     clusterkit up --workers 2 workloads/mnist_cnn.py
 
-The batch is the global one, split among the replicas, so the loss of a step is the same on any number of them. At the
-end the chief exports the model. Where MNIST cannot be had, scikit-learn's digits take its place (and one line says so).
+The batch size is global and split among the replicas, so the loss of a step is the same for any number of them. At the
+end the chief exports the model. If MNIST is not available, scikit-learn's digits replace it, and a message says so.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from slow import slowed
 
 from clusterkit import training
 
-STEPS = 300  # about so many, in whole epochs, where neither is given
+STEPS = 300  # the approximate default, in whole epochs
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--strategy", choices=("default", "mirrored"), help="in one process; on workers it is given")
-    parser.add_argument("--devices", type=int, help="with --strategy mirrored: how many; logical ones of a CPU")
-    parser.add_argument("--epochs", type=int, help=f"as many as make {STEPS} steps, if not given")
-    parser.add_argument("--steps-per-epoch", type=int, metavar="N", help="cut each epoch off there")
-    parser.add_argument("--batch-size", type=int, default=64, help="images in one step, over all replicas")
+    parser.add_argument("--strategy", choices=("default", "mirrored"), help="in a single process; leave out on workers")
+    parser.add_argument("--devices", type=int, help="with --strategy mirrored: GPUs, or logical CPU devices")
+    parser.add_argument("--epochs", type=int, help=f"[as many as make {STEPS} steps]")
+    parser.add_argument("--steps-per-epoch", type=int, metavar="N", help="end each epoch there")
+    parser.add_argument("--batch-size", type=int, default=64, help="images per step, over all replicas")
     parser.add_argument("--learning-rate", type=float, default=0.001)
     parser.add_argument("--data", choices=images.SOURCES, default="auto")
-    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="minimum duration of a step")
     parser.add_argument("--checkpoint-every", type=int, default=50, metavar="STEPS")
     parser.add_argument("--export-format", choices=("keras", "saved_model"), default="keras")
     return parser.parse_args()
 
 
 def make_model() -> tf.keras.Model:
-    """Takes raw pixels, 0 to 255, so whoever loads the exported model needs to know nothing more."""
+    """Create the model. It takes raw pixels, 0 to 255, so that the exported model needs no preprocessing."""
     layers = tf.keras.layers
     return tf.keras.Sequential(
         [
@@ -56,9 +56,9 @@ def make_model() -> tf.keras.Model:
 
 
 def make_batches(data: images.Images, batch_size: int, *, whole: bool) -> tf.data.Dataset:
-    """Global batches, in the same order in every epoch: then a run that resumes within one misses and repeats none.
+    """Create global batches in the same order in every epoch, so that a run can resume within an epoch.
 
-    `whole` leaves out the last batch if it is not full.
+    `whole` drops the last batch if it is not full.
     """
     batches = tf.data.Dataset.from_tensor_slices(tuple(data)).batch(batch_size, drop_remainder=whole)
     return batches.map(lambda pixels, labels: (tf.cast(pixels, tf.float32), labels))
@@ -78,9 +78,9 @@ def compile_model(strategy: Any, learning_rate: float) -> tf.keras.Model:
 
 def main() -> None:
     args = parse()
-    # First of all of TensorFlow: it starts this worker's server, or divides the CPU.
+    # Before anything else in TensorFlow: it starts this worker's server, or splits the CPU.
     strategy = training.strategy(args.strategy, devices=args.devices)
-    training.per_replica_batch(args.batch_size, strategy)  # says so where it does not divide
+    training.per_replica_batch(args.batch_size, strategy)  # raises if it is not divisible
     learning, held_out = images.mnist(strategy, args.data)
     model = compile_model(strategy, args.learning_rate)
     with strategy.scope():

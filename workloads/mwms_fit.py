@@ -1,11 +1,11 @@
-"""Trains digits with Keras 3's `fit` on all workers in step, with the callbacks that people use.
+"""Trains digits with Keras 3's `fit`: synchronous training with the usual callbacks.
 
     clusterkit up --workers 2 --tensorboard workloads/mwms_fit.py
 
-EarlyStopping, ModelCheckpoint, ReduceLROnPlateau, TensorBoard, one of our own, and `training.Backup`, with which a
-killed run goes on where it was. Every epoch has the same batches in the same order, so the resumed run's weights are
-those of an undisturbed one (but what EarlyStopping and the like remember begins anew). `--check-numerics` is
-tf.debugging's, and names the operation that makes the first NaN: add `--poison-step 5` to see it.
+EarlyStopping, ModelCheckpoint, ReduceLROnPlateau, TensorBoard, a custom callback, and `training.Backup`, which resumes
+a killed run. Every epoch has the same batches in the same order, so a resumed run ends with the weights of an
+undisturbed one, except that callbacks such as EarlyStopping start afresh. `--check-numerics` enables tf.debugging's
+check, which names the operation that produces the first NaN: add `--poison-step 5` to see it.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from clusterkit import training
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=20, help="at most; EarlyStopping may end it before")
-    parser.add_argument("--steps-per-epoch", type=int, metavar="N", help="cut each epoch off there")
-    parser.add_argument("--batch-size", type=int, default=32, help="images in one step of one worker")
-    parser.add_argument("--learning-rate", type=float, default=0.05, help="for one worker; grows with their number")
-    parser.add_argument("--patience", type=int, default=6, metavar="EPOCHS", help="of EarlyStopping, without progress")
-    parser.add_argument("--check-numerics", action="store_true", help="stop at the operation that makes a NaN")
+    parser.add_argument("--epochs", type=int, default=20, help="at most; EarlyStopping may end earlier")
+    parser.add_argument("--steps-per-epoch", type=int, metavar="N", help="end each epoch there")
+    parser.add_argument("--batch-size", type=int, default=32, help="images per step and worker")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="for one worker; scaled by their number")
+    parser.add_argument("--patience", type=int, default=6, metavar="EPOCHS", help="of EarlyStopping")
+    parser.add_argument("--check-numerics", action="store_true", help="stop at the operation that produces a NaN")
     parser.add_argument("--poison-step", type=int, default=-1, metavar="N", help="divide batch N of an epoch by zero")
-    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="minimum duration of a step")
     parser.add_argument("--checkpoint-every", type=int, default=20, metavar="STEPS")
     return parser.parse_args()
 
 
 class Pace(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tensorflow ships no types
-    """A callback of our own: says after each epoch how fast it was, and at which learning rate."""
+    """A custom callback: prints the speed and the metrics of each epoch."""
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._began, self._batches = time.monotonic(), 0
@@ -54,7 +54,7 @@ class Pace(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tensorflow shi
 
 
 def make_callbacks(args: argparse.Namespace) -> list[Any]:
-    """Each worker has the same ones, since all must decide alike; one that writes files has a place of its own."""
+    """Create the callbacks: the same in each worker, since all must decide alike, but with different files."""
     best = Path(training.checkpoint_dir(), "best", f"{training.task().replace(':', '-')}.keras")
     best.parent.mkdir(parents=True, exist_ok=True)
     keras = tf.keras.callbacks
@@ -65,12 +65,12 @@ def make_callbacks(args: argparse.Namespace) -> list[Any]:
         keras.TensorBoard(training.tensorboard_dir(), histogram_freq=1),
         keras.EarlyStopping("val_loss", patience=args.patience, restore_best_weights=True, verbose=1),
         Pace(),
-        training.Backup(every=args.checkpoint_every),  # the last, so that it saves what the others decided
+        training.Backup(every=args.checkpoint_every),  # last, so that it saves what the others changed
     ]
 
 
 def make_batches(data: digits.Digits, args: argparse.Namespace) -> tf.data.Dataset:
-    """Global batches; `fit` gives each worker its part of each."""
+    """Create global batches; `fit` gives each worker its part."""
 
     def checked(number: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         images, labels = batch
@@ -96,7 +96,7 @@ def make_model(learning_rate: float) -> tf.keras.Model:
 
 def main() -> None:
     args = parse()
-    strategy = training.strategy()  # before anything else of TensorFlow: it starts this worker's server
+    strategy = training.strategy()  # before anything else in TensorFlow: it starts this worker's server
     if args.check_numerics:
         tf.debugging.enable_check_numerics()
     learning, held_out = digits.load()

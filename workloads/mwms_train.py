@@ -1,9 +1,9 @@
-"""Trains digits on all workers in step (MultiWorkerMirroredStrategy), and proves that they agree.
+"""Trains digits synchronously on all workers (MultiWorkerMirroredStrategy), with a custom loop.
 
     clusterkit up --workers 2 workloads/mwms_train.py
 
-Every batch is a pure function of the step, so a run that was killed and resumed sees the batches that an undisturbed
-run sees. Under plain `python` it is one process with the same loop.
+Every batch is a pure function of the step, so a run that was killed and resumed sees the same batches as an undisturbed
+run. Under plain `python` it is a single process with the same loop.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from clusterkit import training
 def parse(description: str | None = __doc__) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--batch-size", type=int, default=32, help="images in one step of one worker")
-    parser.add_argument("--learning-rate", type=float, default=0.05, help="for one worker; grows with their number")
-    parser.add_argument("--warmup-steps", type=int, default=100, help="until the full learning rate")
-    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--batch-size", type=int, default=32, help="images per step and worker")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="for one worker; scaled by their number")
+    parser.add_argument("--warmup-steps", type=int, default=100, help="steps until the full learning rate")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="minimum duration of a step")
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
     return parser.parse_args()
 
@@ -48,10 +48,10 @@ def make_model() -> tf.keras.Model:
 def make_batches(
     strategy: tf.distribute.Strategy, data: digits.Digits, args: argparse.Namespace, first: int
 ) -> Iterator[Any]:
-    """The batches of the steps from `first` on, without end; each replica gets its own part of each global batch.
+    """Yield the batches from step `first` on, without end; each replica gets its own part of each global batch.
 
-    Why not `strategy.distribute_datasets_from_function`: when the program ends, one of its threads takes seconds to
-    stop, now and then (TensorFlow 2.21). And unless the data has no end, it asks all workers for more at each step.
+    Why not `strategy.distribute_datasets_from_function`: when the program ends, one of its threads sometimes takes
+    seconds to stop (TensorFlow 2.21). And unless the data is infinite, it asks all workers for more at each step.
     """
     parts: dict[int, Iterator[Any]] = {}
 
@@ -66,25 +66,25 @@ def make_batches(
 
 
 def part(data: digits.Digits, mine: int, replicas: int, size: int, first: int) -> tf.data.Dataset:
-    """One replica's batches: every `replicas`-th image of each global batch, which is drawn from the step alone."""
+    """Create one replica's batches: every `replicas`-th image of each global batch, which depends on the step only."""
 
     def draw(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         drawn = tf.random.stateless_uniform((size * replicas,), [2017, step], 0, len(data.labels), tf.int64)
         return tf.gather(data.images, drawn[mine::replicas]), tf.gather(data.labels, drawn[mine::replicas])
 
     plain = tf.data.Options()
-    plain.autotune.enabled = False  # the thread that is slow to stop; there is nothing to tune here
+    plain.autotune.enabled = False  # its thread is the one that is slow to stop
     return tf.data.Dataset.counter(first).map(draw).with_options(plain)
 
 
 def make_step(strategy: tf.distribute.Strategy, model: Any, optimizer: Any) -> Any:
-    """One step on every replica; returns the mean loss of the global batch."""
+    """Create the step function, which returns the mean loss of the global batch."""
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=True))
             loss = tf.reduce_mean(losses)
-            # This replica's part of the mean over the global batch: Keras adds the replicas' gradients up.
+            # This replica's part of the mean over the global batch: Keras sums the replicas' gradients.
             part_of_mean = loss / strategy.num_replicas_in_sync
         optimizer.apply(tape.gradient(part_of_mean, model.trainable_variables), model.trainable_variables)
         return loss
@@ -110,7 +110,7 @@ def train(step_on: Any, batches: Iterator[Any], optimizer: Any, save: Any, args:
 
 
 def digest(model: Any) -> str:
-    """SHA-256 over the bytes of all weights, in order."""
+    """Return the SHA-256 of all weights, in order."""
     hashed = hashlib.sha256()
     for weights in model.get_weights():
         hashed.update(weights.tobytes())
@@ -119,7 +119,7 @@ def digest(model: Any) -> str:
 
 def main() -> None:
     args = parse()
-    strategy = make_strategy()  # before anything else of TensorFlow: it starts this worker's server
+    strategy = make_strategy()  # before anything else in TensorFlow: it starts this worker's server
     learning, held_out = digits.load()
     with strategy.scope():
         model = make_model()

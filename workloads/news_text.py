@@ -1,11 +1,11 @@
-"""Tells false news from true with parameter servers: a large embedding in pieces on the ps, a custom loop, a CSV.
+"""Classifies false and true news with parameter servers: a large embedding sharded over the ps, a custom loop, a CSV.
 
     clusterkit up --workers 2 --ps 2 workloads/news_text.py
     clusterkit up --workers 2 --ps 2 workloads/news_text.py --csv articles.csv
 
-An embedding is what parameter servers are for: it is larger than anything else, and a step touches a few rows of it.
-The CSV needs the columns `text` and `label` (1 for a false article); without one, articles are made up. Under plain
-`python` it is one process with the same loop.
+An embedding is a typical use of parameter servers: it is large, and each step updates only a few of its rows. The CSV
+needs the columns `text` and `label` (1 for a false article); without a CSV the articles are generated. Under plain
+`python` it is a single process with the same loop.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from clusterkit import training
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--csv", metavar="FILE", help="articles; made-up ones without it")
-    parser.add_argument("--steps", type=int, default=1000, help="steps in all, over all workers")
-    parser.add_argument("--batch-size", type=int, default=64, help="articles in one step")
-    parser.add_argument("--buckets", type=int, default=1 << 15, help="rows of the embedding; words are hashed")
+    parser.add_argument("--csv", metavar="FILE", help="articles [generated]")
+    parser.add_argument("--steps", type=int, default=1000, help="total steps of all workers")
+    parser.add_argument("--batch-size", type=int, default=64, help="articles per step")
+    parser.add_argument("--buckets", type=int, default=1 << 15, help="rows of the embedding, to which words are hashed")
     parser.add_argument("--learning-rate", type=float, default=2.0)
-    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="minimum duration of a step")
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
     return parser.parse_args()
 
 
 class Classifier(tf.Module):  # type: ignore[misc]  # tensorflow ships no types
-    """The mean of the words' embeddings and a line through it; the table is cut into a piece for each ps."""
+    """A linear classifier of the mean of the words' embeddings. The embedding table has a shard on each ps."""
 
     def __init__(self, buckets: int, width: int = 16) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Classifier(tf.Module):  # type: ignore[misc]  # tensorflow ships no types
 
 
 def make_batches(articles: texts.Articles, args: argparse.Namespace, first_step: int) -> tf.data.Dataset:
-    """One worker's endless batches; another order in each worker, and after each resumption."""
+    """Create one worker's infinite batches, in a different order in each worker and after each restart."""
     worker = tf.distribute.coordinator.experimental_get_current_worker_index() if training.has_ps() else 0
     whole = tf.data.Dataset.from_tensor_slices((articles.texts, articles.labels))
     seed = tf.cast(worker, tf.int64) * 1_000_003 + first_step
@@ -67,7 +67,7 @@ def make_step(strategy: tf.distribute.Strategy, network: Classifier, tally: tf.V
             loss = tf.reduce_mean(losses)
         variables = network.trainable_variables
         for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
-            if isinstance(gradient, tf.IndexedSlices):  # only the rows that the batch has touched are sent
+            if isinstance(gradient, tf.IndexedSlices):  # send only the rows that the batch uses
                 variable.scatter_sub(tf.IndexedSlices(rate * gradient.values, gradient.indices))
             else:
                 variable.assign_sub(rate * gradient)

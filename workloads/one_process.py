@@ -1,13 +1,14 @@
-"""Trains digits in one process under the strategy that is asked for; all of them end with the same weights.
+"""Trains digits in a single process with the given strategy; all strategies end with the same weights.
 
     clusterkit up workloads/one_process.py --strategy mirrored --devices 2
     clusterkit up workloads/one_process.py --strategy central-storage --devices 2
     clusterkit up workloads/one_process.py --strategy one-device
     clusterkit up workloads/one_process.py --strategy tpu
 
-`--devices` cuts the processor into as many logical devices. Without a TPU, `tpu` says so and trains with the default
-strategy. Every global batch is a pure function of the step, and is split among the replicas: the strategies differ in
-where the weights are and what is computed where; in what comes out, by rounding. A checkpoint of one fits the others.
+Without a GPU, `--devices` splits the CPU into logical devices. Without a TPU, `tpu` prints a message and trains with
+the default strategy. Every global batch is a pure function of the step and is split among the replicas. The strategies
+place weights and computation differently, but their results differ only by rounding. A checkpoint of one resumes under
+another.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ STRATEGIES = ("default", "one-device", "mirrored", "central-storage", "tpu")
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strategy", choices=STRATEGIES, default="default")
-    parser.add_argument("--devices", type=int, help="for mirrored and central-storage: how many; logical ones of a CPU")
+    parser.add_argument("--devices", type=int, help="for mirrored and central-storage: GPUs, or logical CPU devices")
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch-size", type=int, default=64, help="images in one step, over all replicas")
+    parser.add_argument("--batch-size", type=int, default=64, help="images per step, over all replicas")
     parser.add_argument("--learning-rate", type=float, default=0.1)
-    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="minimum duration of a step")
     parser.add_argument("--checkpoint-every", type=int, default=100, metavar="STEPS")
     return parser.parse_args()
 
@@ -46,7 +47,7 @@ def make_model() -> tf.keras.Model:
 
 
 def make_batches(strategy: Any, data: digits.Digits, args: argparse.Namespace, first: int) -> Iterator[Any]:
-    """The batches of the steps from `first` on, without end; the strategy gives each replica its part of each."""
+    """Yield the batches from step `first` on, without end; the strategy gives each replica its part."""
 
     def draw(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         drawn = tf.random.stateless_uniform((args.batch_size,), [2017, step], 0, len(data.labels), tf.int64)
@@ -57,12 +58,12 @@ def make_batches(strategy: Any, data: digits.Digits, args: argparse.Namespace, f
 
 
 def make_step(strategy: Any, model: Any, optimizer: Any, batch_size: int) -> Any:
-    """One step on every replica; returns the mean loss of the global batch."""
+    """Create the step function, which returns the mean loss of the global batch."""
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=True))
-            # Divided by the global batch, not by the replica's part of it: the optimizer adds up the gradients.
+            # Divided by the global batch size, not by the replica's: the optimizer sums the replicas' gradients.
             loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
         optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
         return loss
@@ -89,7 +90,7 @@ def train(step_on: Any, batches: Iterator[Any], save: Any, args: argparse.Namesp
 def main() -> None:
     args = parse()
     strategy = training.strategy(args.strategy, devices=args.devices)
-    training.per_replica_batch(args.batch_size, strategy)  # says so where it does not divide
+    training.per_replica_batch(args.batch_size, strategy)  # raises if it is not divisible
     learning, held_out = digits.load()
     with strategy.scope():
         model = make_model()
@@ -109,7 +110,7 @@ def main() -> None:
 
 
 def devices_of(variable: Any) -> list[str]:
-    """Where a variable is: in one place, or mirrored in several."""
+    """Return the devices that hold a variable: one, or several if it is mirrored."""
     copies = getattr(variable, "values", None) or [variable]
     return [copy.device.rpartition("device:")[2] for copy in copies]
 

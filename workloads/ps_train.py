@@ -1,8 +1,8 @@
-"""Trains digits with parameter servers: a coordinator, workers that come and go, variables in pieces on the ps.
+"""Trains digits with parameter servers: a coordinator, workers that come and go, variables sharded over the ps.
 
     clusterkit up --workers 2 --ps 1 workloads/ps_train.py
 
-Under plain `python` it is one process with the same loop.
+Under plain `python` it is a single process with the same loop.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from clusterkit import training
 
 
 class Network(tf.Module):  # type: ignore[misc]  # tensorflow ships no types
-    """64 pixels, one hidden layer, 10 classes.
+    """A network with 64 pixels, one hidden layer and 10 classes.
 
-    Plain variables, not a Keras 3 model: Keras 3 does not take a variable that is partitioned over parameter servers.
+    It uses plain variables, since Keras 3 models do not support variables that are sharded over parameter servers.
     """
 
     def __init__(self, hidden: int = 256) -> None:
@@ -39,11 +39,11 @@ class Network(tf.Module):  # type: ignore[misc]  # tensorflow ships no types
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=2500, help="steps in all, over all workers")
-    parser.add_argument("--batch-size", type=int, default=64, help="images in one step")
-    # Not scaled by the number of workers, as synchronous training is: each step is applied alone, with one batch.
+    parser.add_argument("--steps", type=int, default=2500, help="total steps of all workers")
+    parser.add_argument("--batch-size", type=int, default=64, help="images per step")
+    # Not scaled by the number of workers as in synchronous training: each step applies the gradient of one batch.
     parser.add_argument("--learning-rate", type=float, default=0.2)
-    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="minimum duration of a step")
     parser.add_argument("--checkpoint-every", type=int, default=250, metavar="STEPS")
     return parser.parse_args()
 
@@ -52,13 +52,13 @@ def make_strategy() -> tf.distribute.Strategy:
     if not training.has_ps():
         print("no parameter servers in TF_CONFIG: training in a single process with the default strategy")
         return tf.distribute.get_strategy()
-    # A small bound, for the sake of showing it: real variables are cut at 256 KiB or more.
+    # A small limit, to show sharding: real programs use shards of 256 KiB or more.
     cut = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes=4096, max_shards=training.num_ps())
     return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver(), cut)
 
 
 def batches(data: digits.Digits, args: argparse.Namespace, first_step: int) -> tf.data.Dataset:
-    """One worker's endless batches; another order in each worker, and after each resumption."""
+    """Create one worker's infinite batches, in a different order in each worker and after each restart."""
     worker = tf.distribute.coordinator.experimental_get_current_worker_index() if training.has_ps() else 0
     seeds = tf.data.Dataset.counter(tf.cast(worker, tf.int64) * 1_000_003 + first_step)
 
@@ -70,15 +70,15 @@ def batches(data: digits.Digits, args: argparse.Namespace, first_step: int) -> t
 
 
 def make_step(strategy: tf.distribute.Strategy, network: Network, tally: tf.Variable, rate: float) -> Any:
-    """One step: a batch, its gradient, and the update, which runs where each variable is; so does the tally."""
+    """Create the step function: it computes a gradient, and updates the variables and the tally on the ps."""
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> None:
         with tf.GradientTape() as tape:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, network(images))
             loss = tf.reduce_mean(losses)
-        variables = network.trainable_variables  # a partitioned one is in here piece by piece
+        variables = network.trainable_variables  # the shards of sharded variables are separate variables
         gradients = tape.gradient(loss, variables)
-        # A worker that gets no more memory computes garbage before it dies (TensorFlow 2.21): its step changes nothing.
+        # A worker that is out of memory computes garbage before it dies (TensorFlow 2.21): ignore its step.
         sound = tf.math.is_finite(tf.linalg.global_norm(gradients))
         for variable, gradient in zip(variables, gradients, strict=True):
             variable.assign_sub(tf.where(sound, rate * gradient, 0.0))
@@ -91,7 +91,7 @@ def make_step(strategy: tf.distribute.Strategy, network: Network, tally: tf.Vari
 
 
 def train(rounds: training.Rounds, checkpointer: training.Checkpointer, args: argparse.Namespace, saved: int) -> None:
-    # Rounds of about a fifth of a second: often enough to watch, and the workers seldom wait for each other.
+    # Rounds of about 0.2 s: short enough to watch, and long enough that workers seldom wait for each other.
     size = training.num_workers() * max(1, min(10, round(0.2 / max(args.step_time, 0.001))))
     said, every = time.monotonic(), args.checkpoint_every
     for step, loss in rounds.until(args.steps, size=size, stop_at=every, step_time=args.step_time):
@@ -117,7 +117,7 @@ def main() -> None:
     with strategy.scope():
         tally = tf.Variable([first_step, 0.0], dtype=tf.float64, trainable=False)
     step = make_step(strategy, network, tally, args.learning_rate)
-    if first_step < args.steps:  # a coordinator that is still at its first connections when Python ends aborts
+    if first_step < args.steps:  # else the coordinator would abort: Python would exit during its first connections
         rounds = training.Rounds(strategy, lambda: batches(learning, args, first_step), step, tally)
         train(rounds, checkpointer, args, first_step)
     with training.phase("evaluation"):

@@ -1,4 +1,4 @@
-"""Steps that take their time, so that a run is long enough to break."""
+"""Slows steps down, so that a run is long enough to inject faults."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import tensorflow as tf
 
 
 def slowed(dataset: tf.data.Dataset, seconds: float) -> tf.data.Dataset:
-    """Make each element of `dataset` take at least `seconds`, asleep, in the runtime of the task that reads it.
+    """Make each element of `dataset` take at least `seconds`, by sleeping in the task that reads it.
 
-    Not `time.sleep` in a map: a parameter-server job's workers run TensorFlow's graphs, and no Python of ours.
+    Why not `time.sleep` in a map: the workers of a parameter-server job run TensorFlow graphs, but not our Python code.
     """
     if seconds <= 0:
         return dataset

@@ -1,11 +1,11 @@
-"""The same model on the same data, synchronously and asynchronously; the second of two runs draws both.
+"""Trains the same model on the same data synchronously and asynchronously, and draws both learning curves.
 
     clusterkit up --workers 2 workloads/sync_async.py --out curves
     clusterkit up --workers 2 --ps 1 workloads/sync_async.py --out curves
 
-The shape of the job decides: without parameter servers all workers take each step together, on a batch of each; with
-them each takes steps of its own, on weights that the others are changing meanwhile. `curves/` gets a CSV of each run,
-by examples and by seconds, and where both are there `sync_async.svg`. Under plain `python` it is one process.
+Without parameter servers all workers take each step together, with a batch from each of them. With parameter servers
+each worker takes steps independently, while the others change the weights. Each run writes a CSV to `curves/`, by
+examples and by seconds; the second run also writes `sync_async.svg`. Under plain `python` it is a single process.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ COLORS = {"sync": "#1f77b4", "async": "#d95f02"}
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default="curves", metavar="DIR", help="where the curves go")
-    parser.add_argument("--examples", type=int, default=64000, help="in all, over all workers")
-    parser.add_argument("--batch-size", type=int, default=32, help="images in one step of one worker")
+    parser.add_argument("--out", default="curves", metavar="DIR", help="directory for the curves")
+    parser.add_argument("--examples", type=int, default=64000, help="total examples of all workers")
+    parser.add_argument("--batch-size", type=int, default=32, help="images per step and worker")
     parser.add_argument("--learning-rate", type=float, default=0.1, help="for one worker")
-    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="at least this long for a step")
-    parser.add_argument("--points", type=int, default=20, help="of the curve: a checkpoint and an evaluation each")
+    parser.add_argument("--step-time", type=float, default=0.0, metavar="SECONDS", help="minimum duration of a step")
+    parser.add_argument("--points", type=int, default=20, help="of the curve, each with a checkpoint and an evaluation")
     return parser.parse_args()
 
 
 class Curve:
-    """A run's points, in a file that a restart goes on with."""
+    """The points of a run's curve, in a file that a restarted run continues."""
 
     def __init__(self, directory: Path, name: str, done: int) -> None:
         self._path = directory / f"{name}.csv"
@@ -67,10 +67,10 @@ def read(path: Path) -> list[tuple[float, ...]]:
 
 
 def draw(directory: Path) -> None:
-    """Both curves, by examples and by seconds."""
+    """Draw both curves, by examples and by seconds."""
     curves = {name: read(directory / f"{name}.csv") for name in ("sync", "async")}
     if not all(curves.values()):
-        print(f"{directory} has one curve; run the other shape with the same --out to have both drawn.")
+        print(f"{directory} has one curve. To draw both, run again with (or without) --ps 1 and the same --out.")
         return
     picture = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 330" font-family="sans-serif" font-size="12">']
     for left, column in ((60, 0), (450, 1)):
@@ -86,12 +86,12 @@ def draw(directory: Path) -> None:
             picture.append(f'<text x="{left + 230}" y="{height}" fill="{color}">{name}</text>')
     picture.append('<text x="60" y="12">held-out accuracy</text></svg>')
     (directory / "sync_async.svg").write_text("\n".join(picture))
-    print(f"both curves are drawn in {directory / 'sync_async.svg'}")
+    print(f"both curves are in {directory / 'sync_async.svg'}")
 
 
 def sync(strategy: Any, network: Any, data: digits.Digits, args: argparse.Namespace, first: int, total: int) -> Any:
-    """Steps of all workers together: yields how many there were, and the loss."""
-    rate = args.learning_rate * training.num_workers()  # as many examples at once as there are workers
+    """Run synchronous steps; after each yield the number of steps done, and the loss."""
+    rate = args.learning_rate * training.num_workers()  # a step has one batch from each worker
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:

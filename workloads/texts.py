@@ -1,4 +1,4 @@
-"""Texts of two classes: the real ones where they are to be had, else some made from a seed; the output says which."""
+"""Texts of two classes: real ones if available, else generated from a seed; the output says which."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ PLAIN = "the film was with a plot and its cast that story of scene which actor o
 CLAIMS = "shocking secret exposed miracle they banned hoax unbelievable wake"
 REPORTS = "minister committee percent quarterly according officials statement budget spokesman"
 NEWS = "on monday the city new plan of people said after report over year week town about for"
-FIRST_WORD = 3  # as in Keras's IMDb: 0 is no word, 1 starts a text, 2 stands for a rare word
+FIRST_WORD = 3  # as in Keras's IMDb: 0 is padding, 1 starts a text, 2 stands for a rare word
 
 
 class Reviews(NamedTuple):
-    """`words`: int32 [n, length], 0 where a review is shorter; `labels`: int64 [n], 1 for a good one."""
+    """`words`: int32 [n, length], padded with 0; `labels`: int64 [n], 1 for a good review."""
 
     words: npt.NDArray[np.int32]
     labels: npt.NDArray[np.int64]
 
 
 class Articles(NamedTuple):
-    """`labels`: int64 [n], 1 for a false one."""
+    """`texts`: n articles; `labels`: int64 [n], 1 for a false article."""
 
     texts: list[str]
     labels: npt.NDArray[np.int64]
 
 
 def imdb(strategy: Any, vocabulary: int, length: int) -> tuple[Reviews, Reviews]:
-    """Film reviews as numbers of words, to learn from and held out: IMDb's, else made-up ones."""
+    """Load training and held-out film reviews as word indices: IMDb's if available, else generated ones."""
     real = keras_data.load("imdb", strategy, num_words=vocabulary)
     if real is not None:
         keras_data.say("IMDb's film reviews", len(real[0][1]), len(real[1][1]))
         learning, held_out = real
         return _cut(learning[0], learning[1], length), _cut(held_out[0], held_out[1], length)
-    texts, labels = _made(3000, GOOD, BAD, PLAIN, seed=2017)
+    texts, labels = _generate(3000, GOOD, BAD, PLAIN, seed=2017)
     numbers = {word: FIRST_WORD + index for index, word in enumerate(f"{PLAIN} {GOOD} {BAD}".split())}
     coded = np.array([[1, *(numbers[word] for word in text.split())] for text in texts], object)
-    keras_data.say("made-up reviews (in place of IMDb's)", 2400, 600)
+    keras_data.say("generated reviews (in place of IMDb's)", 2400, 600)
     return _cut(coded[600:], labels[600:], length), _cut(coded[:600], labels[:600], length)
 
 
 def _cut(texts: Any, labels: Any, length: int) -> Reviews:
-    """Every review with just that many words: its last ones, or zeros after them."""
+    """Cut or pad every review to `length` words; keeps its last words."""
     words = np.zeros((len(texts), length), np.int32)
     for row, text in zip(words, texts, strict=True):
         last = text[-length:]
@@ -57,21 +57,21 @@ def _cut(texts: Any, labels: Any, length: int) -> Reviews:
 
 
 def news(path: str | None) -> tuple[Articles, Articles]:
-    """Articles, to learn from and held out: of a CSV with the columns `text` and `label`, else made-up ones."""
+    """Load training and held-out articles from a CSV with the columns `text` and `label`; generate them without one."""
     if path is None:
-        texts, labels = _made(3000, CLAIMS, REPORTS, NEWS, seed=1938)
-        told = "made-up articles (no --csv is given)"
+        texts, labels = _generate(3000, CLAIMS, REPORTS, NEWS, seed=1938)
+        source = "generated articles (no --csv given)"
     else:
         with Path(path).open(newline="", encoding="utf-8") as file:
             rows = [(row["text"], int(row["label"])) for row in csv.DictReader(file)]
-        texts, labels, told = [text for text, _ in rows], np.array([label for _, label in rows], np.int64), path
+        texts, labels, source = [text for text, _ in rows], np.array([label for _, label in rows], np.int64), path
     held_out = len(texts) // 5
-    keras_data.say(told, len(texts) - held_out, held_out)
+    keras_data.say(source, len(texts) - held_out, held_out)
     return Articles(texts[held_out:], labels[held_out:]), Articles(texts[:held_out], labels[:held_out])
 
 
-def _made(count: int, one: str, zero: str, plain: str, seed: int) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Texts of 20 to 60 words; a fifth of these speak for the class, and a few for the other one."""
+def _generate(count: int, one: str, zero: str, plain: str, seed: int) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Generate texts of 20 to 60 words: about a fifth indicate the text's class, and a few the other class."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, count)
     texts = []

@@ -1,10 +1,10 @@
-"""Input that is too large for memory: sharded TFRecord files, which it writes first, read in parallel by all workers.
+"""Trains on input that does not fit into memory: sharded TFRecord files, which it writes first, read in parallel.
 
     clusterkit up --workers 2 workloads/tfrecords.py
 
-Each worker reads files of its own (AutoShardPolicy.FILE), several at a time (interleave), keeps what it has parsed
-(cache), shuffles, and has the next batch ready while the step runs (prefetch); `--no-cache` and `--readers 1` show what
-each of these is worth. Under plain `python` it is one process that reads all files.
+Each worker reads its own files (AutoShardPolicy.FILE), several at a time (interleave), keeps the records in memory
+(cache), shuffles, and prepares the next batch while a step runs (prefetch). `--no-cache` and `--readers 1` show the
+effect of each. Under plain `python` it is a single process that reads all files.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from clusterkit import training
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", metavar="DIR", help="the files' directory [beside the checkpoints]")
+    parser.add_argument("--data", metavar="DIR", help="directory of the files [beside the checkpoints]")
     parser.add_argument("--files", type=int, default=8)
-    parser.add_argument("--records", type=int, default=4000, help="of each file: moved and noisy digits")
+    parser.add_argument("--records", type=int, default=4000, help="per file: shifted and noisy digits")
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch-size", type=int, default=64, help="records in one step, over all workers")
-    parser.add_argument("--readers", type=int, default=4, help="files that a worker reads at a time")
+    parser.add_argument("--batch-size", type=int, default=64, help="records per step, over all workers")
+    parser.add_argument("--readers", type=int, default=4, help="files that a worker reads in parallel")
     parser.add_argument("--cache", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--learning-rate", type=float, default=0.05)
     parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
@@ -38,7 +38,7 @@ def parse() -> argparse.Namespace:
 
 
 def write_files(directory: Path, data: digits.Digits, args: argparse.Namespace) -> None:
-    """Each worker writes its share of what is missing; a file is whole or not there."""
+    """Write this worker's share of the missing files, each of them atomically."""
     directory.mkdir(parents=True, exist_ok=True)
     for number in range(training.task_index(), args.files, training.num_workers()):
         path = directory / f"digits-{number:05}-of-{args.files:05}.tfrecord"
@@ -64,14 +64,14 @@ def record(pixels: npt.NDArray[np.uint8], label: int) -> bytes:
 
 
 def parsed(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """A whole batch at once, which is far quicker than one by one."""
+    """Parse a whole batch at once, which is much faster than record by record."""
     spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
     found = tf.io.parse_example(records, spec)
     return tf.cast(tf.io.decode_raw(found["image"], tf.uint8), tf.float32) / 255.0, found["label"]
 
 
 def make_dataset(directory: Path, args: argparse.Namespace, first_step: int) -> tf.data.Dataset:
-    """Global batches; `experimental_distribute_dataset` gives each worker files of its own and its part of a batch."""
+    """Create global batches; `experimental_distribute_dataset` gives each worker its own files and part of a batch."""
     names = [str(directory / f"digits-{number:05}-of-{args.files:05}.tfrecord") for number in range(args.files)]
     files = tf.data.Dataset.from_tensor_slices(names)
     records = files.interleave(
@@ -86,12 +86,12 @@ def make_dataset(directory: Path, args: argparse.Namespace, first_step: int) -> 
 def main() -> None:
     args = parse()
     strategy = training.strategy()
-    training.per_replica_batch(args.batch_size, strategy)  # says so at once where it does not divide
+    training.per_replica_batch(args.batch_size, strategy)  # raises if it is not divisible
     learning, held_out = digits.load()
     directory = Path(args.data or Path(training.checkpoint_dir()).parent / "tfrecords")
     with training.phase("writing files"):
         write_files(directory, learning, args)
-        # An all-reduce, for which each waits: nobody reads before all is there.
+        # An all-reduce as a barrier: no worker reads before all files are written.
         strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), axis=None)
     with strategy.scope():
         model = mwms_train.make_model()
