@@ -36,5 +36,8 @@ class Backend(Protocol):
     def do(self, order: Order) -> None:
         """Carry out what the machine has decided. Answers come as events through the inbox."""
 
+    def strays(self) -> Mapping[str, int]:
+        """End what runs that have lost their supervisor left behind; how much, by run id. Raises WillNotDie."""
+
     def shut(self) -> None:
         """End whatever is left of the run, and let go of all that it had. Also where it was never placed."""

@@ -16,7 +16,6 @@ from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
-from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.machine import Machine
@@ -126,7 +125,7 @@ def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) 
         backend = LocalBackend(job, seed, inbox, console.output, Warmth(run.launch, inherited))
         stack.callback(backend.shut)
         _fill(directory, prepared, backend, seed)
-        for warning in [*_reap(), *prepared.warnings]:
+        for warning in [*_reap(backend), *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
             console.say(_greeting(job, run_id, directory))
@@ -209,11 +208,11 @@ def _info(directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], 
     )
 
 
-def _reap() -> list[str]:
+def _reap(backend: Backend) -> list[str]:
     try:
         return [
             f"The run {run_id} had lost its supervisor and left {count} process(es) behind; they were killed."
-            for run_id, count in reap_strays().items()
+            for run_id, count in backend.strays().items()
         ]
     except WillNotDie as error:
         return [f"An earlier run lost its supervisor and left processes behind. {error}"]

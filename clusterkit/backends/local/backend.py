@@ -20,6 +20,7 @@ from clusterkit.backends.local.stacks import ask, dump_for
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
+from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
@@ -128,6 +129,10 @@ class LocalBackend:
                 self._watcher.hurry()
             case _:
                 assert_never(order)
+
+    def strays(self) -> Mapping[str, int]:
+        """Processes of any run of this state directory."""
+        return reap_strays()
 
     def shut(self) -> None:
         """Each part is ended whatever becomes of the others."""

@@ -79,7 +79,11 @@ class Family:
     def end_all(self, within: float) -> int:
         """Kill every descendant, whosever it was: for the end, when no attempt lives. Raises WillNotDie."""
         with self._lock:
-            return end_descendants(os.getpid(), within)
+            try:
+                return end_descendants(os.getpid(), within)
+            finally:
+                for child in list(self._leaders.values()):
+                    self._reap(child)
 
     def _left_behind(self, ended: Ended) -> list[int]:
         own = _own_signs(ended)
@@ -102,8 +106,8 @@ class Family:
         return signs
 
     def _reap(self, child: Child) -> None:
-        reap(child)
-        del self._leaders[child.pid]
+        if self._leaders.pop(child.pid, None) is not None:  # a sweep may come after the end of all
+            reap(child)
 
 
 def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:

@@ -1,0 +1,262 @@
+"""The contract of a backend as tests. `test_local.py` runs them against the local one; any other has to pass them.
+
+What is run are commands of a shell, and what is looked at are the answers that come through the inbox.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from clusterkit.backends.base import Backend
+from clusterkit.client.directory import RunDirectory
+from clusterkit.supervisor.inbox import Inbox
+from clusterkit.words import actions as ac
+from clusterkit.words import events as ev
+from clusterkit.words.job import JobSpec, Setup
+from clusterkit.words.model import Program, ProgramKind, Task, TaskType
+from clusterkit.words.outcome import Exit
+
+WORKER, OTHER = Task(TaskType.WORKER, 0), Task(TaskType.WORKER, 1)
+WITHIN = 20.0  # seconds for an answer
+BYTES = bytes(range(256)) * 5 + b"no line end"
+E = TypeVar("E", bound=ev.OfAttempt | ev.Inspected)
+
+
+class Stage:
+    """A backend, the run that it is for, and what it answered so far. A subclass's `make` says which backend."""
+
+    def __init__(self, place: Path, script: str, **job: Any) -> None:
+        program = Program(ProgramKind.COMMAND, "/bin/sh", ("-c", script))
+        self.job = JobSpec(program, {TaskType.WORKER: 2}, **job)
+        self.directory = RunDirectory(place / "runs" / "r-1")
+        self.directory.make()
+        self.inbox = Inbox()
+        self.events: list[ev.Happened] = []
+        self.seen: dict[tuple[Task, int], bytes] = {}
+        self.ended: set[tuple[Task, int]] = set()
+        self.backend = self.make()
+
+    def make(self) -> Backend:
+        """The backend for the job."""
+        raise NotImplementedError
+
+    def view(self, task: Task, attempt: int, chunk: bytes) -> None:
+        """Take a part of an attempt's output; an empty one is its end."""
+        self.seen[task, attempt] = self.seen.get((task, attempt), b"") + chunk
+        if not chunk:
+            self.ended.add((task, attempt))
+
+    def begin(self, *tasks: Task) -> None:
+        """Place the run and start tasks."""
+        self.backend.place(self.directory)
+        for task in tasks:
+            self.backend.do(ac.Spawn(task, 1, ""))
+
+    def wait(self, kind: type[E], task: Task | None = WORKER, attempt: int = 1) -> E:
+        """The answer of that kind; what else comes meanwhile is kept, and work is done, as the loop does it."""
+        until = time.monotonic() + WITHIN
+        while True:
+            for event in self.events:
+                if isinstance(event, kind) and (
+                    isinstance(event, ev.Inspected) or (event.task, event.attempt) == (task, attempt)
+                ):
+                    return event
+            assert time.monotonic() < until, f"no {kind.__name__} of {task}: {self.events}"
+            self.take(until - time.monotonic())
+
+    def take(self, within: float) -> None:
+        """Take what comes next."""
+        item = self.inbox.get(max(0.0, within))
+        if callable(item):
+            item()
+        elif item is not None:
+            assert not isinstance(item, ev.Crashed), item.traceback
+            self.events.append(item)
+
+    def has(self, kind: type[ev.Happened]) -> bool:
+        """Whether there was such an answer, or is one by now."""
+        self.take(0.0)
+        return any(isinstance(event, kind) for event in self.events)
+
+    def end(self) -> None:
+        """Shut the backend, twice, since who shuts it may not know whether somebody else has."""
+        self.backend.shut()
+        self.backend.shut()
+        self.inbox.close()
+
+
+class Contract:
+    """What each backend has to keep. A subclass has the class of the stage."""
+
+    stage_of: type[Stage]
+
+    @pytest.fixture
+    def stages(self, home: Path, subreaper: None) -> Iterator[list[Stage]]:
+        """The stages of a test, which are ended after it; then nothing of their runs is left."""
+        made: list[Stage] = []
+        yield made
+        for stage in made:
+            stage.end()
+
+    @pytest.fixture
+    def stage(self, home: Path, stages: list[Stage]) -> Any:
+        """Make a stage for a script."""
+
+        def make(script: str, **job: Any) -> Stage:
+            stages.append(self.stage_of(home, script, **job))
+            return stages[-1]
+
+        return make
+
+    def test_an_attempt_from_its_start_to_its_end(self, stage: Any) -> None:
+        """It is somewhere, it exits, nothing of it is left, and its output is complete."""
+        run: Stage = stage("echo said; exit 3")
+        run.begin(WORKER)
+        assert run.wait(ev.Spawned).where
+        assert run.wait(ev.Exited).exit == Exit(code=3)
+        assert not run.has(ev.Swept)
+        run.backend.do(ac.Sweep(WORKER, 1))
+        assert run.wait(ev.Swept) == ev.Swept(WORKER, 1)
+        assert run.wait(ev.Drained) == ev.Drained(WORKER, 1, ("said",))
+
+    def test_a_task_knows_itself_and_where_the_others_are(self, stage: Any) -> None:
+        """By its environment, in which the endpoints are those that the placing has told."""
+        run: Stage = stage('echo "$CLUSTERKIT_TASK $CLUSTERKIT_ATTEMPT $CLUSTERKIT_RESTART_REASON"; echo "$TF_CONFIG"')
+        endpoints = run.backend.place(run.directory)
+        assert endpoints.keys() == {WORKER, OTHER}
+        run.backend.do(ac.Spawn(OTHER, 2, "failure"))
+        told = run.wait(ev.Drained, OTHER, 2).tail
+        assert told[0] == "worker:1 2 failure"
+        assert all(endpoint in told[1] for endpoint in endpoints.values())
+
+    def test_output_is_kept_byte_for_byte(self, stage: Any, tmp_path: Path) -> None:
+        """In the attempt's file, and for whoever looks on, who is told its end."""
+        (tmp_path / "bytes").write_bytes(BYTES)
+        run: Stage = stage(f"cat {tmp_path / 'bytes'}; cat {tmp_path / 'bytes'} >&2")
+        run.begin(WORKER)
+        run.wait(ev.Drained)
+        assert run.directory.log(WORKER, 1).read_bytes() == 2 * BYTES
+        assert run.seen == {(WORKER, 1): 2 * BYTES}
+        assert run.ended == {(WORKER, 1)}
+
+    def test_the_next_attempt_has_a_log_of_its_own(self, stage: Any) -> None:
+        """And the same task's."""
+        run: Stage = stage("echo $CLUSTERKIT_ATTEMPT")
+        run.begin(WORKER)
+        run.wait(ev.Exited)
+        run.backend.do(ac.Sweep(WORKER, 1))
+        run.wait(ev.Swept)
+        run.backend.do(ac.Spawn(WORKER, 2, "failure"))
+        run.wait(ev.Drained, attempt=2)
+        assert [run.directory.log(WORKER, attempt).read_bytes() for attempt in (1, 2)] == [b"1\n", b"2\n"]
+
+    def test_a_signal_reaches_every_process_of_the_attempt(self, stage: Any) -> None:
+        """Which then has left nothing behind; the exit tells that the signal came in time."""
+        run: Stage = stage("sleep 60 & sleep 60 & echo up; wait")
+        run.begin(WORKER, OTHER)
+        run.wait(ev.Spawned)
+        self.wait_for_output(run, WORKER)
+        run.backend.do(ac.Signal(WORKER, 1, signal.SIGTERM))
+        exited = run.wait(ev.Exited)
+        assert (exited.exit, exited.reached) == (Exit(signal=signal.SIGTERM), (signal.SIGTERM,))
+        run.backend.do(ac.Sweep(WORKER, 1))
+        run.wait(ev.Swept)
+        run.wait(ev.Drained)
+        assert not any(isinstance(event, ev.Exited) and event.task == OTHER for event in run.events)
+
+    def test_a_signal_right_after_the_start_ends_it_or_prevents_it(self, stage: Any) -> None:
+        """Whatever comes first: there is no process in the end, and it is told."""
+        run: Stage = stage("sleep 60")
+        run.begin(WORKER)
+        run.backend.do(ac.Signal(WORKER, 1, signal.SIGKILL))
+        while not (run.has(ev.SpawnFailed) or run.has(ev.Exited)):
+            run.take(WITHIN)
+        exits = [event.exit for event in run.events if isinstance(event, ev.Exited)]
+        assert exits in ([], [Exit(signal=signal.SIGKILL)])
+
+    def test_a_signal_to_an_older_attempt_hits_nobody(self, stage: Any) -> None:
+        """Each attempt is another address."""
+        run: Stage = stage("test $CLUSTERKIT_ATTEMPT = 1 || { echo up; sleep 0.2; exit 7; }")
+        run.begin(WORKER)
+        run.wait(ev.Exited)
+        run.backend.do(ac.Sweep(WORKER, 1))
+        run.wait(ev.Swept)
+        run.backend.do(ac.Spawn(WORKER, 2, ""))
+        run.wait(ev.Spawned, attempt=2)
+        run.backend.do(ac.Signal(WORKER, 1, signal.SIGKILL))
+        assert run.wait(ev.Exited, attempt=2).exit == Exit(code=7)
+
+    def test_a_start_that_fails(self, stage: Any) -> None:
+        """It says why, and is followed by nothing; other tasks are not concerned."""
+        run: Stage = stage("true", setups={TaskType.WORKER: Setup(cwd="/no/such/directory")})
+        run.begin(WORKER)
+        assert "/no/such/directory" in run.wait(ev.SpawnFailed).error
+        assert not run.has(ev.Spawned)
+        assert not run.has(ev.Exited)
+
+    def test_what_an_attempt_leaves_behind_is_swept(self, stage: Any) -> None:
+        """Before Swept comes; its output is complete after that, and not before."""
+        run: Stage = stage("sleep 60 & exit 0")
+        run.begin(WORKER)
+        assert run.wait(ev.Exited).exit == Exit(code=0)
+        assert not run.has(ev.Drained)
+        run.backend.do(ac.Sweep(WORKER, 1))
+        assert run.wait(ev.Swept).left == 1
+        run.wait(ev.Drained)
+
+    def test_output_whose_end_does_not_come_is_closed(self, stage: Any) -> None:
+        """What was written by then is in its tail."""
+        run: Stage = stage("echo up; sleep 60")
+        run.begin(WORKER)
+        self.wait_for_output(run, WORKER)
+        run.backend.do(ac.CloseOutput(WORKER, 1))
+        assert run.wait(ev.Drained).tail == ("up",)
+
+    def test_live_tasks_are_seen(self, stage: Any) -> None:
+        """Those alone; a look is answered also where there is none."""
+        run: Stage = stage("sleep 60")
+        run.begin()
+        run.backend.do(ac.Inspect())
+        assert run.wait(ev.Inspected, None).vitals == {}
+        run.events.clear()
+        run.backend.do(ac.Spawn(OTHER, 1, ""))
+        run.wait(ev.Spawned, OTHER)
+        run.backend.do(ac.Inspect())
+        assert run.wait(ev.Inspected, None).vitals.keys() == {OTHER}
+
+    def test_shutting_ends_all_that_runs(self, stage: Any) -> None:
+        """Also what left its attempt's group; the fixture looks whether a process or a port is left."""
+        run: Stage = stage("sleep 60 & setsid sleep 60 & echo up; wait")
+        run.begin(WORKER, OTHER)
+        self.wait_for_output(run, WORKER)
+        run.backend.shut()
+
+    def test_a_backend_that_was_never_placed_can_be_shut(self, stage: Any) -> None:
+        """Something else may have failed before."""
+        stage("true").backend.shut()
+
+    def test_strays_of_a_run_without_a_supervisor_are_ended(self, stage: Any, monkeypatch: Any, home: Path) -> None:
+        """They are counted by run. A live run's tasks are none: here nobody holds the lock."""
+        monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
+        run: Stage = stage("sleep 60")
+        run.begin(WORKER)
+        run.wait(ev.Spawned)
+        assert run.backend.strays() == {}
+        run.directory.lock_file.touch()
+        assert run.backend.strays() == {"r-1": 1}
+        assert run.wait(ev.Exited).exit == Exit(signal=signal.SIGKILL)
+        assert run.backend.strays() == {}
+
+    @staticmethod
+    def wait_for_output(run: Stage, task: Task) -> None:
+        """Until an attempt has written something."""
+        until = time.monotonic() + WITHIN
+        while not run.seen.get((task, 1)):
+            assert time.monotonic() < until, "no output"
+            run.take(0.01)
