@@ -16,7 +16,7 @@ import pytest
 from clusterkit.words.durations import seconds
 from clusterkit.words.printable import printable
 
-if TYPE_CHECKING:  # a test session that starts no cluster does not load what starts one
+if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
     from clusterkit.api import Attempt, Cluster, TaskHandle
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords

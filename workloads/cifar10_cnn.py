@@ -102,16 +102,16 @@ def make_step(strategy: Any, model: Any, optimizer: Any) -> Any:
 
 
 def train(step_on: Any, batches: Iterator[Any], rate: Any, save: Any, args: argparse.Namespace, first: int) -> None:
-    said, step = time.monotonic(), first
+    printed_at, step = time.monotonic(), first
     while step < args.steps:
         loss, right = step_on(next(batches)).numpy()
         step += 1
         training.report(step, loss=loss, accuracy=right)
         for name, value in {"loss": loss, "accuracy": right, "learning rate": rate(step)}.items():
             tf.summary.scalar(name, value, step)
-        if time.monotonic() - said > 1:
+        if time.monotonic() - printed_at > 1:
             print(f"step {step} loss {loss:.4f} accuracy {right:.2f}")
-            said = time.monotonic()
+            printed_at = time.monotonic()
         if step % args.checkpoint_every == 0 or step == args.steps:
             save(step)
 

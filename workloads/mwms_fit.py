@@ -49,8 +49,8 @@ class Pace(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tensorflow shi
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         rate = self._batches / (time.monotonic() - self._began)
-        said = " ".join(f"{name} {float(value):.4f}" for name, value in (logs or {}).items())
-        print(f"epoch {epoch + 1}: {rate:.0f} steps/s {said}")
+        shown = " ".join(f"{name} {float(value):.4f}" for name, value in (logs or {}).items())
+        print(f"epoch {epoch + 1}: {rate:.0f} steps/s {shown}")
 
 
 def make_callbacks(args: argparse.Namespace) -> list[Any]:

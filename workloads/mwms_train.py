@@ -96,15 +96,15 @@ def make_step(strategy: tf.distribute.Strategy, model: Any, optimizer: Any) -> A
 
 
 def train(step_on: Any, batches: Iterator[Any], optimizer: Any, save: Any, args: argparse.Namespace, step: int) -> None:
-    said = time.monotonic()
+    printed_at = time.monotonic()
     while step < args.steps:
         optimizer.learning_rate = training.scaled(args.learning_rate, step, args.warmup_steps)
         loss = step_on(next(batches))
         step += 1
         training.report(step, loss=loss)
-        if time.monotonic() - said > 1:
+        if time.monotonic() - printed_at > 1:
             print(f"step {step} loss {float(loss):.4f}")
-            said = time.monotonic()
+            printed_at = time.monotonic()
         if step % args.checkpoint_every == 0 or step == args.steps:
             save(step)
 

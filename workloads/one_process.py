@@ -75,14 +75,14 @@ def make_step(strategy: Any, model: Any, optimizer: Any, batch_size: int) -> Any
 
 
 def train(step_on: Any, batches: Iterator[Any], save: Any, args: argparse.Namespace, step: int) -> None:
-    said = time.monotonic()
+    printed_at = time.monotonic()
     while step < args.steps:
         loss = step_on(next(batches))
         step += 1
         training.report(step, loss=loss)
-        if time.monotonic() - said > 1:
+        if time.monotonic() - printed_at > 1:
             print(f"step {step} loss {float(loss):.4f}")
-            said = time.monotonic()
+            printed_at = time.monotonic()
         if step % args.checkpoint_every == 0 or step == args.steps:
             save(step)
 

@@ -93,12 +93,12 @@ def make_step(strategy: tf.distribute.Strategy, network: Network, tally: tf.Vari
 def train(rounds: training.Rounds, checkpointer: training.Checkpointer, args: argparse.Namespace, saved: int) -> None:
     # Rounds of about 0.2 s: short enough to watch, and long enough that workers seldom wait for each other.
     size = training.num_workers() * max(1, min(10, round(0.2 / max(args.step_time, 0.001))))
-    said, every = time.monotonic(), args.checkpoint_every
+    printed_at, every = time.monotonic(), args.checkpoint_every
     for step, loss in rounds.until(args.steps, size=size, stop_at=every, step_time=args.step_time):
         training.report(step, loss=loss)
-        if time.monotonic() - said > 1:
+        if time.monotonic() - printed_at > 1:
             print(f"step {step} loss {loss:.4f}")
-            said = time.monotonic()
+            printed_at = time.monotonic()
         if step // every > saved // every or step == args.steps:
             checkpointer.save(step)
             saved = step

@@ -48,7 +48,7 @@ class Curve:
         self._began = time.monotonic()
 
     def add(self, examples: int, loss: float, accuracy: float) -> None:
-        """A point; the file is whole at any moment."""
+        """Add a point and rewrite the file atomically."""
         self._points.append((examples, self._before + time.monotonic() - self._began, loss, accuracy))
         if not training.is_chief():
             return

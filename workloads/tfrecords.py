@@ -101,15 +101,15 @@ def main() -> None:
     step = first = checkpointer.restore()
     step_on = mwms_train.make_step(strategy, model, optimizer)
     batches = iter(strategy.experimental_distribute_dataset(make_dataset(directory, args, first)))
-    began = said = time.monotonic()
+    began = printed_at = time.monotonic()
     while step < args.steps:
         loss = step_on(next(batches))
         step += 1
         training.report(step, loss=loss)
-        if time.monotonic() - said > 1:
+        if time.monotonic() - printed_at > 1:
             rate = (step - first) * args.batch_size / (time.monotonic() - began)
             print(f"step {step} loss {float(loss):.4f}, {rate:.0f} records/s")
-            said = time.monotonic()
+            printed_at = time.monotonic()
         if step % args.checkpoint_every == 0 or step == args.steps:
             checkpointer.save(step)
     accuracy = digits.accuracy(model, held_out)

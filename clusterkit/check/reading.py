@@ -21,7 +21,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST = 300_000  # bytes of a program and its modules that are read
+MOST = 300_000  # bytes that are read of a program and its modules together
 # Modules that Python has loaded before the program starts: a file with such a name hides nothing.
 _LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
