@@ -66,7 +66,7 @@ def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str
         "line": 3,
     }
     assert "after line 2 has initialized TensorFlow" in one["what"]
-    assert one["advice"].startswith("Make it before tensors")
+    assert one["advice"].startswith("Create it before tensors")
 
 
 def test_its_own_modules_are_read_too(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
