@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.words.durations import seconds, shown
+from clusterkit.words.durations import compact, seconds, shown
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,10 @@ def test_every_input_is_a_duration_or_a_value_error(value: object) -> None:
 def test_how_a_duration_is_shown(value: float, text: str) -> None:
     """Short ones with a tenth, long ones without seconds."""
     assert shown(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(10.0, "10s"), (120.0, "2m"), (90, "90s"), (0.5, "0.5s"), (0, "0s")])
+def test_a_compact_duration_can_be_read_again(value: float, text: str) -> None:
+    """As the help shows it, and people write it."""
+    assert compact(value) == text
+    assert seconds(text) == value
