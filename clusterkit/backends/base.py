@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words.actions import Order
 from clusterkit.words.events import Happened
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
 Work = Callable[[], None]
 Post = Callable[[Happened | Work], None]
+
+
+class Preflight(NamedTuple):
+    """The job with what its tasks are given, why it can't run, and what its user should know all the same."""
+
+    job: JobSpec
+    problems: list[str]
+    warnings: list[str]
 
 
 class Inbox(Protocol):
@@ -29,6 +38,10 @@ class Backend(Protocol):
 
     tests/backends/contract.py has what each backend has to keep.
     """
+
+    @staticmethod
+    def preflight(job: JobSpec) -> Preflight:
+        """See whether the job can run, before there is a run; nothing is kept for it."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Get ready for the tasks' starts, in the run's directory; the tasks' endpoints. Raises ClusterkitError."""

@@ -8,13 +8,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from clusterkit.backends.local.preflight import preflight as local_preflight
+from clusterkit.backends.local.shortages import shortages
 from clusterkit.doctor.deep import run_job
 from clusterkit.doctor.interpreter import ask_interpreter
 from clusterkit.doctor.machine import collect_machine
 from clusterkit.doctor.probes import try_ports, try_state
 from clusterkit.doctor.python_rules import Interpreter
 from clusterkit.doctor.rules import Facts
-from clusterkit.job import preflight, resources
+from clusterkit.job import preflight
 from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
 from clusterkit.network.virtual import why_not
@@ -42,7 +44,7 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
         no_full_disk=why_not(network=False, disk=True),
         keras_backend=_keras_backend(env),
         job=asked,
-        shortages=() if asked is None else tuple(resources.shortages(asked)),
+        shortages=() if asked is None else tuple(shortages(asked)),
         refusals=() if asked is None else tuple(_refusals(asked)),
         deep=run_job(first.path, env, job.network) if deep and first.has_tensorflow else None,
     )
@@ -62,8 +64,7 @@ def _job(given: Gathered) -> JobSpec:
 
 
 def _refusals(job: JobSpec) -> Iterator[str]:
-    yield from preflight.with_devices(job)[1]
-    yield from preflight.network_problems(job)
+    yield from local_preflight(job).problems
     yield from preflight.tensorboard_problems() if job.tensorboard else []
 
 

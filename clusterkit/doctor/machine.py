@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
+from clusterkit.backends.local import shortages
+from clusterkit.backends.local.gpus import gpus_here
 from clusterkit.doctor.machine_rules import MachineFacts
-from clusterkit.job import resources
-from clusterkit.job.gpus import gpus_here
 
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
@@ -31,10 +31,10 @@ def collect_machine(env: Mapping[str, str]) -> MachineFacts:
         cores=len(os.sched_getaffinity(0)),
         memory=memory.total,
         free=memory.available,
-        task_memory=resources.TASK_MEMORY,
-        descriptors=None if soft is None else max(0, soft - resources.DESCRIPTORS_OWN),
-        descriptors_hard=None if hard is None else max(0, hard - resources.DESCRIPTORS_OWN),
-        task_descriptors=resources.DESCRIPTORS,
+        task_memory=shortages.TASK_MEMORY,
+        descriptors=None if soft is None else max(0, soft - shortages.DESCRIPTORS_OWN),
+        descriptors_hard=None if hard is None else max(0, hard - shortages.DESCRIPTORS_OWN),
+        task_descriptors=shortages.DESCRIPTORS,
         kernel=f"{platform.system()} {platform.release()}",
         missing=tuple(_missing()),
         quota=_quota(),

@@ -1,4 +1,4 @@
-"""Preflight: what can be seen to be wrong before anything starts."""
+"""Preflight: what can be seen to be wrong with the files that a job names. What its tasks run on is the backend's."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.faults.aim import needs_disk
-from clusterkit.job.devices import too_few
-from clusterkit.job.gpus import Found, gpus_here
-from clusterkit.network.virtual import why_not
 from clusterkit.system.process import why_not_startable
-from clusterkit.words.job import JobSpec, Network, Setup
+from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind
 
 
@@ -76,18 +72,6 @@ def interpreter_problems(job: JobSpec) -> list[str]:
     return [*problems, *dict.fromkeys(_keras_problems(job))]
 
 
-def network_problems(job: JobSpec) -> list[str]:
-    """Why this machine can't have the network, or the full disk, that the job asks for."""
-    problems = []
-    if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
-        problems.append(f"--network virtual can't be had here: {why}.")
-    if needs_disk(job.faults) and (why := why_not(network=False, disk=True)):
-        problems.append(f"The fault disk-full can't be had here: {why}.")
-    if job.pcap is not None and not os.access(Path(job.pcap).absolute().parent, os.W_OK | os.X_OK):
-        problems.append(f"--pcap {job.pcap} can't be written: its directory does not exist, or can't be written.")
-    return problems
-
-
 def tensorboard_problems() -> list[str]:
     """Why clusterkit can't start TensorBoard."""
     try:
@@ -97,15 +81,6 @@ def tensorboard_problems() -> list[str]:
     if found is not None and found.origin is not None:  # a mere directory of that name has none
         return []
     return ["TensorBoard is not installed beside clusterkit. Install it: pip install 'clusterkit[tensorboard]'"]
-
-
-def with_devices(job: JobSpec) -> tuple[JobSpec, list[str]]:
-    """The job with the cores and GPUs that it hands out to its tasks, and which of them are too few."""
-    asked = job.devices
-    cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
-    found = gpus_here() if asked.gpus else Found(())
-    job = replace(job, devices=replace(asked, cores=cores, names=found.names))
-    return job, too_few(job, found.why_none)
 
 
 def _keras_problems(job: JobSpec) -> Iterator[str]:

@@ -7,10 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clusterkit.backends.local.preflight import preflight as local_preflight
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RUN_ID, RunStore
-from clusterkit.job import preflight, resources
+from clusterkit.job import preflight
 from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.options import Gathered, merged
 from clusterkit.job.spec import SHAPING, describe
@@ -42,22 +43,20 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     run_id = given.options.get("run_id")
     problems += [] if run_id is None else _run_id_problems(run_id)
     problems += preflight.tensorboard_problems() if job.tensorboard else []
-    resume = None
+    resume, warnings = None, list[str]()
     try:
         resume = _resume(job)
     except ClusterkitError as error:
         problems.append(str(error))
     if clear:
-        problems += [*_only_problems(job, only), *preflight.network_problems(job)]
-        job, of_devices = preflight.with_devices(job)
-        problems += of_devices
+        job, of_machine, warnings = local_preflight(job)
+        problems += [*_only_problems(job, only), *of_machine]
     if problems or not clear:
         raise BadJob(problems)
     job = _anchored(job)
     if must_parse:
         refuse_unparsable(job)
-    warnings = [*resources.shortages(job), *_inherited()]
-    return Prepared(replace(job, resume=resume.run_id if resume else None), run_id, resume, tuple(warnings))
+    return Prepared(replace(job, resume=resume.run_id if resume else None), run_id, resume, (*warnings, *_inherited()))
 
 
 def gather(flags: Gathered) -> Gathered:

@@ -114,6 +114,12 @@ class Contract:
 
         return make
 
+    def test_a_job_that_can_run_has_no_problems(self, stage: Any) -> None:
+        """What comes out is the same job, with what its tasks are given."""
+        run: Stage = stage("true")
+        job, problems, _ = run.backend.preflight(run.job)
+        assert (job.tasks, problems) == (run.job.tasks, [])
+
     def test_an_attempt_from_its_start_to_its_end(self, stage: Any) -> None:
         """It is somewhere, it exits, nothing of it is left, and its output is complete."""
         run: Stage = stage("echo said; exit 3")

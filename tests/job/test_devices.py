@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from clusterkit.backends.local.gpus import Found, gpus_here, visible
 from clusterkit.job.devices import all_share_gpus, by_need, computing, crowding, shares_of, too_few, usual_env
-from clusterkit.job.gpus import Found, gpus_here, visible
 from clusterkit.words.job import Devices, JobSpec, Setup
 from clusterkit.words.model import TaskType
 from tests.histories import job, task

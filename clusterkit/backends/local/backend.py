@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import assert_never
 
-from clusterkit.backends.base import Inbox
+from clusterkit.backends.base import Inbox, Preflight
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, Subject
 from clusterkit.backends.local.logs import LogPump, Viewer
+from clusterkit.backends.local.preflight import preflight
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.scout import Scout
@@ -66,6 +67,11 @@ class LocalBackend:
         every = 0.0 if waits_for_steps(job) else EVERY
         self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
         self._stack = ExitStack()
+
+    @staticmethod
+    def preflight(job: JobSpec) -> Preflight:
+        """See backends/local/preflight.py."""
+        return preflight(job)
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Take ports, or make a network; begin the fork server and the threads. What is ended first stands last."""

@@ -1,4 +1,4 @@
-"""What the machine has, against what a job needs."""
+"""Shortages: what a job needs more of than this machine has."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import resource
 
 import psutil
 
+from clusterkit.backends.local.gpus import gpus_here
 from clusterkit.job.devices import all_share_gpus, crowding
-from clusterkit.job.gpus import gpus_here
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, TaskType
 

@@ -1,0 +1,37 @@
+"""Preflight: what this machine gives to the tasks of a job, and what it can't give them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from clusterkit.backends.base import Preflight
+from clusterkit.backends.local.gpus import Found, gpus_here
+from clusterkit.backends.local.shortages import shortages
+from clusterkit.faults.aim import needs_disk
+from clusterkit.job.devices import too_few
+from clusterkit.network.virtual import why_not
+from clusterkit.words.job import JobSpec, Network
+
+
+def preflight(job: JobSpec) -> Preflight:
+    """See the contract. Cores and GPUs are found where they are handed out to the tasks."""
+    asked = job.devices
+    cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
+    found = gpus_here() if asked.gpus else Found(())
+    job = replace(job, devices=replace(asked, cores=cores, names=found.names))
+    problems = [*_network_problems(job), *too_few(job, found.why_none)]
+    return Preflight(job, problems, [] if problems else shortages(job))
+
+
+def _network_problems(job: JobSpec) -> list[str]:
+    """Why this machine can't have the network, or the full disk, that the job asks for."""
+    problems = []
+    if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
+        problems.append(f"--network virtual can't be had here: {why}.")
+    if needs_disk(job.faults) and (why := why_not(network=False, disk=True)):
+        problems.append(f"The fault disk-full can't be had here: {why}.")
+    if job.pcap is not None and not os.access(Path(job.pcap).absolute().parent, os.W_OK | os.X_OK):
+        problems.append(f"--pcap {job.pcap} can't be written: its directory does not exist, or can't be written.")
+    return problems
