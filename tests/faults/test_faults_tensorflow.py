@@ -44,7 +44,7 @@ OF_THE_NETWORK = (
 
 
 def attempts_of(result: Any) -> dict[str, int]:
-    """How often each task was started."""
+    """The number of starts of each task."""
     counts = dict.fromkeys(ALL, 0)
     for attempt in result.attempts:
         counts[str(attempt.task)] += 1
@@ -52,7 +52,7 @@ def attempts_of(result: Any) -> dict[str, int]:
 
 
 def row_of(result: Result, fault: str) -> InjectedFault:
-    """What came of a fault, which is the only one of its kind in the run."""
+    """The recovery from the only fault of this kind in the run."""
     (row,) = (row for row in result.faults if row.action == fault.split()[0])
     return row
 
@@ -65,7 +65,7 @@ def restarted_by(result: Result, number: int) -> Counter[str]:
 
 
 def whole_run(home: Path, faults: tuple[str, ...], steps: int, **options: Any) -> Iterator[Result]:
-    """A job in which all of this goes wrong, at its end."""
+    """A finished job into which all of these faults were injected."""
     args = ["--steps", steps, "--checkpoint-every", 60, "--step-time", 0.05]
     job: dict[str, Any] = {"args": args, "workers": 2, "ps": 1, "timeout": 200, "fault": list(faults)} | options
     with Cluster(PROGRAM, home=home, patience=220, **job) as cluster:
@@ -90,7 +90,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
 
 @pytest.mark.parametrize("fault", OF_PROCESSES)
 def test_faults_of_processes(processes: Result, fault: str) -> None:
-    """What dies is started again, with what has to be; what is held up goes on afterwards."""
+    """Dead tasks restart together with those that depend on them; stopped or slowed tasks continue afterwards."""
     row = row_of(processes, fault)
     assert row.done
     assert restarted_by(processes, row.number) == OF_PROCESSES[fault]
@@ -99,7 +99,7 @@ def test_faults_of_processes(processes: Result, fault: str) -> None:
 
 
 def test_a_job_survives_all_faults_of_processes(processes: Result) -> None:
-    """It ends at its last step, no task was started for another reason, and the report is the journal's."""
+    """The job ends at its last step, no task restarted for another reason, and the report matches the journal."""
     assert processes.last_step == 400
     started = Counter(dict.fromkeys(ALL, 1))
     for restarted in OF_PROCESSES.values():
@@ -110,7 +110,7 @@ def test_a_job_survives_all_faults_of_processes(processes: Result) -> None:
 
 @pytest.mark.parametrize("fault", OF_THE_NETWORK)
 def test_faults_of_the_network(network: Result, fault: str) -> None:
-    """Packets that are late, few or lost hold training up; nothing dies of it, and it goes on."""
+    """Late, limited or lost packets slow training down, but no task dies."""
     row = row_of(network, fault)
     assert row.done
     assert row.died == ()
@@ -119,14 +119,14 @@ def test_faults_of_the_network(network: Result, fault: str) -> None:
 
 
 def test_a_job_survives_all_faults_of_the_network(network: Result) -> None:
-    """No process ends: of connections that are reset, too, the coordinator finds the worker again."""
+    """No process ends: even after reset connections the coordinator reconnects to the worker."""
     assert network.last_step == 600
     assert attempts_of(network) == dict.fromkeys(ALL, 1)
     check_report(network.directory)
 
 
-def test_a_task_that_gets_no_more_memory(cluster: Clusters) -> None:
-    """A ps needs some to save its variables, and dies without."""
+def test_a_task_without_more_memory(cluster: Clusters) -> None:
+    """A ps needs memory to save its variables, and dies without it."""
     run = cluster(PROGRAM, args=ARGS, fault="memory ps:0 @ step=50")
     result = run.wait()
     assert result.last_step == 200
@@ -139,7 +139,7 @@ def test_a_task_that_gets_no_more_memory(cluster: Clusters) -> None:
 
 
 def test_a_checkpoint_that_is_damaged(cluster: Clusters) -> None:
-    """The chief goes on from the one before it, and the steps between are lost."""
+    """The chief resumes from the checkpoint before it, and the steps between are lost."""
     faults = ["corrupt-checkpoint @ checkpoint=2", "kill chief @ step=95"]
     run = cluster(PROGRAM, args=ARGS, fault=faults)
     result = run.wait()
@@ -153,7 +153,7 @@ def test_a_checkpoint_that_is_damaged(cluster: Clusters) -> None:
 
 
 def test_a_disk_that_is_full(cluster: Clusters) -> None:
-    """The chief can't save, ends, and goes on from the checkpoint that there is once there is room again."""
+    """The chief fails to save and ends; when there is space again, it resumes from the last checkpoint."""
     run = cluster(PROGRAM, args=ARGS, fault="disk-full for=2s @ step=50")
     result = run.wait()
     assert result.last_step == 200

@@ -19,8 +19,8 @@ NEAR, FAR = [task("worker:1")], [task("chief:0"), task("ps:0")]
 FULL = "every write of the tasks into /checkpoints fails: no space left on device"
 
 
-class Told(VirtualNetwork):
-    """Writes down what it is told, and is broken where `broken` says so."""
+class RecordedNetwork(VirtualNetwork):
+    """Records its calls, and fails with the message `broken` if it is set."""
 
     def __init__(self, connections: int = 2, broken: str | None = None) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -69,10 +69,10 @@ def injector(network: VirtualNetwork | None, took: list[Any]) -> Injector:
         ("disk-full", ("fill", 1), FULL),
     ],
 )  # fmt: skip
-def test_the_network_is_told_what_the_fault_says(text: str, call: tuple[Any, ...], detail: str) -> None:
-    """With the amounts of the grammar, in the units of the network."""
+def test_faults_of_the_network_and_the_disk(text: str, call: tuple[Any, ...], detail: str) -> None:
+    """The injector converts the fault's amounts to the units of the network."""
     took: list[Any] = []
-    network = Told()
+    network = RecordedNetwork()
     injector(network, took).inject(1, parse_fault(text), NEAR, FAR)
     assert network.calls == [call]
     assert took == [FaultTook(1, detail, True)]
@@ -89,24 +89,24 @@ def test_the_network_is_told_what_the_fault_says(text: str, call: tuple[Any, ...
         ("kill worker:1", "the injector does not support kill"),
     ],
 )
-def test_what_can_not_be_done_is_said(text: str, why: str) -> None:
-    """Every fault is answered, once."""
+def test_faults_that_can_not_be_injected(text: str, why: str) -> None:
+    """Every fault is answered once, with the reason."""
     took: list[Any] = []
     injector(None, took).inject(3, parse_fault(text), NEAR, FAR)
     assert took == [FaultTook(3, why, False)]
 
 
 def test_a_reset_without_connections_has_done_nothing() -> None:
-    """A report that told otherwise would lie."""
+    """The fault counts as not injected."""
     took: list[Any] = []
-    injector(Told(connections=0), took).inject(1, parse_fault("reset worker:1"), NEAR, FAR)
+    injector(RecordedNetwork(connections=0), took).inject(1, parse_fault("reset worker:1"), NEAR, FAR)
     assert took == [FaultTook(1, "there is no connection between worker:1 and chief:0 and ps:0", False)]
 
 
-def test_a_broken_network_is_told_of_and_raises_nothing() -> None:
-    """Neither when it is to break something nor when it is to mend it."""
+def test_a_broken_network_is_reported() -> None:
+    """Errors of the network are reported both on injection and on healing."""
     took: list[Any] = []
-    network = Told(broken="The switch does not answer.")
+    network = RecordedNetwork(broken="The switch does not answer.")
     broken = injector(network, took)
     broken.inject(1, parse_fault("partition worker:1"), NEAR, FAR)
     broken.stop()
@@ -115,9 +115,9 @@ def test_a_broken_network_is_told_of_and_raises_nothing() -> None:
 
 
 def test_only_what_was_done_in_the_network_is_healed_there() -> None:
-    """By its number; what is left, at the end."""
+    """Each fault is healed by its number, and the remaining ones at the end."""
     took: list[Any] = []
-    network = Told()
+    network = RecordedNetwork()
     healing = injector(network, took)
     for number, text in enumerate(("slow worker:1", "partition worker:1", "disk-full", "loss worker:1"), 1):
         healing.inject(number, parse_fault(text), NEAR, FAR)
@@ -130,7 +130,7 @@ def test_only_what_was_done_in_the_network_is_healed_there() -> None:
 
 
 def test_a_checkpoint_is_corrupted_otherwise_by_each_fault(tmp_path: Path) -> None:
-    """The same bytes flipped twice would make it whole again."""
+    """The same bytes flipped twice would be intact again."""
     file = tmp_path / "model.keras"
     file.write_bytes(bytes(4096))
     took: list[Any] = []

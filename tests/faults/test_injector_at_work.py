@@ -27,7 +27,7 @@ def asks(process: subprocess.Popen[bytes]) -> str:
 
 
 def test_no_memory_is_left_to_a_task_until_it_is_healed(cast: Cast) -> None:
-    """It has what it has."""
+    """The task keeps the memory that it has."""
     process = cast.starts(CHILDREN / "greedy.py")
     assert asks(process) == "got"
     took = cast.inject(1, "memory worker:0")
@@ -40,7 +40,7 @@ def test_no_memory_is_left_to_a_task_until_it_is_healed(cast: Cast) -> None:
 
 
 def test_a_limit_leaves_room_up_to_it(cast: Cast) -> None:
-    """Two times 30 MB fit into 90 MB beside the interpreter's own, and a fourth time does not."""
+    """Two times 30 MB fit into 90 MB beside the interpreter's memory, but a fourth time does not."""
     process = cast.starts(CHILDREN / "greedy.py")
     took = cast.inject(1, "memory worker:0 limit=90MB")
     assert took.detail.startswith("worker:0 is limited to 90 MB of memory; it has ")
@@ -48,7 +48,7 @@ def test_a_limit_leaves_room_up_to_it(cast: Cast) -> None:
 
 
 def test_processes_that_a_task_has_forked_are_limited_and_healed_too(cast: Cast) -> None:
-    """Here it is the child that takes the memory, and its parent waits."""
+    """Here the child uses the memory while its parent waits."""
     process = cast.starts(CHILDREN / "greedy.py", "fork")
     assert asks(process) == "got"
     cast.inject(1, "memory worker:0")
@@ -60,7 +60,7 @@ def test_processes_that_a_task_has_forked_are_limited_and_healed_too(cast: Cast)
 
 
 def test_the_smallest_limit_counts_until_it_is_healed(cast: Cast) -> None:
-    """In whatever order they are healed, the usual limit comes back with the last one."""
+    """In whatever order the faults are healed, the last one restores the usual limit."""
     process = cast.starts(CHILDREN / "greedy.py")
     cast.inject(1, "memory worker:0 limit=1GB")
     cast.inject(2, "memory worker:0")
@@ -72,7 +72,7 @@ def test_the_smallest_limit_counts_until_it_is_healed(cast: Cast) -> None:
     assert resource.prlimit(process.pid, DATA) == resource.getrlimit(DATA)
 
 
-def test_what_can_not_be_limited_is_said(cast: Cast) -> None:
+def test_tasks_that_can_not_be_limited(cast: Cast) -> None:
     """A task without a process; and an attempt that has ended needs no healing."""
     assert cast.inject(1, "memory worker:0") == FaultTook(1, "worker:0 has no process", False)
     cast.starts(CHILDREN / "greedy.py")
@@ -94,7 +94,7 @@ def test_a_stop_heals_what_is_limited(cast: Cast) -> None:
 
 
 def test_faults_of_a_run_are_injected_at_their_steps_and_healed(up: Callable[..., Up]) -> None:
-    """A step is told within a fraction of a second, and the tasks go on as before when their faults are over."""
+    """A step is reported within a fraction of a second, and the tasks run normally after their faults."""
     faults = ("slow worker:1 share=30% for=500ms @ step=10", "memory worker:0 for=300ms @ step=15")
     words = [word for fault in faults for word in ("--fault", fault)]
     run = up("--workers", "2", *words, CHILDREN / "roles.py", "--steps", "100", "--step-time", "0.02")

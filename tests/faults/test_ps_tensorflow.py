@@ -24,7 +24,7 @@ NO_RESTARTS = {"chief:0": 1, "worker:0": 1, "worker:1": 1, "ps:0": 1}
 
 
 def held(cluster: Clusters, program: str, word: str) -> Cluster:
-    """A run whose chief has said that it waits."""
+    """A run whose chief waits for `go`."""
     run = cluster(CHILDREN / program, args=[word])
     said = "during" if program == "faults_cancelled.py" else word
     chief = run.tasks["chief:0"]
@@ -33,7 +33,7 @@ def held(cluster: Clusters, program: str, word: str) -> Cluster:
 
 
 def go(run: Cluster) -> Result:
-    """Let the chief go on, to the end."""
+    """Let the chief continue to the end of the run."""
     (run.directory / "go").touch()
     return run.wait()
 
@@ -48,7 +48,7 @@ def kill(run: Cluster, *tasks: str) -> None:
 
 
 def check_recovered(run: Cluster, result: Result, restarted: dict[str, int], steps: int = STEPS) -> None:
-    """Exactly these tasks were started that often, training ended at its last step, and nothing is lost."""
+    """Exactly these tasks restarted, this often; training ended at its last step, and nothing is lost."""
     assert {name: len(task.attempts) for name, task in run.tasks.items()} == NO_RESTARTS | restarted
     assert (result.last_step, result.exit_code) == (steps, 0)
     check_resumptions(run)
@@ -73,7 +73,7 @@ def all_train(run: Cluster) -> bool:
 
 
 def test_a_worker_is_preempted_between_steps(cluster: Clusters) -> None:
-    """testWorkerPreemptionBetweenFunctions: it is back before the coordinator has anything for it."""
+    """testWorkerPreemptionBetweenFunctions: it is back before the coordinator schedules a step on it."""
     run = held(cluster, "faults_ps.py", "between")
     kill(run, "worker:1")
     check_recovered(run, go(run), {"worker:1": 2})
@@ -81,7 +81,7 @@ def test_a_worker_is_preempted_between_steps(cluster: Clusters) -> None:
 
 
 def test_a_worker_is_preempted_during_a_step(cluster: Clusters) -> None:
-    """testWorkerPreemptionMidstFunction: the step that it was at is done again."""
+    """testWorkerPreemptionMidstFunction: its step is repeated."""
     run = held(cluster, "faults_ps.py", "during")
     kill(run, "worker:1")
     check_recovered(run, go(run), {"worker:1": 2})
@@ -89,7 +89,7 @@ def test_a_worker_is_preempted_during_a_step(cluster: Clusters) -> None:
 
 
 def test_two_workers_are_preempted_at_once(cluster: Clusters) -> None:
-    """testTwoWorkersPreempted: all that there are, each in a step."""
+    """testTwoWorkersPreempted: all workers, each during a step."""
     run = held(cluster, "faults_ps.py", "during")
     kill(run, "worker:0", "worker:1")
     check_recovered(run, go(run), {"worker:0": 2, "worker:1": 2})
@@ -106,7 +106,7 @@ def test_a_worker_is_preempted_three_times(cluster: Clusters) -> None:
 
 
 def test_a_ps_fails_while_a_worker_recovers(cluster: Clusters) -> None:
-    """testPSFailureWhileRecoveryFromWokerFailure: the run needs its chief again, and goes on at a checkpoint."""
+    """testPSFailureWhileRecoveryFromWokerFailure: the chief restarts and resumes from a checkpoint."""
     run = held(cluster, "faults_ps.py", "during")
     run.tasks["worker:1"].kill()
     run.wait_for_event(Spawned, task="worker:1", attempt=2)
@@ -117,7 +117,7 @@ def test_a_ps_fails_while_a_worker_recovers(cluster: Clusters) -> None:
 
 
 def test_a_ps_fails_during_a_step(cluster: Clusters) -> None:
-    """testJoinRaisesUnavailableErrorAtPsFailure: clusterkit restarts the chief with it."""
+    """testJoinRaisesUnavailableErrorAtPsFailure: clusterkit restarts the chief with the ps."""
     run = held(cluster, "faults_ps.py", "during")
     run.tasks["ps:0"].kill()
     check_recovered(run, run.wait(), {"ps:0": 2, "chief:0": 2})
@@ -127,7 +127,7 @@ def test_a_ps_fails_during_a_step(cluster: Clusters) -> None:
 
 
 def test_a_cancellation_while_a_worker_recovers(cluster: Clusters) -> None:
-    """testOneWorkerPreemptionWithCancellation: join() raises, what was under way is cancelled, and it can go on."""
+    """testOneWorkerPreemptionWithCancellation: join() raises, running steps are cancelled, and it can continue."""
     run = held(cluster, "faults_cancelled.py", "caught")
     run.tasks["worker:1"].kill()
     check_recovered(run, go(run), {"worker:1": 2}, steps=60)
@@ -137,7 +137,7 @@ def test_a_cancellation_while_a_worker_recovers(cluster: Clusters) -> None:
 
 
 def test_a_cancellation_that_ends_the_chief(cluster: Clusters) -> None:
-    """What join() raises is the cause; the chief's next attempt schedules on the same workers."""
+    """The exception from join() is the cause; the chief's next attempt uses the same workers."""
     run = held(cluster, "faults_cancelled.py", "raised")
     check_recovered(run, go(run), {"chief:0": 2}, steps=60)
     failure = run.wait_for_event(Failed).failure
@@ -146,7 +146,7 @@ def test_a_cancellation_that_ends_the_chief(cluster: Clusters) -> None:
 
 
 def test_a_chief_that_is_done_ends_while_a_worker_is_down(cluster: Clusters) -> None:
-    """TensorFlow's coordinator alone would wait for it, for ever: a row of test_tensorflow_facts.py."""
+    """TensorFlow's coordinator by itself would wait for it forever; see test_tensorflow_facts.py."""
     run = cluster(CHILDREN / "facts_end.py", env={"HELPED": 1})
     wait_until(lambda: '"step": 16' in run.tasks["chief:0"].logs(), 60, "steps")
     run.fault("hang-start worker:1 for=1h")

@@ -20,13 +20,13 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
 
 def seconds_of(pid: int) -> tuple[float, float]:
-    """For how long a process has had a processor, and for how long it has waited for one, able to run."""
+    """The seconds that a process has run on a processor, and that it has waited for one while runnable."""
     had, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
     return int(had) / 1e9, int(waited) / 1e9
 
 
 def shares_of(pid: int, during: float) -> tuple[float, float]:
-    """The share of a core that a process has had in the next seconds, and would have had on an idle machine."""
+    """The share of a core that a process gets in the next seconds, and that it would get on an idle machine."""
     had, waited = seconds_of(pid)
     began = time.monotonic()
     threading.Event().wait(during)
@@ -36,7 +36,7 @@ def shares_of(pid: int, during: float) -> tuple[float, float]:
 
 
 def share_of(pid: int, during: float) -> float:
-    """What it would have had."""
+    """The share of a core that a process would get on an idle machine."""
     return shares_of(pid, during)[1]
 
 
@@ -52,7 +52,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def looks_at(pid: int) -> set[bool]:
-    """Whether a process was found stopped in the next two periods, in any of 100 looks."""
+    """The states, stopped or not, in which a process is found 100 times within two periods."""
     looks = set()
     for _ in range(100):
         looks.add(is_stopped(pid))
@@ -61,24 +61,24 @@ def looks_at(pid: int) -> set[bool]:
 
 
 def runs_on(pid: int) -> bool:
-    """Whether a process that was healed is stopped no more."""
+    """Whether a healed process keeps running."""
     return looks_at(pid) == {False}
 
 
 def stays_stopped(pid: int) -> bool:
-    """Whether a process goes on no more, once it has taken notice of its signal."""
+    """Whether a process stays stopped after the signal has reached it."""
     wait_until(lambda: is_stopped(pid), 5, "it is stopped")
     return looks_at(pid) == {True}
 
 
 def busy(cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """A task that takes all it gets; its pid."""
+    """Start a task that uses a whole core; return its pid."""
     monkeypatch.chdir(tmp_path)
     return cast.starts(CHILDREN / "busy.py", "spin").pid
 
 
 def test_a_slowed_task_gets_its_share_of_a_core(cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth where it would take a whole one. How much others leave to it does not count."""
+    """It gets a fifth of a core, adjusted for other load on the machine."""
     pid = busy(cast, tmp_path, monkeypatch)
     took = cast.inject(1, "slow worker:0 share=20%")
     assert took == FaultTook(1, "worker:0 can run at most 20 % of the time", True)
@@ -110,7 +110,7 @@ def test_the_smallest_share_counts_until_it_is_healed(
 
 
 def test_a_task_that_others_stop_stays_stopped(cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when it is healed of being slow meanwhile; once they let it go on, it is slow again."""
+    """It stays stopped even if the slow fault is healed meanwhile; when it is resumed, it is slowed again."""
     pid = busy(cast, tmp_path, monkeypatch)
     child = cast.children[WORKER]
     cast.inject(1, "slow worker:0 share=50%")
@@ -129,7 +129,7 @@ def test_a_task_that_others_stop_stays_stopped(cast: Cast, tmp_path: Path, monke
 def test_the_next_attempt_of_a_slowed_task_is_slow_too(
     cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fault lasts until it is healed; in between, no process is there that could be signalled."""
+    """A fault lasts until it is healed; between two attempts there is no process to signal."""
     busy(cast, tmp_path, monkeypatch)
     cast.inject(1, "slow worker:0 share=20%")
     cast.ends()
@@ -141,7 +141,7 @@ def test_the_next_attempt_of_a_slowed_task_is_slow_too(
 
 
 def test_a_stop_heals_what_is_slowed(cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it was just doing; and the thread is gone."""
+    """Every task runs again, and the thread has ended."""
     pid = busy(cast, tmp_path, monkeypatch)
     cast.inject(1, "slow worker:0 share=1%")
     wait_until(lambda: is_stopped(pid), 5, "it is stopped for nearly all of the time")
@@ -153,7 +153,7 @@ def test_a_stop_heals_what_is_slowed(cast: Cast, tmp_path: Path, monkeypatch: py
 def test_the_throttle_sleeps_while_nothing_is_slowed(
     cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not even made before, and wakes up no more afterwards."""
+    """The thread does not exist before the first fault, and does not wake up after the last one."""
     assert "throttle" not in {thread.name for thread in threading.enumerate()}
     pid = busy(cast, tmp_path, monkeypatch)
     cast.inject(1, "slow worker:0")
@@ -170,7 +170,7 @@ def test_the_throttle_sleeps_while_nothing_is_slowed(
 
 
 def test_a_zombie_is_neither_slowed_nor_limited(cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has ended, and its sweep is still to come."""
+    """A zombie has ended, but its process group has not been swept yet."""
     pid = busy(cast, tmp_path, monkeypatch)
     cast.inject(1, "slow worker:0")
     signal_group(cast.children[WORKER], signal.SIGKILL)

@@ -28,7 +28,7 @@ PASSES = """
 
 @pytest.fixture
 def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A directory for a test session that knows nothing of this project's settings."""
+    """A directory for a test session without this project's settings."""
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     return pytester
 
@@ -40,13 +40,13 @@ def run(session: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
 
 
 def test_a_test_kills_a_worker_and_passes(session: pytest.Pytester) -> None:
-    """The marker says what is started, and nothing is left, not even the run's directory."""
+    """The marker's options apply, and nothing is left, not even the run's directory."""
     run(session, PASSES).assert_outcomes(passed=1)
     assert processes_of(session.path) == {}
 
 
 def test_a_test_without_its_fault_fails(session: pytest.Pytester) -> None:
-    """It asserts nothing wrong, and proves nothing; a test that ends its run early is left alone."""
+    """A test whose fault was never injected fails, unless it ended its run early."""
     source = """
         def test_it(cluster):
             run = cluster(ROLES, workers=1, args=["--steps", 5], fault=["kill worker:0 @ step=1000"])
@@ -66,7 +66,7 @@ def test_a_test_without_its_fault_fails(session: pytest.Pytester) -> None:
 
 
 def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
-    """As sections of its report, under the test's own lines and without those of clusterkit."""
+    """They are sections of its report; the traceback omits clusterkit's own frames."""
     source = """
         def test_it(cluster):
             run = cluster(ROLES, workers=2, restart="never", args=["--steps", 10000, "--fail", "worker:1:1:3:7"])
@@ -87,7 +87,7 @@ def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
 
 
 def test_a_test_that_fails_while_the_run_goes_on_shows_where_it_is(session: pytest.Pytester) -> None:
-    """There is no result yet; and an attempt that failed before has its log shown too."""
+    """There is no result yet; the log of an earlier failed attempt is shown too."""
     source = """
         def test_it(cluster):
             run = cluster(ROLES, workers=1, restart_backoff=0.1, args=["--steps", 10000, "--fail", "worker:0:1:3:7"])
@@ -106,7 +106,7 @@ def test_a_test_that_fails_while_the_run_goes_on_shows_where_it_is(session: pyte
 
 
 def test_what_a_test_leaves_behind_fails_it_by_name(session: pytest.Pytester) -> None:
-    """A run of its own, a process that says it is a task, and a port that such a one listens on; all are ended."""
+    """A forgotten run, a process marked as a task and its listening port are reported by name and ended."""
     source = """
         import json, os, subprocess, sys, textwrap
         from clusterkit import Cluster
@@ -143,7 +143,7 @@ def test_what_a_test_leaves_behind_fails_it_by_name(session: pytest.Pytester) ->
 
 
 def test_the_timeout_bounds_waits_and_runs(session: pytest.Pytester) -> None:
-    """The run ends first, and tells more; a test's own limit for its waits is one more keyword."""
+    """The run times out first, since its report says more; `patience` sets a different limit for waits."""
     source = """
         import pytest
         from clusterkit import WaitTimeout
@@ -181,7 +181,7 @@ def test_under_xdist_tests_do_not_disturb_each_other(session: pytest.Pytester) -
 def test_run_directories_are_kept_where_that_is_asked_for(
     session: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the summary says where they are."""
+    """The summary prints their paths."""
     source = """
         def test_it(cluster):
             cluster(ROLES, args=["--steps", 3]).wait()
@@ -198,7 +198,7 @@ def test_run_directories_are_kept_where_that_is_asked_for(
 def test_an_installed_plugin_that_is_named_again_is_one(
     session: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The entry point has the module's name, so pytest sees that it has it already."""
+    """The entry point has the module's name, so pytest loads the plugin only once."""
     info = session.mkdir("installed") / "some-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some\nVersion: 1.0\n")
@@ -210,7 +210,7 @@ def test_an_installed_plugin_that_is_named_again_is_one(
 
 
 def test_the_marker_takes_keywords_only(session: pytest.Pytester) -> None:
-    """The closest marker wins; one that says nothing that can be used is an error."""
+    """The closest marker wins; positional arguments are an error."""
     source = """
         import pytest
         pytestmark = pytest.mark.cluster(workers=3, ps=0)

@@ -28,14 +28,14 @@ def test_training_goes_on_without_a_worker(cluster):  # type: ignore[no-untyped-
 
 
 def test_the_readmes_example_is_the_test_above() -> None:
-    """What README shows is what is run here."""
+    """README shows the test that runs here."""
     source = inspect.getsource(test_training_goes_on_without_a_worker)
     assert source.replace("  # type: ignore[no-untyped-def]", "") in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.cluster(workers=2, ps=1)
 def test_a_parameter_server_job_loses_its_chief(cluster: Clusters) -> None:
-    """The chief alone is started again, and goes on at the newest checkpoint."""
+    """Only the chief restarts, and it resumes from the newest checkpoint."""
     run = cluster("workloads/ps_train.py", args=["--steps", 400, "--checkpoint-every", 40, "--step-time", 0.02])
     saved = run.wait_for_event(Checkpointed)
     run.tasks["chief:0"].kill()
@@ -50,7 +50,7 @@ def test_a_parameter_server_job_loses_its_chief(cluster: Clusters) -> None:
 
 @pytest.mark.cluster(workers=2)
 def test_a_gang_loses_a_worker(cluster: Clusters) -> None:
-    """Both workers start again, and resume at the same checkpoint."""
+    """Both workers restart and resume from the same checkpoint."""
     run = cluster("workloads/mwms_train.py", args=["--steps", 150, "--checkpoint-every", 20, "--step-time", 0.03])
     saved = run.wait_for_event(Checkpointed)
     run.tasks["worker:1"].kill()
@@ -80,6 +80,6 @@ def total(mine: float) -> dict[str, Any]:
 
 
 def test_a_function_is_a_multi_worker_program(cluster: Clusters) -> None:
-    """Defined in a test, run in a cluster, its values back in the test."""
+    """A function that is defined in a test runs in a cluster and returns its values to the test."""
     returns = cluster(total, args=[10.0], workers=2).wait().returns
     assert returns == {"worker:0": {"index": 0, "total": 21.0}, "worker:1": {"index": 1, "total": 21.0}}

@@ -22,7 +22,7 @@ BEGAN = 1_000_000.0
 
 
 def begun() -> Series:
-    """A series of a run whose two tasks run."""
+    """The series of a run with two running tasks."""
     series = Series([WORKER, PS])
     series.sample(BEGAN)
     list(series.take(BEGAN, ev.Began()))
@@ -32,7 +32,7 @@ def begun() -> Series:
 
 
 def start(series: Series, at: float, event: ev.Spawned) -> None:
-    """An attempt begins."""
+    """Start an attempt."""
     list(series.take(at, ev.Changed(event.task, event.attempt, TaskState.STARTING)))
     list(series.take(at, event))
     list(series.take(at, ev.Changed(event.task, event.attempt, TaskState.RUNNING)))
@@ -44,14 +44,14 @@ def points(scalars: list[Scalar]) -> list[tuple[str, str, float, int]]:
 
 
 def test_what_a_task_reports_is_at_its_step() -> None:
-    """Under its own name; what was no finite number is no point."""
+    """Each metric has its own name, and non-finite values give no point."""
     series = begun()
     taken = list(series.take(BEGAN + 1, ev.Progressed(WORKER, 1, 100, {"loss": 0.5, "rate": None})))
     assert taken == [Scalar(WORKER, "loss", 0.5, 100, BEGAN + 1)]
 
 
 def test_samples_are_at_seconds_since_the_run_began() -> None:
-    """The step and the speed of those that report, and what each of them uses."""
+    """A sample has the step and speed of tasks that report, and the usage of each task."""
     series = begun()
     list(series.take(BEGAN + 0.5, ev.Progressed(WORKER, 1, 100)))
     list(series.take(BEGAN + 1.5, ev.Progressed(WORKER, 1, 150)))
@@ -66,7 +66,7 @@ def test_samples_are_at_seconds_since_the_run_began() -> None:
 
 
 def test_a_journal_is_sampled_at_its_own_times() -> None:
-    """Every two seconds of it, and before a task's end."""
+    """Samples come every two seconds, and before a task's exit."""
     series = begun()
     seen = [
         point
@@ -79,7 +79,7 @@ def test_a_journal_is_sampled_at_its_own_times() -> None:
 
 
 def test_a_restarted_task_goes_on_in_its_series() -> None:
-    """While it is down there is nothing to tell; then its step is what it was before, until it reports."""
+    """There is no point while a task is down; afterwards its step stays the same until it reports."""
     series = begun()
     list(series.take(BEGAN + 1, ev.Progressed(WORKER, 1, 100)))
     list(series.take(BEGAN + 1, ev.Exited(WORKER, 1, Exit(signal=9))))
@@ -93,7 +93,7 @@ def test_a_restarted_task_goes_on_in_its_series() -> None:
 
 @pytest.mark.parametrize("found", [None, SimpleNamespace(origin=None)], ids=["nothing", "a-mere-directory"])
 def test_a_job_is_refused_where_tensorboard_is_not_installed(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
-    """With the command that installs it; a directory of logs with that name is not it."""
+    """The error names the command that installs it; a directory of logs with that name does not count."""
     monkeypatch.setattr("clusterkit.job.preflight.importlib.util.find_spec", lambda name: found)
     options: JobOptions = {"program": str(CHILDREN / "reports.py"), "workers": 1}
     with pytest.raises(BadJob) as refused:

@@ -28,7 +28,7 @@ TOLD = {"loss", "task/step", "task/steps_per_second"}
 
 
 def get(address: str, path: str, **query: str) -> Any:
-    """A document that TensorBoard serves."""
+    """Fetch a document from TensorBoard."""
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
     connection.request("GET", f"/data/plugin/scalars/{path}?{urlencode(query)}")
     with connection.getresponse() as response:
@@ -38,7 +38,7 @@ def get(address: str, path: str, **query: str) -> Any:
 
 
 def shows(address: str, run: str, tags: set[str]) -> None:
-    """TensorBoard shows at least these tags of one of its runs."""
+    """Wait until TensorBoard shows these tags of a run."""
     wait_until(lambda: tags <= set(get(address, "tags").get(run, {})), 30, lambda: f"{tags} in {get(address, 'tags')}")
 
 
@@ -49,7 +49,7 @@ def board_of(home: Path) -> int | None:
 
 
 def address_of(command: Command) -> str:
-    """Where a `clusterkit tensorboard` says that it answers."""
+    """The address that `clusterkit tensorboard` prints."""
 
     def found() -> re.Match[str] | None:
         assert command.process.poll() is None, command.output
@@ -60,7 +60,7 @@ def address_of(command: Command) -> str:
 
 
 def test_it_shows_a_run_and_ends_with_it(up: Start, home: Path, tmp_path: Path) -> None:
-    """Loss and steps, CPU and memory of each task, for this machine alone, by a process without TensorFlow."""
+    """It shows loss, steps, CPU and memory of each task, on localhost only, without loading TensorFlow."""
     stop = tmp_path / "stop"
     run = up("--tensorboard", "--workers", "2", CHILDREN / "reports.py", stop)
     address = run.wait_for("TensorBoardReady", STARTS_WITHIN)["address"]
@@ -80,7 +80,7 @@ def test_it_shows_a_run_and_ends_with_it(up: Start, home: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("targets", [("supervisor",), ("guardian", "supervisor")], ids=" and ".join)
 def test_it_does_not_outlive_the_supervisor(up: Start, home: Path, tmp_path: Path, targets: tuple[str, ...]) -> None:
-    """Whoever is killed; it is tied to the supervisor as the tasks are."""
+    """It ends with the supervisor, as tasks do, whichever process is killed."""
     run = up("--tensorboard", CHILDREN / "reports.py", tmp_path / "stop")
     run.wait_for("Spawned")
     wait_until(lambda: board_of(home), 10, "its process")
@@ -91,7 +91,7 @@ def test_it_does_not_outlive_the_supervisor(up: Start, home: Path, tmp_path: Pat
 
 
 def test_a_run_goes_on_when_it_is_killed(up: Start, home: Path, tmp_path: Path) -> None:
-    """With one warning, and to its end."""
+    """The run prints one warning and finishes."""
     stop = tmp_path / "stop"
     run = up("--tensorboard", CHILDREN / "reports.py", stop)
     run.wait_for("Progressed")
@@ -105,7 +105,7 @@ def test_a_run_goes_on_when_it_is_killed(up: Start, home: Path, tmp_path: Path) 
 
 
 def test_a_finished_run_can_be_shown_again_and_again(ck: Clusterkit, clusterkit: Callable[..., Command]) -> None:
-    """Its scalars are written from the journal, once; a port can be asked for, where it is free."""
+    """Its scalars are written from the journal once, and a free port can be chosen."""
     run = ck.up("--workers", "1", CHILDREN / "roles.py", "--steps", "50")
     assert ck("wait", run.name).code == 0
     for _ in range(2):

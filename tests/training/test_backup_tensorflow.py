@@ -17,8 +17,8 @@ CHILD = Path(__file__).parent.parent / "children" / "fits.py"
 
 
 @pytest.mark.parametrize("keras", ["2", "3"])
-def test_a_killed_fit_goes_on(tmp_path: Path, keras: str) -> None:
-    """Its weights are, bit for bit, those of a fit that nobody disturbed; and no epoch is done twice."""
+def test_a_killed_fit_resumes(tmp_path: Path, keras: str) -> None:
+    """Its weights equal those of an undisturbed fit bit for bit, and no epoch is repeated."""
     if keras == "2":
         pytest.importorskip("tf_keras")
     env = {**os.environ, "TF_USE_LEGACY_KERAS": str(int(keras == "2"))}

@@ -49,7 +49,7 @@ def newest_intact(store: CheckpointStore) -> Checkpoint | None:
 
 
 def test_publish(tmp_path: Path) -> None:
-    """A published checkpoint is complete, under its step's name, and nothing else is left."""
+    """A published checkpoint is complete and named after its step, and nothing else is left."""
     store = make(tmp_path / "made" / "on demand")
     path = put(store, 100)
     assert Path(path).name == "ckpt-100"
@@ -58,7 +58,7 @@ def test_publish(tmp_path: Path) -> None:
 
 
 def test_newest_first_by_number(tmp_path: Path) -> None:
-    """Steps are compared as numbers; other names in the directory are none of ours."""
+    """Steps are compared as numbers, and other names in the directory are ignored."""
     store = make(tmp_path)
     for step in (90, 1000, 200):
         put(store, step)
@@ -68,7 +68,7 @@ def test_newest_first_by_number(tmp_path: Path) -> None:
 
 
 def test_empty_directory(tmp_path: Path) -> None:
-    """Where there is no directory there are no checkpoints."""
+    """Without a directory there are no checkpoints."""
     store = make(tmp_path / "missing")
     assert store.found() == []
     assert list(store.intact()) == []
@@ -101,7 +101,7 @@ def flip(path: Path) -> None:
     ],
 )
 def test_damage(tmp_path: Path, name: str, damage: Callable[[Path], Any], why: str | None) -> None:
-    """A damaged newest checkpoint is passed over with the file and the reason; the one before it is found."""
+    """A damaged newest checkpoint is skipped with the file and the reason, and the one before it is found."""
     store = make(tmp_path)
     put(store, 100)
     newest = put(store, 200)
@@ -117,7 +117,7 @@ def test_damage(tmp_path: Path, name: str, damage: Callable[[Path], Any], why: s
 
 
 def test_prune_keeps_the_newest(tmp_path: Path) -> None:
-    """The last k stay."""
+    """The newest `keep` checkpoints are kept."""
     store = make(tmp_path)
     for step in (100, 200, 300, 400):
         put(store, step)
@@ -127,7 +127,7 @@ def test_prune_keeps_the_newest(tmp_path: Path) -> None:
 
 
 def test_prune_spares_what_was_just_saved(tmp_path: Path) -> None:
-    """Damaged checkpoints of later steps do not push out the new one: they go, and it stays."""
+    """Damaged checkpoints of later steps are removed and do not displace the new one."""
     store = make(tmp_path)
     for step in (50, 300, 400):
         put(store, step)
@@ -137,7 +137,7 @@ def test_prune_spares_what_was_just_saved(tmp_path: Path) -> None:
 
 
 def test_replaced_step(tmp_path: Path) -> None:
-    """A step that is saved again has the new content, also if the old one was damaged."""
+    """Saving a step again replaces its content, even if the old checkpoint was damaged."""
     store = make(tmp_path)
     flip(Path(put(store, 100), "state.index"))
     path = put(store, 100, b"new")
@@ -151,7 +151,7 @@ def test_replaced_step(tmp_path: Path) -> None:
 def test_a_step_that_is_replaced_meanwhile_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, second: int
 ) -> None:
-    """Whichever looks at the directory the two renames come before."""
+    """It is found even if the renames happen between the listings of the directory."""
     store, looks = make(tmp_path), iter(range(100))
     put(store, 5)
     final, hidden = tmp_path / "ckpt-5", tmp_path / ".replaced-ckpt-5"
@@ -170,7 +170,7 @@ def test_a_step_that_is_replaced_meanwhile_is_found(
 
 
 def test_clean_leaves_what_is_not_its_own(tmp_path: Path) -> None:
-    """A task removes what its own killed saves left, not what another task is writing."""
+    """A task removes the leftovers of its own interrupted saves, but not what another task is writing."""
     mine, other = make(tmp_path), CheckpointStore(str(tmp_path), "worker:1")
     mine.stage()
     others = other.stage()
@@ -179,7 +179,7 @@ def test_clean_leaves_what_is_not_its_own(tmp_path: Path) -> None:
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
-    """Make the `moment`th change to the disk the last: it, and all after it, do not happen."""
+    """Simulate a kill after `moment` changes to the disk."""
     done = 0
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,7 +206,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
 @pytest.mark.parametrize("step", [100, 200])
 @pytest.mark.parametrize("keep", [1, 2])
 def test_kill_at_any_moment(tmp_path: Path, step: int, keep: int) -> None:
-    """Whatever change to the disk a kill comes before, an intact checkpoint is found: the old or the new."""
+    """Whenever the task is killed, an intact checkpoint is found: the old or the new one."""
     for moment in range(100):
         directory = tmp_path / str(moment)
         store = make(directory)
@@ -241,7 +241,7 @@ def cleaned(directory: Path) -> CheckpointStore:
 
 
 def test_kill_during_the_manifest(tmp_path: Path) -> None:
-    """Until its rename a checkpoint is nowhere to be found, though its files are there."""
+    """A checkpoint is not found before its rename, although its files exist."""
     store = make(tmp_path)
     staged = store.stage()
     (staged / MANIFEST).write_text(json.dumps({"step": 1, "files": {}}))
@@ -250,7 +250,7 @@ def test_kill_during_the_manifest(tmp_path: Path) -> None:
 
 @given(text=st.binary())
 def test_no_manifest_text_is_an_unexpected_error(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
-    """Whatever bytes are in a manifest, a checkpoint is intact or Damaged."""
+    """Whatever bytes a manifest contains, the checkpoint is either intact or Damaged."""
     directory = tmp_path_factory.mktemp("ckpt")
     (directory / MANIFEST).write_bytes(text)
     with pytest.raises(Damaged):

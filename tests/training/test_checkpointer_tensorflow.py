@@ -20,7 +20,7 @@ tf: Any = Lazily("tensorflow")
 
 @pytest.fixture(autouse=True)
 def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    """The messages the supervisor would have read, filled in when the fixture's list is asked through `read`."""
+    """The messages to the supervisor, recorded instead of written."""
     for name in ("TF_CONFIG", "CLUSTERKIT_TASK", "CLUSTERKIT_CHECKPOINT_DIR", "CLUSTERKIT_ATTEMPT"):
         monkeypatch.delenv(name, raising=False)
     sent: list[dict[str, Any]] = []
@@ -37,12 +37,12 @@ def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[d
 
 
 def but_phases(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is told besides what makes no steps."""
+    """The messages except for phases."""
     return [message for message in messages if message["kind"] != "phase"]
 
 
 def phases(messages: list[dict[str, Any]]) -> list[tuple[str, bool]]:
-    """What is told of what makes no steps."""
+    """The phases: their names, and whether they begin."""
     return [(message["phase"], message["begun"]) for message in messages if message["kind"] == "phase"]
 
 
@@ -51,7 +51,7 @@ def variable(value: float = 0.0, size: int = 3) -> Any:
 
 
 def test_save_and_restore(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
-    """The newest state comes back with its step, and the supervisor hears of both."""
+    """The newest state is restored with its step, and both operations are reported."""
     weights = variable()
     saver = training.Checkpointer(tmp_path, keep=2, weights=weights)
     for step in (10, 20, 30):
@@ -70,7 +70,7 @@ def test_save_and_restore(tmp_path: Path, messages: list[dict[str, Any]]) -> Non
 
 
 def test_nothing_to_restore(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
-    """A first start resumes at step 0, from nothing, and changes nothing."""
+    """Without a checkpoint, restore returns step 0 and changes nothing."""
     weights = variable(7.0)
     assert training.Checkpointer(tmp_path / "none", weights=weights).restore() == 0
     assert weights.numpy().tolist() == [7.0] * 3
@@ -78,7 +78,7 @@ def test_nothing_to_restore(tmp_path: Path, messages: list[dict[str, Any]]) -> N
 
 
 def test_damaged_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A newest checkpoint that was cut short costs its steps, not the run; the next save removes it."""
+    """A truncated newest checkpoint loses its steps only; the next save removes it."""
     weights = variable()
     saver = training.Checkpointer(tmp_path, weights=weights)
     for step in (10, 20):
@@ -101,7 +101,7 @@ def test_damaged_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     ids=["shape", "more", "renamed"],
 )
 def test_changed_program(tmp_path: Path, changed: dict[str, int]) -> None:
-    """A checkpoint that is intact and does not fit is an error, never passed over for an older one."""
+    """An intact checkpoint that does not fit is an error; it is never skipped for an older one."""
     training.Checkpointer(tmp_path, weights=variable()).save(10)
     with pytest.raises(training.CheckpointMismatch, match=r"ckpt-10 is intact but does not fit this program"):
         training.Checkpointer(tmp_path, **{name: variable(size=size) for name, size in changed.items()}).restore()
@@ -115,7 +115,7 @@ def test_less_than_was_saved(tmp_path: Path) -> None:
 
 
 def test_step_saved_twice(tmp_path: Path) -> None:
-    """A step done again after a restart replaces its checkpoint."""
+    """A step repeated after a restart replaces its checkpoint."""
     weights = variable(1.0)
     saver = training.Checkpointer(tmp_path, weights=weights)
     saver.save(10)
@@ -135,7 +135,7 @@ def be(monkeypatch: pytest.MonkeyPatch, task: str, **cluster: int) -> None:
 def test_other_workers_keep_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: list[dict[str, Any]]
 ) -> None:
-    """A worker that is not the chief takes part in saving and leaves nothing behind."""
+    """A worker other than the chief takes part in saving and leaves nothing behind."""
     be(monkeypatch, "worker:1", worker=2)
     assert training.Checkpointer(tmp_path, weights=variable()).save(10) is None
     assert list(tmp_path.iterdir()) == []
@@ -143,15 +143,17 @@ def test_other_workers_keep_nothing(
 
 
 @pytest.mark.parametrize("task", ["worker:0", "ps:0", "evaluator:0"])
-def test_who_must_not_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
-    """Servers and the evaluator are told that saving is not for them."""
+def test_tasks_that_must_not_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    """Saving is an error in servers and in the evaluator."""
     be(monkeypatch, task, chief=1, worker=1, ps=1, evaluator=1)
     with pytest.raises(RuntimeError, match=f"{task} called Checkpointer.save"):
         training.Checkpointer(tmp_path, weights=variable()).save(10)
 
 
-def test_evaluator_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: list[dict[str, Any]]) -> None:
-    """The evaluator reads the newest checkpoint, and does not claim to have resumed training."""
+def test_the_evaluator_does_not_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: list[dict[str, Any]]
+) -> None:
+    """The evaluator restores the newest checkpoint, but does not report that training resumed."""
     training.Checkpointer(tmp_path, weights=variable(1.0)).save(10)
     be(monkeypatch, "evaluator:0", worker=1, evaluator=1)
     messages.clear()
@@ -163,21 +165,21 @@ def test_evaluator_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
 
 @pytest.mark.parametrize(("arguments", "why"), [({"keep": 0}, "at least 1"), ({}, "nothing to save")])
 def test_bad_arguments(tmp_path: Path, arguments: dict[str, Any], why: str) -> None:
-    """What cannot work is refused at once."""
+    """Invalid arguments are rejected by the constructor."""
     with pytest.raises(ValueError, match=why):
         training.Checkpointer(tmp_path, **arguments)
 
 
 @pytest.mark.parametrize("step", [-1, 1.5])
 def test_bad_step(tmp_path: Path, step: Any) -> None:
-    """A step that cannot be one is refused before anything is written."""
+    """An invalid step is rejected before anything is written."""
     with pytest.raises(ValueError, match="an integer from 0 up"):
         training.Checkpointer(tmp_path, weights=variable()).save(step)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_keras_model_and_optimizer(tmp_path: Path) -> None:
-    """A built Keras model and its optimizer come back exactly."""
+    """A built Keras model and its optimizer are restored exactly."""
     model, optimizer = keras_pair()
     optimizer.apply([tf.ones_like(v) for v in model.trainable_variables], model.trainable_variables)
     training.Checkpointer(tmp_path, model=model, optimizer=optimizer).save(1)
@@ -205,8 +207,8 @@ def test_report_progress_callback(messages: list[dict[str, Any]]) -> None:
     assert all(message["metrics"] == {"loss": 0.0} for message in messages)
 
 
-def test_report_progress_callback_tells_of_evaluations(messages: list[dict[str, Any]]) -> None:
-    """A long validation is no stall."""
+def test_report_progress_callback_reports_evaluations(messages: list[dict[str, Any]]) -> None:
+    """A long validation does not count as a stall."""
     model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
     model.compile(optimizer="sgd", loss="mse")
     data = (tf.zeros((8, 4)), tf.zeros((8, 1)))
@@ -215,12 +217,12 @@ def test_report_progress_callback_tells_of_evaluations(messages: list[dict[str, 
 
 
 def test_every_name_is_there() -> None:
-    """All names that the package promises can be imported from it."""
+    """All names in `__all__` can be imported."""
     assert all(getattr(training, name) is not None for name in training.__all__)
     assert set(training.__all__) <= set(dir(training))
 
 
 def test_report_takes_tensors(messages: list[dict[str, Any]]) -> None:
-    """TensorFlow and numpy scalars are numbers, as steps and as metrics."""
+    """TensorFlow and NumPy scalars are accepted as steps and as metrics."""
     training.report(tf.constant(3), loss=tf.constant(0.5), rate=tf.constant(0.5).numpy())
     assert messages == [{"kind": "progress", "attempt": 1, "step": 3, "metrics": {"loss": 0.5, "rate": 0.5}}]

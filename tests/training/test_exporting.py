@@ -16,7 +16,7 @@ from clusterkit.training.exporting import export
 
 
 class Model:
-    """Writes as a Keras model does: a file, or a directory; and remembers where."""
+    """Writes a file or a directory as a Keras model does, and records the paths."""
 
     def __init__(self, weights: str = "weights", fails: bool = False) -> None:
         self.weights, self.fails = weights, fails
@@ -55,7 +55,7 @@ def content(path: str | None, format: str) -> str:
 
 @pytest.mark.parametrize(("format", "name"), [("keras", "model.keras"), ("saved_model", "model")])
 def test_the_default_place(tmp_path: Path, format: str, name: str) -> None:
-    """It is in the run's directory, and nothing else is left there."""
+    """The export is in the run's directory, and nothing else is left there."""
     path = export(Model(), format=format)
     assert path == str(tmp_path / "run" / "export" / name)
     assert content(path, format) == "weights"
@@ -64,7 +64,7 @@ def test_the_default_place(tmp_path: Path, format: str, name: str) -> None:
 
 @pytest.mark.parametrize(("format", "name"), [("keras", "model.keras"), ("saved_model", "model")])
 def test_a_failed_export_leaves_the_old_one(format: str, name: str) -> None:
-    """The new one takes its place only once it is whole."""
+    """The new export replaces the old one only when it is complete."""
     path = export(Model("old"), format=format)
     with pytest.raises(OSError, match="no room"):
         export(Model("new", fails=True), format=format)
@@ -86,7 +86,7 @@ def test_a_failed_export_leaves_the_old_one(format: str, name: str) -> None:
 def test_who_writes_and_who_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, sizes: dict[str, int], writes: bool, keeps: bool
 ) -> None:
-    """All workers that train together write; only the chief's is kept."""
+    """All workers of a multi-worker job write; only the chief's export is kept."""
     be(monkeypatch, task, **sizes)
     model = Model()
     path = export(model, tmp_path / "out" / "best.keras")
@@ -96,7 +96,7 @@ def test_who_writes_and_who_keeps(
 
 
 def test_a_killed_export_is_cleaned_up_by_the_next(tmp_path: Path) -> None:
-    """And only what is of the same task."""
+    """Only leftovers of the same task are removed."""
     (tmp_path / ".exporting-worker-0-abc.keras").write_text("half")
     (tmp_path / ".exporting-worker-1-abc").mkdir()
     export(Model(), tmp_path / "model.keras")
@@ -111,8 +111,8 @@ def test_a_killed_export_is_cleaned_up_by_the_next(tmp_path: Path) -> None:
         (object(), None, "keras", "it needs a Keras model"),
     ],
 )
-def test_what_does_not_go_together(model: object, path: str | None, format: str, why: str) -> None:
-    """It is refused before anything is written."""
+def test_invalid_arguments(model: object, path: str | None, format: str, why: str) -> None:
+    """Invalid arguments are rejected before anything is written."""
     with pytest.raises(ValueError, match=why):
         export(model, path, format)
 
@@ -121,11 +121,11 @@ CALLS = [(os, name) for name in ("rename", "replace", "rmdir", "unlink", "mkdir"
 
 
 class Killed(BaseException):
-    """In place of SIGKILL: nothing more happens in the task."""
+    """Stands in for SIGKILL: nothing handles it."""
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, can_exchange: bool) -> list[str]:
-    """End the process at its call `number` that changes a directory, and at every later one; returns those made."""
+    """Simulate a kill after `number` calls that change a directory; return the names of those calls."""
     made = list[str]()
 
     def counted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,7 +145,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, can_exchange: bool) ->
 
 
 def whole_models(place: Path) -> list[str]:
-    """The weights at the path, as far as a model is there."""
+    """The weights of the complete models at the path."""
     return [file.read_text() for file in place.glob("model/saved_model.pb")]
 
 
@@ -154,7 +154,7 @@ def whole_models(place: Path) -> list[str]:
 def test_a_kill_at_any_step_of_a_replacement_leaves_a_whole_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool, next_fails: bool
 ) -> None:
-    """It is at the path, or the next export puts it there before it writes, even where that one fails."""
+    """The model is at the path, or the next export restores it there before writing, even if that export fails."""
     for number in range(100):
         place = tmp_path / str(number)
         export(Model("old"), place / "model", "saved_model")
@@ -183,7 +183,7 @@ def test_a_kill_at_any_step_of_a_replacement_leaves_a_whole_model(
 def test_where_the_new_model_cannot_take_its_place_the_old_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error between the two renames undoes the first one at once."""
+    """An error between the two renames undoes the first one."""
     export(Model("old"), tmp_path / "model", "saved_model")
     monkeypatch.setattr(replacement, "_exchange", lambda one, other: False)
     rename = os.rename
@@ -206,7 +206,7 @@ def test_where_the_new_model_cannot_take_its_place_the_old_one_stays(
 def test_whatever_was_there_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, old: str, can_exchange: bool
 ) -> None:
-    """A file by a directory, a directory by a file, and a link itself rather than what it points to."""
+    """A file is replaced by a directory and vice versa; a link is replaced itself, not its target."""
     if not can_exchange:
         monkeypatch.setattr(replacement, "_exchange", lambda one, other: False)
     elsewhere, place = tmp_path / "elsewhere", tmp_path / "here" / "model.keras"

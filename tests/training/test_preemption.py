@@ -13,7 +13,7 @@ from clusterkit.training.preemption import Preemption, on_preemption
 
 
 class Saver:
-    """Counts what is saved."""
+    """Records the saved steps."""
 
     def __init__(self, step: int = 0) -> None:
         self.step = step
@@ -33,7 +33,7 @@ def _term_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def ends(handler: Preemption, done: int | None = None) -> bool:
-    """Whether the next step ends the program with the code that asks for a restart."""
+    """Whether the next step exits with the code that asks for a restart."""
     try:
         handler.run(int) if done is None else handler.step(done)
     except SystemExit as exit_:
@@ -42,7 +42,7 @@ def ends(handler: Preemption, done: int | None = None) -> bool:
 
 
 def test_run_counts_from_the_restored_step(capsys: pytest.CaptureFixture[str]) -> None:
-    """The signal comes within a step, which ends; the next one does not begin."""
+    """A signal during a step lets the step finish; the next step does not start."""
     saver = Saver(step=100)
     handler = on_preemption(saver)
     assert handler.run(divmod, 7, 2) == (3, 1)
@@ -54,7 +54,7 @@ def test_run_counts_from_the_restored_step(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_loop_that_counts_itself() -> None:
-    """It tells how far it is, by any number of steps at once."""
+    """The loop reports its own count, which may advance by several steps at once."""
     saver = Saver()
     handler = on_preemption(saver)
     assert not ends(handler, 20)
@@ -64,7 +64,7 @@ def test_a_loop_that_counts_itself() -> None:
 
 
 def test_close_gives_the_signal_back() -> None:
-    """Whoever had it before has it again."""
+    """The previous handler is restored."""
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda signum, frame: heard.append(signum))
     try:
@@ -79,8 +79,8 @@ def test_close_gives_the_signal_back() -> None:
 
 
 @pytest.mark.parametrize("task", ["ps:0", "worker:0", "evaluator:0"])
-def test_who_does_not_save_needs_none(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
-    """Servers and the evaluator end as they always do."""
+def test_tasks_that_do_not_save(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    """It is an error in servers and in the evaluator."""
     cluster = {"chief": ["h:1"], "worker": ["h:2"], "ps": ["h:3"]}
     task_type, _, index = task.partition(":")
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": task_type, "index": int(index)}}))
@@ -89,7 +89,7 @@ def test_who_does_not_save_needs_none(monkeypatch: pytest.MonkeyPatch, task: str
 
 
 def test_only_the_main_thread_catches_signals() -> None:
-    """Elsewhere it is refused with a sentence."""
+    """In other threads it raises an error with a clear message."""
     said: list[str] = []
 
     def try_it() -> None:

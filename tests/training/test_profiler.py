@@ -18,7 +18,7 @@ from clusterkit.training.profiler import Profile
 
 
 class Recorder:
-    """In the place of `tf.profiler.experimental`: writes an empty profile, or fails as it is told."""
+    """Replaces `tf.profiler.experimental`: writes an empty profile, or raises `error`."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -77,14 +77,14 @@ def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    """TensorFlow as far as profiles need it."""
+    """A stand-in for TensorFlow with a profiler only."""
     made = Recorder()
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(profiler=SimpleNamespace(experimental=made)))
     return made
 
 
 def test_a_profile_is_of_the_steps_after_the_next_report(supervisor: Supervisor, recorder: Recorder) -> None:
-    """It begins and ends between two steps; then reports cost what they always do."""
+    """It starts and stops between two steps; afterwards the plain channel is back."""
     progress.report(10)
     plain = progress.channel()
     Profile(7, steps=3, seconds=60).begin()
@@ -101,7 +101,7 @@ def test_a_profile_is_of_the_steps_after_the_next_report(supervisor: Supervisor,
 
 
 def test_a_servers_profile_lasts_until_it_is_ended(supervisor: Supervisor, recorder: Recorder) -> None:
-    """It reports no step; ended twice, it answers once."""
+    """A server reports no steps; ending its profile twice sends one answer."""
     profile = Profile(7, steps=None, seconds=60)
     profile.begin()
     assert recorder.calls == ["start"]
@@ -113,7 +113,7 @@ def test_a_servers_profile_lasts_until_it_is_ended(supervisor: Supervisor, recor
 
 
 def test_when_the_time_is_over_the_steps_so_far_have_to_do(supervisor: Supervisor, recorder: Recorder) -> None:
-    """Where there is none, there is no profile, and a later report does not begin one."""
+    """Without any step there is no profile, and a later report does not start one."""
     for number, steps in enumerate(([], [1], [1, 2, 3])):
         profile = Profile(number, steps=5, seconds=30)
         profile.begin()
@@ -131,7 +131,7 @@ def test_when_the_time_is_over_the_steps_so_far_have_to_do(supervisor: Superviso
 
 
 def test_why_there_is_no_profile(supervisor: Supervisor, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program takes one of its own, or has no TensorFlow; it does not notice that somebody asked."""
+    """The program is profiling itself, or has not imported TensorFlow; the request does not disturb it."""
     recorder.error = RuntimeError("Another profiler is running.\nsecond line")
     Profile(1, steps=1, seconds=30).begin()
     progress.report(1)
@@ -144,7 +144,7 @@ def test_why_there_is_no_profile(supervisor: Supervisor, recorder: Recorder, mon
 
 
 def test_a_window_is_over_in_time(supervisor: Supervisor, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to end it: the thread that listens waits no longer than that."""
+    """The thread that reads requests ends the profile at its time limit."""
     waits = queue.SimpleQueue[float | None]()
     pipe, writer = os.pipe()
 

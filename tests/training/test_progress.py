@@ -84,7 +84,7 @@ def test_no_number(fifo: Fifo) -> None:
 
 
 def test_oversize(fifo: Fifo) -> None:
-    """Metrics that do not fit a line are left out; the step and the others arrive."""
+    """Metrics that do not fit into a line are left out; the step and the other metrics arrive."""
     progress.report(5, **{"x" * 5000: 1.0, "loss": 0.5})
     progress.report(6, **{f"metric_{n}": 0.1 for n in range(1000)})
     lines = fifo.read().splitlines(keepends=True)
@@ -95,7 +95,7 @@ def test_oversize(fifo: Fifo) -> None:
 
 @given(st.integers(0, 2**63 - 1), st.dictionaries(st.text(max_size=300), st.floats() | st.integers(), max_size=40))
 def test_any_metrics_make_one_short_line(step: int, metrics: dict[str, float]) -> None:
-    """Whatever the metrics, the line is JSON and short enough to be written in one piece."""
+    """Whatever the metrics, the line is JSON and short enough for an atomic write."""
     text = progress._encode(metrics, progress.LINE_LIMIT - 128)
     assert len(text) < progress.LINE_LIMIT - 128
     assert set(json.loads(b"{%b}" % text, parse_constant=refuse_constants)) <= set(metrics)
@@ -104,13 +104,13 @@ def test_any_metrics_make_one_short_line(step: int, metrics: dict[str, float]) -
 
 @pytest.mark.parametrize("step", [-1, 1.5, "3", None, 2**63])
 def test_bad_step(fifo: Fifo, step: Any) -> None:
-    """A step that cannot be one is an error with a sentence, with a supervisor and without."""
+    """An invalid step is an error with a clear message, with and without a supervisor."""
     with pytest.raises(ValueError, match="must be an integer from 0 up"):
         progress.report(step)
 
 
 def test_integer_like_step(fifo: Fifo) -> None:
-    """Anything that is an integer will do for a step, as numpy's are."""
+    """Any integer type is accepted as a step, such as NumPy's."""
 
     class Seven:
         def __index__(self) -> int:
@@ -121,7 +121,7 @@ def test_integer_like_step(fifo: Fifo) -> None:
 
 
 def test_without_supervisor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No FIFO, no such file, or nobody who reads: reports go nowhere, quietly."""
+    """Without a FIFO, its file or a reader, reports are discarded silently."""
     os.mkfifo(tmp_path / "unread")
     for path in ("", str(tmp_path / "missing"), str(tmp_path / "unread"), str(tmp_path)):
         monkeypatch.setenv("CLUSTERKIT_PROGRESS", path)
@@ -131,14 +131,14 @@ def test_without_supervisor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def fill() -> int:
-    """Report until the FIFO takes no more; how many got in is the caller's to find out."""
+    """Report until the FIFO is full."""
     for step in range(100_000):
         progress.report(step)
     return 100_000
 
 
 def test_full_fifo_never_blocks(fifo: Fifo) -> None:
-    """A supervisor that does not read costs reports, not time; whole lines arrive, and later ones again."""
+    """If the supervisor does not read, reports are lost but never block; lines stay whole, and later ones arrive."""
     sent = fill()
     steps = [message["step"] for message in fifo.messages()]
     assert 0 < len(steps) < sent
@@ -148,7 +148,7 @@ def test_full_fifo_never_blocks(fifo: Fifo) -> None:
 
 
 def test_checkpoint_message_outlives_a_full_fifo(fifo: Fifo) -> None:
-    """What must not be lost is sent ahead of the next report."""
+    """A message that must not be lost is sent before the next report."""
     progress.report(0)
     fill()
     progress.channel().send("checkpoint", step=100, path="/runs/ckpt-100")
@@ -207,7 +207,7 @@ def test_descriptor_is_not_inherited_by_programs(fifo: Fifo) -> None:
 
 
 def test_a_phase_is_told_at_both_ends(fifo: Fifo) -> None:
-    """Also where it ends with an exception."""
+    """The end is reported even after an exception."""
 
     def evaluate() -> None:
         with progress.phase("evaluation"):

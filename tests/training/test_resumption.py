@@ -12,7 +12,7 @@ from clusterkit.training import resumption
 
 
 class Keras3:
-    """What Keras 3's `fit` has for this."""
+    """The attributes of Keras 3's `fit` that resuming uses."""
 
     _initial_epoch: int | None = None
 
@@ -27,7 +27,7 @@ class Keras3:
 
 
 class Keras2(Keras3):
-    """What Keras 2's has."""
+    """The attributes of Keras 2's `fit` that resuming uses."""
 
     _training_state: Any = None
 
@@ -44,7 +44,7 @@ class Keras2(Keras3):
 
 
 def test_keras_3_begins_where_its_own_callback_says() -> None:
-    """The epoch is set, and taken back."""
+    """The epoch is set and reset."""
     model = Keras3()
     resumption.start_at(model, 4)
     assert model._initial_epoch == 4
@@ -53,7 +53,7 @@ def test_keras_3_begins_where_its_own_callback_says() -> None:
 
 
 def test_keras_2_asks_for_its_counters() -> None:
-    """It gets the epoch, and begins it with its first batch."""
+    """It gets the epoch, and starts it at the first batch."""
     model = Keras2()
     resumption.start_at(model, 4)
     assert model._maybe_load_initial_counters_from_ckpt(10, 0) == (4, 0)
@@ -64,7 +64,7 @@ def test_keras_2_asks_for_its_counters() -> None:
 @pytest.mark.parametrize("kind", [Keras3, Keras2])
 @pytest.mark.parametrize(("at_once", "trained"), [(1, [3, 4, 5, 6]), (2, [3, 4, 5, 6]), (5, [3, 4, 5, 6, 7])])
 def test_batches_are_left_out(kind: type[Keras3], at_once: int, trained: list[int]) -> None:
-    """They are taken, as many in a call as it always takes, and not trained with; then all is as before."""
+    """Each call reads as many batches as usual without training; afterwards training continues as before."""
     model, batches = kind(at_once), iter(range(100))
     resumption.skip_batches(model, 3)
     while model.train_function != model.train:

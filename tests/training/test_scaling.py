@@ -33,14 +33,14 @@ def be_one_of(monkeypatch: pytest.MonkeyPatch, **sizes: int) -> None:
     ],
 )
 def test_replicas_of_the_cluster(monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int], replicas: int) -> None:
-    """Without a strategy it is the workers that train in step."""
+    """Without a strategy it is the number of workers."""
     if sizes:
         be_one_of(monkeypatch, **sizes)
     assert scaling.replicas() == replicas
 
 
 def test_replicas_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The strategy that is given counts, then the one in scope, then the cluster."""
+    """A given strategy takes precedence, then the current one, then the cluster."""
     be_one_of(monkeypatch, worker=2)
     in_scope = SimpleNamespace(num_replicas_in_sync=8)
     distribute = SimpleNamespace(has_strategy=lambda: True, get_strategy=lambda: in_scope)
@@ -51,15 +51,15 @@ def test_replicas_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scaling.replicas() == 2
 
 
-def test_a_batch_that_divides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_divisible_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each replica gets the same part."""
     be_one_of(monkeypatch, worker=3)
     assert scaling.per_replica_batch(96) == 32
 
 
 @pytest.mark.parametrize(("batch", "near"), [(100, "99 or 102."), (2, "3."), (0, "3."), (-4, "3.")])
-def test_a_batch_that_does_not_divide(monkeypatch: pytest.MonkeyPatch, batch: int, near: str) -> None:
-    """The error names the nearest sizes that do."""
+def test_an_indivisible_batch(monkeypatch: pytest.MonkeyPatch, batch: int, near: str) -> None:
+    """The error names the nearest valid sizes."""
     be_one_of(monkeypatch, worker=3)
     with pytest.raises(ValueError, match=f"{batch} is not divisible by the 3 replicas: use {near}"):
         scaling.per_replica_batch(batch)
@@ -67,16 +67,16 @@ def test_a_batch_that_does_not_divide(monkeypatch: pytest.MonkeyPatch, batch: in
 
 @pytest.mark.parametrize(("step", "rate"), [(0, 0.1), (50, 0.25), (100, 0.4), (1000, 0.4)])
 def test_the_rate_grows_linearly_to_its_scale(step: int, rate: float) -> None:
-    """From the rate of one replica to that of four, and then it stays."""
+    """The rate grows from that of one replica to that of four, and then stays."""
     assert scaling.scaled(0.1, step, 100, 4) == pytest.approx(rate)
 
 
 def test_no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then it is scaled from the first step on, by the workers there are."""
+    """Without a warm-up it is scaled from the first step, by the number of workers."""
     be_one_of(monkeypatch, worker=2)
     assert scaling.scaled(0.1, 0, 0) == pytest.approx(0.2)
 
 
 def test_one_replica_needs_no_warm_up() -> None:
-    """Its rate is right from the beginning."""
+    """A single replica needs no scaling."""
     assert [scaling.scaled(0.1, step, 10) for step in (0, 5, 20)] == pytest.approx([0.1, 0.1, 0.1])

@@ -40,7 +40,7 @@ def put(directory: Path, step: int, content: bytes = b"weights") -> str:
 
 
 def test_the_newest_then_each_newer_one(tmp_path: Path) -> None:
-    """Those that were overtaken while one was evaluated are left out, and SIGTERM is the end."""
+    """Checkpoints that were superseded during an evaluation are skipped, and SIGTERM ends the iteration."""
     put(tmp_path, 10)
     put(tmp_path, 20)
     seen = []
@@ -56,7 +56,7 @@ def test_the_newest_then_each_newer_one(tmp_path: Path) -> None:
 
 
 def test_a_restart_may_save_the_same_step_again(tmp_path: Path) -> None:
-    """What is there in its place is another checkpoint."""
+    """The replacement counts as a new checkpoint."""
     put(tmp_path, 10, b"first")
     coming = new_checkpoints(AT_ONCE, tmp_path)
     assert next(coming).step == 10
@@ -66,7 +66,7 @@ def test_a_restart_may_save_the_same_step_again(tmp_path: Path) -> None:
 
 
 def test_training_may_go_back(tmp_path: Path) -> None:
-    """After a damaged checkpoint the run goes on from an older one, and its next checkpoint is an earlier step."""
+    """After a damaged checkpoint the run resumes from an older one, and its next checkpoint may be older too."""
     put(tmp_path, 10)
     newest = put(tmp_path, 30)
     coming = new_checkpoints(AT_ONCE, tmp_path)
@@ -78,7 +78,7 @@ def test_training_may_go_back(tmp_path: Path) -> None:
 
 
 def test_a_damaged_one_is_not_given(tmp_path: Path) -> None:
-    """The newest intact one is; and not twice, however many damaged ones come."""
+    """The newest intact one is yielded, and only once, however many damaged ones appear."""
     put(tmp_path, 10)
     for step in (20, 30):
         Path(put(tmp_path, step), "state.index").write_bytes(b"cut")
@@ -91,7 +91,7 @@ def test_a_damaged_one_is_not_given(tmp_path: Path) -> None:
 
 
 def test_waiting_ends_with_the_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An evaluator that waits for the first checkpoint ends at once."""
+    """SIGTERM ends an evaluator that waits for its first checkpoint."""
 
     def found(self: CheckpointStore) -> list[Any]:
         signal.raise_signal(signal.SIGTERM)
@@ -102,7 +102,7 @@ def test_waiting_ends_with_the_signal(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_asking_for_the_next_reports_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the supervisor knows when the evaluator is done; and nobody but the evaluator says so."""
+    """It tells the supervisor that the evaluator is done; other tasks do not report it."""
     reported: list[int] = []
     monkeypatch.setattr(progress, "report", reported.append)
     for task in ("worker", "evaluator"):
@@ -115,7 +115,7 @@ def test_asking_for_the_next_reports_the_last(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_default_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the one of the run's checkpoints."""
+    """It is the run's checkpoint directory."""
     monkeypatch.setenv("CLUSTERKIT_CHECKPOINT_DIR", str(tmp_path))
     put(tmp_path, 10)
     coming = new_checkpoints(AT_ONCE)

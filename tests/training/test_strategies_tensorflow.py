@@ -37,7 +37,7 @@ def be(monkeypatch: pytest.MonkeyPatch, cluster: dict[str, list[str]], task: str
 
 
 def test_the_strategies_of_one_process(tmp_path: Path) -> None:
-    """Each takes a step with the replicas that it says it has; what can't be had is said in a sentence."""
+    """Each strategy takes a step with all its replicas; an unavailable one raises an error with a clear message."""
     env = {name: value for name, value in os.environ.items() if name not in ("TF_CONFIG", "TPU_NAME")}
     child = subprocess.run(
         [sys.executable, CHILD, tmp_path], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
@@ -74,7 +74,7 @@ def test_the_strategies_of_one_process(tmp_path: Path) -> None:
 def test_what_a_resolver_says_of_a_missing_tpu(
     monkeypatch: pytest.MonkeyPatch, error: Callable[[], Exception], said: str
 ) -> None:
-    """It is passed on in one line."""
+    """The resolver's error is quoted in one line."""
 
     def resolver(tpu: str | None) -> None:
         assert tpu == "grpc://10.0.0.2:8470"
@@ -87,7 +87,7 @@ def test_what_a_resolver_says_of_a_missing_tpu(
 
 
 def test_a_tpu_is_connected_and_initialized_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order that TensorFlow's guide gives. No TPU was at hand to try it with."""
+    """It follows the order in TensorFlow's guide. This has not been tried on a real TPU."""
     calls: list[tuple[str, Any]] = []
 
     def note(name: str) -> Any:
@@ -107,7 +107,7 @@ def test_a_tpu_is_connected_and_initialized_first(monkeypatch: pytest.MonkeyPatc
 
 
 def test_tf_config_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parameter servers, several training tasks, the evaluator, or nothing of that."""
+    """By TF_CONFIG: parameter servers, several training tasks, the evaluator, or none of these."""
     made = SimpleNamespace(**{name: lambda *args, name=name, **options: name for name in ("ps", "gang")})
     monkeypatch.setattr(tf.distribute, "ParameterServerStrategy", made.ps)
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", made.gang)
@@ -127,8 +127,8 @@ def test_tf_config_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("task", ["ps:0", "worker:1"])
-def test_servers_are_told_to_serve(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
-    """Whatever they ask for."""
+def test_servers_must_call_serve(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    """Every call raises an error that names serve()."""
     be(monkeypatch, PS_JOB, task)
     for name in (None, "parameter-server", "default"):
         with pytest.raises(
@@ -147,14 +147,14 @@ def test_servers_are_told_to_serve(monkeypatch: pytest.MonkeyPatch, task: str) -
         {"name": "multi-worker", "communication": "smoke"},
     ],
 )
-def test_what_can_not_be_meant(arguments: dict[str, Any]) -> None:
-    """It is refused, fallback or not."""
+def test_invalid_arguments(arguments: dict[str, Any]) -> None:
+    """Invalid arguments are rejected even with fallback."""
     with pytest.raises(ValueError, match=r"Unknown strategy|devices must be 1 or more|Unknown communication"):
         training.strategy(**arguments)
 
 
 def test_partitioners_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each divides a variable of a megabyte as it says."""
+    """Each partitioner splits a variable of 1 MB as its name says."""
     be(monkeypatch, PS_JOB, "chief:0")
 
     def pieces(text: str) -> list[int]:
@@ -183,7 +183,7 @@ def test_partitioners_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_sharding(monkeypatch: pytest.MonkeyPatch, cluster: Any, policy: str | None, expected: str) -> None:
-    """As it was asked for, or as it is right for the job."""
+    """The policy is the given one, or the default for the job."""
     if cluster:
         be(monkeypatch, cluster, f"{next(iter(cluster))}:0")
     dataset = training.sharded(tf.data.Dataset.range(3), policy)
@@ -191,14 +191,14 @@ def test_sharding(monkeypatch: pytest.MonkeyPatch, cluster: Any, policy: str | N
     assert [int(number) for number in dataset] == [0, 1, 2]
 
 
-def test_no_such_sharding() -> None:
-    """The error names those that there are."""
+def test_an_unknown_policy() -> None:
+    """The error lists the policies."""
     with pytest.raises(ValueError, match="Unknown sharding policy 'auto': use one of file, data, off"):
         training.sharded(tf.data.Dataset.range(3), "auto")
 
 
 def test_a_schedule_is_the_plain_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a cluster of four, before, in and after the warm-up."""
+    """The schedule scales in a cluster of four before, during and after the warm-up."""
     be(monkeypatch, {"worker": ["h"] * 4}, "worker:0")
     schedule = training.learning_rate(0.1, warmup_steps=10)
     for step in (0, 3, 10, 50):
@@ -207,7 +207,7 @@ def test_a_schedule_is_the_plain_function(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_schedule_goes_over_to_another() -> None:
-    """That one begins where the warm-up ends, scaled in the same way; inside of a graph too."""
+    """The schedule `after` starts where the warm-up ends, scaled in the same way, and works in a graph."""
     after = tf.keras.optimizers.schedules.PiecewiseConstantDecay([100], [0.1, 0.01])
     rate = tf.function(training.learning_rate(0.1, scale=2, warmup_steps=10, after=after))
     steps = [0, 5, 10, 110, 111]
@@ -216,7 +216,7 @@ def test_a_schedule_goes_over_to_another() -> None:
 
 
 def test_an_optimizer_with_a_schedule_can_be_made_again() -> None:
-    """From its configuration, as Keras does when it loads a model."""
+    """Keras can recreate the schedule from its configuration when it loads a model."""
     after = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 100, 0.5)
     optimizer = tf.keras.optimizers.SGD(training.learning_rate(0.1, scale=4, warmup_steps=10, after=after))
     config = json.loads(json.dumps(tf.keras.optimizers.serialize(optimizer)))
@@ -227,7 +227,7 @@ def test_an_optimizer_with_a_schedule_can_be_made_again() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"base": 0}, {"base": 0.1, "scale": -1}, {"base": 0.1, "warmup_steps": -1}])
-def test_a_rate_that_can_not_be_meant(bad: dict[str, Any]) -> None:
-    """It is refused where the schedule is made, not in the first step."""
+def test_invalid_learning_rates(bad: dict[str, Any]) -> None:
+    """Invalid arguments are rejected when the schedule is created, not in the first step."""
     with pytest.raises(ValueError, match="must be above 0"):
         training.learning_rate(**bad)

@@ -59,7 +59,7 @@ def test_roles(
     together: bool,
     workers: int,
 ) -> None:
-    """Every task of every shape of cluster knows what it is."""
+    """Every task of every cluster shape is identified correctly."""
     be(monkeypatch, cluster, task)
     assert this_task.task() == task
     assert this_task.is_chief() is chief
@@ -74,14 +74,14 @@ def test_roles(
 def test_serve_returns_in_tasks_that_do_not_serve(
     monkeypatch: pytest.MonkeyPatch, cluster: dict[str, list[str]], task: str
 ) -> None:
-    """The same program goes on in the chief, the evaluator and everywhere outside a parameter-server job."""
+    """serve() returns in the chief, in the evaluator, and in all tasks of other jobs."""
     be(monkeypatch, cluster, task)
     server.serve()
 
 
 @pytest.mark.parametrize("cluster", [PS_JOB, WORKERS, WITH_CHIEF, ONE])
 def test_one_chief(monkeypatch: pytest.MonkeyPatch, cluster: dict[str, list[str]]) -> None:
-    """Exactly one task of a cluster is the chief, or two would write the same checkpoint."""
+    """Exactly one task of a cluster is the chief; otherwise two would write the same checkpoint."""
     chiefs = 0
     for task_type, endpoints in cluster.items():
         for index in range(len(endpoints)):
@@ -91,7 +91,7 @@ def test_one_chief(monkeypatch: pytest.MonkeyPatch, cluster: dict[str, list[str]
 
 
 def test_outside_a_cluster() -> None:
-    """A plain program is the chief of a job of one."""
+    """A plain program is the chief of a job with one task."""
     assert this_task.task() == "worker:0"
     assert this_task.is_chief()
     assert not this_task.in_cluster()
@@ -107,7 +107,7 @@ def test_lone_task_takes_clusterkits_name(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_index_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some cluster engines write the index as a string, which TensorFlow takes."""
+    """Some cluster engines write the index as a string, which TensorFlow accepts."""
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": "1"}}))
     assert this_task.task_index() == 1
 
@@ -127,7 +127,7 @@ def test_index_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_malformed(monkeypatch: pytest.MonkeyPatch, config: Any, why: str) -> None:
-    """A TF_CONFIG that cannot be used is refused with the reason and the text."""
+    """An unusable TF_CONFIG is rejected with the reason and its text."""
     text = config if isinstance(config, str) else json.dumps(config)
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match=f"TF_CONFIG cannot be used: .*{why}") as caught:
@@ -142,21 +142,21 @@ def test_empty_config_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_checkpoint_dir(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clusterkit's directory wins over the default, and either is absolute."""
+    """clusterkit's directory overrides the default, and both are absolute."""
     assert this_task.checkpoint_dir("here").endswith("/here")
     monkeypatch.setenv("CLUSTERKIT_CHECKPOINT_DIR", "/shared/run")
     assert this_task.checkpoint_dir("here") == "/shared/run"
 
 
 def test_attempt_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken attempt is refused with a sentence."""
+    """An invalid CLUSTERKIT_ATTEMPT is rejected with a clear message."""
     monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "two")
     with pytest.raises(ValueError, match="CLUSTERKIT_ATTEMPT is 'two'"):
         this_task.attempt()
 
 
 def test_no_tensorflow_for_report_and_roles() -> None:
-    """Reporting and asking for a role import no tensorflow and no numpy."""
+    """Reporting and reading the task's name import neither TensorFlow nor NumPy."""
     program = (
         "import sys; from clusterkit.training import report, task, is_chief; report(1, loss=0.5); task(); is_chief();"
         "sys.exit(any(name in sys.modules for name in ('tensorflow', 'numpy', 'keras')))"

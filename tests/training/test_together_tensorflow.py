@@ -20,7 +20,7 @@ Start = Callable[..., Up]
 
 
 def told(run: Up, task: str, attempt: int = 1) -> list[dict[str, Any]]:
-    """What an attempt said as lines of JSON."""
+    """The lines of JSON that an attempt printed."""
     lines = run.log(task, attempt).decode().splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
 
@@ -31,7 +31,7 @@ def ended(run: Up, task: str) -> list[int | None]:
 
 
 def test_workers_in_step_and_their_evaluator(up: Start) -> None:
-    """Told to end, all save the same step and go on there, uncharged; the chief exports; the evaluator sees the end."""
+    """On SIGTERM all save the same step and resume there at no cost; the chief exports; the evaluator ends."""
     run = up("--workers", "2", "--evaluator", "--restart-budget", "0", CHILDREN / "gang.py")
     assert run.wait(PATIENCE) == 0, run.output[-6000:]
     assert {task: ended(run, task) for task in ("worker:0", "worker:1")} == {f"worker:{n}": [42, 0] for n in (0, 1)}
@@ -54,7 +54,7 @@ def test_workers_in_step_and_their_evaluator(up: Start) -> None:
 
 
 def test_a_fit_of_workers_in_step(up: Start) -> None:
-    """Killed and then told to end, both within an epoch: the weights are those of a fit that nobody disturbed."""
+    """After a kill and a SIGTERM within an epoch, the weights equal those of an undisturbed fit."""
     run = up("--workers", "2", CHILDREN / "gang_fit.py")
     assert run.wait(PATIENCE) == 0, run.output[-6000:]
     assert ended(run, "worker:1") == [None, 42, 0], run.output[-6000:]
@@ -66,7 +66,7 @@ def test_a_fit_of_workers_in_step(up: Start) -> None:
 
 
 def test_a_fit_with_parameter_servers(up: Start) -> None:
-    """Keras 2's: a killed coordinator goes on after the last whole epoch."""
+    """With Keras 2, a killed coordinator resumes after the last complete epoch."""
     pytest.importorskip("tf_keras")
     program: Path = WORKLOADS / "ps_fit.py"
     run = up("--workers", "2", "--ps", "1", "--keras", "2", program, "--epochs", "4", "--steps", "40")
