@@ -1,4 +1,4 @@
-"""Looks: why nothing goes on, collected from every live task beside the loop, and written into a report."""
+"""Finds out why nothing goes on: looks at every live task, in a thread beside the loop, and writes a report."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Subject:
 
 
 class HangInspector:
-    """Looks that take a while, each in a thread of its own that ends with it; `stop` ends them early."""
+    """Each look, which takes a while, has a thread of its own that ends with it; `stop` ends them early."""
 
     def __init__(self, run: RunDirectory, post: Post) -> None:
         self._run = run
