@@ -66,6 +66,10 @@ MATRIX ?= # such as --only 2.16-py3.11 --slice facts --keep
 matrix: $(READY) ## Try every TensorFlow and Python that is claimed: a table, build/matrix.json (10 minutes for each).
 	$(BIN)/python -m tests.matrix $(MATRIX)
 
+.PHONY: docs
+docs: $(READY) ## Run the examples in README.md and docs/, and write what they print into the pages.
+	$(BIN)/python docs/run.py
+
 .PHONY: lint
 lint: $(READY) ## Check style and types.
 	$(BIN)/ruff check .

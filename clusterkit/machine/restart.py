@@ -7,7 +7,7 @@ from clusterkit.words.model import Shape, Task, TaskType
 
 
 def restart_scope(job: JobSpec, task: Task) -> frozenset[Task]:
-    """The tasks that start again when `task` failed: the table in README, "When a task fails"."""
+    """The tasks that start again when `task` failed: the table in docs/strategies.md, "When a task fails"."""
     if job.restart.scope is RestartScope.TASK or task.type is TaskType.EVALUATOR:
         return frozenset({task})
     if job.restart.scope is RestartScope.JOB:

@@ -1,4 +1,4 @@
-"""What TensorFlow does when a task dies, freezes or is cut off: README's table, a test a row. Nothing is restarted."""
+"""What TensorFlow does when a task dies, freezes or is cut off: a test a row of docs/tensorflow-failures.md."""
 
 from __future__ import annotations
 

@@ -27,10 +27,11 @@ def test_training_goes_on_without_a_worker(cluster):  # type: ignore[no-untyped-
     assert result.restarts == 1
 
 
-def test_the_readmes_example_is_the_test_above() -> None:
-    """README shows the test that runs here."""
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_the_example_of_the_pages_is_the_test_above(page: str) -> None:
+    """The pages show the test that runs here."""
     source = inspect.getsource(test_training_goes_on_without_a_worker)
-    assert source.replace("  # type: ignore[no-untyped-def]", "") in (ROOT / "README.md").read_text()
+    assert source.replace("  # type: ignore[no-untyped-def]", "") in (ROOT / page).read_text()
 
 
 @pytest.mark.cluster(workers=2, ps=1)
