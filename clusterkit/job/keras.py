@@ -42,6 +42,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "keras-ps": trains and fixes_keras and coordinates,
         # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.
         "coordinator-end": trains and coordinates and job.servers is Servers.BUILTIN,
+        "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
     }
     return ",".join(name for name, needed in patches.items() if needed)

@@ -53,6 +53,8 @@ class Attempts:
                 self.watch.said_ready(record)
             case ev.PhaseChanged():
                 self.watch.phase_changed(record, event)
+            case ev.SigtermHandled():
+                record.sigterm_handled = event.handled
             case _:
                 assert_never(event)
 

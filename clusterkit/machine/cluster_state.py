@@ -16,6 +16,7 @@ from clusterkit.words.outcome import Asked, Exit, Failure
 from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
+UNHANDLED_GRACE = 1.0  # seconds
 DEATH_WITHIN = 10.0  # seconds after SIGKILL
 HEAD_START = 0  # why the coordinator's start is held back where no fault does that
 BY_HAND = 0  # who paused a task that no fault stops; faults count from 1
@@ -40,6 +41,7 @@ class TaskRecord:
     grace: float = 0.0
     terminated: float | None = None  # when SIGTERM was sent last
     reached: tuple[int, ...] = ()  # the signals that were sent before it exited
+    sigterm_handled: bool = True  # as long as nothing is known
     swept: bool = False
     drained: bool = False
     tail: tuple[str, ...] = ()
@@ -156,7 +158,12 @@ class ClusterState:
         self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason))
 
     def end(self, record: TaskRecord, asked: Asked, grace: float) -> None:
-        """Ask a task to end: SIGTERM now and SIGKILL after `grace` seconds; SIGKILL now where that is 0."""
+        """Ask a task to end: SIGTERM now and SIGKILL after `grace` seconds; SIGKILL now where that is 0.
+
+        A task of which it is known that nothing in it handles SIGTERM gets a short grace period only.
+        """
+        if not record.sigterm_handled:
+            grace = min(grace, UNHANDLED_GRACE)
         record.asked = record.asked or asked
         if record.state is TaskState.STARTING:
             record.grace = grace  # where there is a process already, which the signal reaches, it is told once more

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 
 from clusterkit.words.decided import *  # noqa: F403 - whoever reads events reads both
 from clusterkit.words.decided import Decided
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit
+from clusterkit.words.reports import *  # noqa: F403
+from clusterkit.words.reports import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed, SigtermHandled
 from clusterkit.words.vitals import *  # noqa: F403
 from clusterkit.words.vitals import Look, Vitals
 
@@ -127,69 +128,6 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class Progressed:
-    """The newest step that the task reported."""
-
-    task: Task
-    attempt: int
-    step: int
-    metrics: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpointed:
-    """A checkpoint is complete."""
-
-    task: Task
-    attempt: int
-    step: int
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """The program restored a checkpoint; step 0 and no path where it began anew."""
-
-    task: Task
-    attempt: int
-    step: int
-    path: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The task's server is up."""
-
-    task: Task
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseChanged:
-    """The program began something long that makes no steps, such as an evaluation, or has ended it."""
-
-    task: Task
-    attempt: int
-    phase: str
-    begun: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Profiled:
-    """The task's answer to a request for a profile: where it is and over how many steps, or why there is none.
-
-    `steps` is None for a server, which makes none of its own.
-    """
-
-    task: Task
-    attempt: int
-    request: int
-    path: str | None
-    steps: int | None = None
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Inspected:
     """The answer to Inspect: every live task and its vitals; after more than a glance, where the report is."""
 
@@ -283,7 +221,7 @@ class StorageFailed:
 
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
-    | Progressed | Checkpointed | Resumed | Ready | PhaseChanged
+    | Progressed | Checkpointed | Resumed | Ready | PhaseChanged | SigtermHandled
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost

@@ -14,7 +14,7 @@ from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.supervisor.journal import Journal
-from clusterkit.words.events import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed
+from clusterkit.words.events import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed, SigtermHandled
 from tests.histories import task
 
 WORKER = task("worker:0")
@@ -122,6 +122,9 @@ def test_text_can_be_written_anywhere() -> None:
         ('{"kind":"resumed","attempt":2,"step":9,"path":"/c"}', Resumed(WORKER, 2, 9, "/c")),
         ('{"kind":"phase","attempt":2,"phase":"evaluation","begun":true}', PhaseChanged(WORKER, 2, "evaluation", True)),
         ('{"kind":"ready","attempt":2,"more":[1]}', Ready(WORKER, 2)),
+        ('{"kind":"sigterm","attempt":2,"handled":true}', SigtermHandled(WORKER, 2, True)),
+        ('{"kind":"sigterm","attempt":2,"handled":1}', SigtermHandled(WORKER, 2, False)),
+        ('{"kind":"sigterm","attempt":2}', None),
     ],
 )
 def test_what_is_a_report_is_taken_as_it_is(line: str, report: object) -> None:

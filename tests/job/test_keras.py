@@ -19,8 +19,8 @@ from tests.histories import job, task
     ("counts", "name", "patches"),
     [
         ({"workers": 1}, "worker:0", "steps"),
-        ({"workers": 2}, "worker:1", "keras-fit,callbacks-apart,steps"),
-        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,backup-whole,steps"),
+        ({"workers": 2}, "worker:1", "keras-fit,callbacks-apart,sigterm,steps"),
+        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,backup-whole,sigterm,steps"),
         ({"workers": 2, "evaluator": 1}, "evaluator:0", None),
         ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps,steps"),
         ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator"),
@@ -36,7 +36,7 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
     """With --no-keras-fix, and with Keras 2, which has no such faults."""
     gang, servers = job(workers=2), job(workers=2, ps=1, chief=1)
     for change in ({"keras_fix": False}, {"keras": 2}):
-        assert keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"] == "steps"
+        assert "keras-fit" not in keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
         assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"] == "steps"
         assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"] == "coordinator"
 

@@ -53,6 +53,8 @@ def test_keras_is_chosen_once(home: Path, program: Path) -> None:
 
 def test_what_is_mended_is_shown_with_the_rest(home: Path, program: Path) -> None:
     """`config` shows each task's environment."""
-    assert "CLUSTERKIT_PATCHES=keras-fit,callbacks-apart,steps\n" in config(home, "--workers", "2", program).stdout
-    assert "CLUSTERKIT_PATCHES=steps\n" in config(home, "--workers", "2", "--no-keras-fix", program).stdout
+    assert (
+        "CLUSTERKIT_PATCHES=keras-fit,callbacks-apart,sigterm,steps\n" in config(home, "--workers", "2", program).stdout
+    )
+    assert "CLUSTERKIT_PATCHES=sigterm,steps\n" in config(home, "--workers", "2", "--no-keras-fix", program).stdout
     assert "TF_USE_LEGACY_KERAS=0\n" in config(home, "--keras", "3", program).stdout

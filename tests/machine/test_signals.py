@@ -34,6 +34,28 @@ def test_a_signal_ends_every_task_with_grace(signal: int, name: str, code: int) 
     assert run.failures == []
 
 
+@pytest.mark.parametrize(("reports", "killed_at"), [((False,), 51.0), ((True,), 60.0), ((False, True), 60.0)])
+def test_a_task_in_which_nothing_handles_sigterm_gets_a_second(reports: tuple[bool, ...], killed_at: float) -> None:
+    """Its last report counts; without one the grace period is the whole one, and a shorter one stays."""
+    run = running()
+    for handled in reports:
+        run.send(ev.SigtermHandled(task("worker:0"), 1, handled))
+    run.after(50)
+    run.send(ev.Interrupted(SIGTERM))
+    run.after(30)
+    kills = {name: at for at, name, signal in run.signals() if signal == SIGKILL}
+    assert kills == {"worker:0": killed_at, "ps:0": 60.0}
+
+
+def test_a_grace_period_below_a_second_is_kept() -> None:
+    """Also where nothing handles SIGTERM."""
+    run = History(job(workers=1, limits=Limits(grace=0.5)), stubborn={"worker:0"}).begin()
+    run.send(ev.SigtermHandled(task("worker:0"), 1, False))
+    run.send(ev.Interrupted(SIGTERM))
+    run.after(5)
+    assert run.signals() == [(0.0, "worker:0", SIGTERM), (0.5, "worker:0", SIGKILL)]
+
+
 def test_a_second_ctrl_c_kills_now() -> None:
     """Who still lives at the second SIGINT gets SIGKILL, once; the exit code stays 130."""
     run = running()

@@ -57,6 +57,7 @@ EVENTS: list[ev.Event] = [
     ev.Resumed(WORKER, 2, 50, "/x/ckpt-50"),
     ev.Resumed(WORKER, 2, 0, None),
     ev.Ready(PS, 1),
+    ev.SigtermHandled(WORKER, 1, False),
     ev.PhaseChanged(WORKER, 1, "evaluation", True),
     ev.Profiled(WORKER, 1, 9, "/x/vm.xplane.pb", 20),
     ev.Profiled(PS, 1, 9, None, why="it has not imported TensorFlow"),

@@ -6,10 +6,10 @@ import json
 import math
 from typing import Any
 
-from clusterkit.words.events import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed
 from clusterkit.words.model import Task
+from clusterkit.words.reports import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed, SigtermHandled
 
-Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled
+Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled | SigtermHandled
 
 LONGEST = 1 << 16  # bytes of a line; what is longer is not a report
 MOST = 1 << 63  # steps, attempts and requests are below it
@@ -45,6 +45,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         steps, why = message.get("steps"), _text(message.get("why", ""), LONGEST)[:LONGEST_REASON]
         request, made = _count(message["request"]), None if steps is None else _count(steps)
         return Profiled(task, attempt, request, _path(message), made, why)
+    if kind == "sigterm":
+        return SigtermHandled(task, attempt, message["handled"] is True)
     return Ready(task, attempt) if kind == "ready" else None
 
 

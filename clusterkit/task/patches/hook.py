@@ -35,6 +35,12 @@ PATCHES = {
         COORDINATOR: ("refusals", "refuse_coordinator"),
     },
     "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
+    "sigterm": {
+        "signal": ("sigterm", "watch_handlers"),
+        f"{DISTRIBUTE}.collective_all_reduce_strategy": ("sigterm", "watch_strategy"),
+        f"{DISTRIBUTE}.failure_handling.failure_handling": ("sigterm", "watch_preemption"),
+        f"{DISTRIBUTE}.failure_handling.preemption_watcher": ("sigterm", "watch_preemption"),
+    },
     "steps": {
         "keras.src.callbacks.callback_list": ("steps", "watch_fit"),
         "tf_keras.src.callbacks": ("steps", "watch_fit"),

@@ -33,6 +33,7 @@ class Steps:
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
         self.descriptor: int | None = None
+        self.opening = _thread.allocate_lock()
         self.step: int | None = None  # the newest
         self.sent: int | None = None
         self.counted_at = self.sent_at = 0.0
@@ -69,12 +70,18 @@ class Steps:
         self.send("phase", f'"phase":"{name}","begun":{"true" if begun else "false"}')
 
     def send(self, kind: str, fields: str) -> None:
-        """Write a report, unless the program writes its own or this is a fork of the task's process."""
-        if self.path is None or os.getpid() != self.pid or reports_itself():
+        """Write a report, unless the program writes its own."""
+        if not reports_itself():
+            self.write(kind, fields)
+
+    def write(self, kind: str, fields: str) -> None:
+        """Write a report, unless this is a fork of the task's process."""
+        if self.path is None or os.getpid() != self.pid:
             return
         try:
-            if self.descriptor is None:
-                self.descriptor = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with self.opening:  # the coordinator's threads report, too
+                if self.descriptor is None:
+                    self.descriptor = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.write(self.descriptor, f'{{"kind":"{kind}","attempt":{self.attempt},{fields}}}\n'.encode())
         except OSError:  # the pipe is full or the supervisor is gone, which must not stop the training
             return

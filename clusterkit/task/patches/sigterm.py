@@ -1,0 +1,48 @@
+"""Whether anything handles SIGTERM in a task of several workers, as a report to the supervisor.
+
+Loaded by path: standard library only. In every job of several workers TensorFlow's preemption notifier takes SIGTERM,
+and unless the program waits for it (`PreemptionCheckpointHandler`, `training.on_preemption`) nothing ends. The
+supervisor need not wait for such a task as long as for one that may be saving its state.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+
+def watch_strategy(module: Any, load: Any) -> None:
+    """Report when the strategy is made, which begins the notifier."""
+    steps = load("task/patches/steps")
+    steps.after(module.CollectiveAllReduceStrategy, "__init__", lambda self, *args, **kwargs: report(load))
+
+
+def watch_preemption(module: Any, load: Any) -> None:
+    """Report that somebody waits for the notifier."""
+    steps = load("task/patches/steps")
+    for name in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
+        if (kind := getattr(module, name, None)) is not None:
+            steps.after(kind, "__init__", lambda self, *args, **kwargs: report(load, waits=True))
+
+
+def watch_handlers(module: Any, load: Any) -> None:
+    """Report each handler that the program sets, or takes away."""
+    plain = module.signal
+
+    def set_handler(number: int, handler: Any) -> Any:
+        before = plain(number, handler)
+        if number == signal.SIGTERM:
+            report(load)
+        return before
+
+    set_handler.__name__, set_handler.__qualname__, set_handler.__doc__ = "signal", "signal", plain.__doc__
+    set_handler.__module__, set_handler.__wrapped__ = plain.__module__, plain  # type: ignore[attr-defined]
+    module.signal = set_handler
+
+
+def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - it remembers
+    """Report whether SIGTERM is handled now. Ignoring it counts, since such a task needs its time."""
+    if waits:
+        waited.append(True)
+    handled = bool(waited) or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    load("task/patches/steps").steps.write("sigterm", f'"handled":{"true" if handled else "false"}')

@@ -1,0 +1,81 @@
+"""Reports: what a task says of itself through its progress channel, as events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from clusterkit.words.model import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """The newest step that the task reported."""
+
+    task: Task
+    attempt: int
+    step: int
+    metrics: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """A checkpoint is complete."""
+
+    task: Task
+    attempt: int
+    step: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The program restored a checkpoint; step 0 and no path where it began anew."""
+
+    task: Task
+    attempt: int
+    step: int
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The task's server is up."""
+
+    task: Task
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChanged:
+    """The program began something long that makes no steps, such as an evaluation, or has ended it."""
+
+    task: Task
+    attempt: int
+    phase: str
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """The task's answer to a request for a profile: where it is and over how many steps, or why there is none.
+
+    `steps` is None for a server, which makes none of its own.
+    """
+
+    task: Task
+    attempt: int
+    request: int
+    path: str | None
+    steps: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SigtermHandled:
+    """Whether anything in the task handles SIGTERM, apart from TensorFlow's own notifier, on which nobody waits."""
+
+    task: Task
+    attempt: int
+    handled: bool

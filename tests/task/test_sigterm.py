@@ -1,0 +1,97 @@
+"""Whether anything handles SIGTERM: what a task reports, with stand-ins for TensorFlow's classes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches import sigterm, steps
+from clusterkit.task.patches.steps import Steps
+
+
+def load(name: str) -> ModuleType:
+    """Of this package."""
+    return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")
+
+
+class Task:
+    """A task's TensorFlow and `signal`, patched, and the supervisor's end of its pipe."""
+
+    def __init__(self, pipe: int) -> None:
+        self.strategy = type("CollectiveAllReduceStrategy", (), {})
+        self.handler = type("PreemptionCheckpointHandler", (), {})
+        self.signals = SimpleNamespace(signal=signal.signal)
+        self._pipe = pipe
+        sigterm.watch_strategy(SimpleNamespace(CollectiveAllReduceStrategy=self.strategy), load)
+        sigterm.watch_preemption(SimpleNamespace(PreemptionCheckpointHandler=self.handler), load)
+        sigterm.watch_handlers(self.signals, load)
+
+    def reports(self) -> list[bool]:
+        """What has come."""
+        try:
+            return [json.loads(line)["handled"] for line in os.read(self._pipe, 1 << 16).splitlines()]
+        except BlockingIOError:
+            return []
+
+
+@pytest.fixture
+def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+    """A task; SIGTERM has its default action, as at a program's start."""
+    os.mkfifo(tmp_path / "progress")
+    pipe = os.open(tmp_path / "progress", os.O_RDONLY | os.O_NONBLOCK)
+    monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
+    monkeypatch.setattr(steps, "steps", Steps())
+    monkeypatch.setattr(sigterm.report, "__defaults__", (False, []))
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield Task(pipe)
+    signal.signal(signal.SIGTERM, before)
+    os.close(pipe)
+    if steps.steps.descriptor is not None:
+        os.close(steps.steps.descriptor)
+
+
+def test_nothing_is_reported_before_the_notifier_is_there(patched: Task) -> None:
+    """Until then SIGTERM ends the process."""
+    assert patched.reports() == []
+
+
+def test_a_strategy_alone_handles_nothing(patched: Task) -> None:
+    """Its notifier takes the signal, and nobody waits for it."""
+    patched.strategy()
+    assert patched.reports() == [False]
+
+
+def test_who_waits_for_the_notifier_handles_it(patched: Task) -> None:
+    """And no later report says otherwise."""
+    patched.strategy()
+    patched.handler()
+    patched.strategy()
+    assert patched.reports() == [False, True, True]
+
+
+def test_the_programs_own_handlers(patched: Task) -> None:
+    """Set and taken away; ignoring it is handling it; other signals are nothing to report. The result is as without."""
+    patched.strategy()
+    assert patched.signals.signal(signal.SIGTERM, print) is signal.SIG_DFL
+    assert patched.signals.signal(signal.SIGTERM, signal.SIG_IGN) is print
+    patched.signals.signal(signal.SIGTERM, signal.SIG_DFL)
+    patched.signals.signal(signal.SIGUSR2, signal.SIG_DFL)
+    assert patched.reports() == [False, True, True, False]
+
+
+def test_a_wrong_call_fails_as_without(patched: Task) -> None:
+    """With Python's own exceptions."""
+    with pytest.raises(TypeError):
+        patched.signals.signal(signal.SIGTERM, "no handler")
+    wrong: Any = patched.signals.signal
+    with pytest.raises(TypeError):
+        wrong(signal.SIGTERM)
+    assert patched.reports() == []
