@@ -16,7 +16,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.client.follow import Life
 from clusterkit.words.errors import ClusterkitError
 from tests.environment import clean_environment
-from tests.support import CHILDREN, ROOT, processes_of, wait_until
+from tests.support import CHILDREN, ROOT, more, processes_of, wait_until
 
 ROLES = CHILDREN / "roles.py"
 JOB = ("--workers", "2", "--ps", "1", "--restart-backoff", "0.1")
@@ -86,7 +86,7 @@ class Clusterkit:
 def journal(run: Path, kind: str, **fields: Any) -> list[dict[str, Any]]:
     """The events of a kind in a run so far, with these fields."""
     lines = (run / "journal.jsonl").read_bytes().split(b"\n")[:-1]
-    events: Iterator[dict[str, Any]] = map(json.loads, lines)
+    events: Iterator[dict[str, Any]] = ({**event, **more(event)} for event in map(json.loads, lines))
     return [e for e in events if e["event"] == kind and all(e.get(key) == value for key, value in fields.items())]
 
 
