@@ -1,1 +1,1 @@
-"""Warm start: fork servers of a run and of many runs, and the side that asks them."""
+"""Warm start: fork servers of one run, warm servers of many runs, and their clients."""

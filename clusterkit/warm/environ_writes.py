@@ -1,4 +1,4 @@
-"""What a piece of code writes into its environment, as its syntax tree says."""
+"""Finds writes to `os.environ` in a syntax tree."""
 
 from __future__ import annotations
 
@@ -7,41 +7,44 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _NAMES = ("environ", "environb")
-_BEHIND = ("putenv", "unsetenv")  # os.environ does not see it, and the C library does
+_LOW_LEVEL = ("putenv", "unsetenv")  # they change the C library's environment and not os.environ
 
 
 class Write(NamedTuple):
-    """One variable that is set, or deleted where `value` is None. `name` and `is_known` say what the text shows."""
+    """One variable that is set, or deleted if `value` is None.
+
+    `name` is None if the text does not show it; `is_known` is whether it shows the value.
+    """
 
     name: str | None
     value: str | None = None
     is_known: bool = False
-    is_default: bool = False  # only where it is not set
+    is_default: bool = False  # takes effect only if the variable is not set
 
 
 def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """The nodes of an expression or of a simple statement, and whether each of them is executed for certain."""
+    """Yield the nodes of an expression or a simple statement, and whether each is executed for certain."""
     yield root, sure
-    sooner: list[ast.AST]
-    later: list[ast.AST]
+    always: list[ast.AST]
+    maybe: list[ast.AST]
     match root:
         case ast.Lambda():
             return
         case ast.IfExp(test=first, body=body, orelse=orelse):
-            sooner, later = [first], [body, orelse]
+            always, maybe = [first], [body, orelse]
         case ast.BoolOp(values=[first, *others]):
-            sooner, later = [first], [*others]
+            always, maybe = [first], [*others]
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            sooner, later = [], list(ast.iter_child_nodes(root))
+            always, maybe = [], list(ast.iter_child_nodes(root))
         case _:
-            sooner, later = list(ast.iter_child_nodes(root)), []
-    for nodes, reached in ((sooner, sure), (later, False)):
+            always, maybe = list(ast.iter_child_nodes(root)), []
+    for nodes, reached in ((always, sure), (maybe, False)):
         for node in nodes:
             yield from executed(node, reached)
 
 
 def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
-    """Whether this is `os.environ`, under whatever name."""
+    """Whether the node is `os.environ`, under any name."""
     match node:
         case ast.Attribute(attr=name):
             return name in _NAMES
@@ -51,7 +54,7 @@ def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
 
 
 def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
-    """What this node itself writes; what its parts write is theirs, but for the targets of an assignment."""
+    """Yield what this node itself writes, with the targets of an assignment, but without its other children."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
@@ -67,7 +70,7 @@ def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
             yield from _unknown([target], aliases)
         case ast.Call(func=ast.Attribute(value=place, attr=method)) if is_environ(place, aliases):
             yield from _called(method, node)
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[key, *_]) if name in _BEHIND:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[key, *_]) if name in _LOW_LEVEL:
             yield Write(_text(key))
 
 

@@ -1,6 +1,6 @@
-"""What makes a fork a fresh process: its environment, its streams, what modules remember, and what /proc shows of it.
+"""Makes a fork look like a fresh process: its environment, streams, state of modules, and entries in /proc.
 
-For the fork server, which loads it by path: standard library only.
+The fork server loads this file by path: standard library only.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
-_KEPT: list[mmap.mmap] = []  # what /proc reads has to stay where it is
+_KEPT: list[mmap.mmap] = []  # memory that /proc reads, which must stay where it is
 
 
 def replace_environment(env: Mapping[str, str]) -> None:
-    """Set just these variables, also for what reads them in C."""
+    """Replace all environment variables, also those that C code sees."""
     for name in [name for name in os.environ if name not in env]:
         del os.environ[name]
     for name, value in env.items():
@@ -33,7 +33,7 @@ def replace_environment(env: Mapping[str, str]) -> None:
 
 
 def refresh_streams() -> None:
-    """Have the streams look at what their descriptors are now. The objects stay: a logger may hold them."""
+    """Reopen stdout and stderr on their new descriptors. The objects stay the same, since a logger may hold them."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         assert stream is not None
         binary: Any = open(descriptor, "wb", 0 if stream.write_through else -1, closefd=False)  # noqa: SIM115
@@ -43,7 +43,7 @@ def refresh_streams() -> None:
 
 
 def refresh_modules() -> None:
-    """What modules remember of the process that imported them and that each process has to have of its own."""
+    """Reset what modules have stored at import and each process needs anew: seeds, ids, keys, times."""
     importlib.invalidate_caches()
     if numpy_random := sys.modules.get("numpy.random"):  # Python's own generator does this by itself
         numpy_random.seed()
@@ -54,20 +54,20 @@ def refresh_modules() -> None:
     if process := sys.modules.get("multiprocessing.process"):
         vars(process)["ORIGINAL_DIR"] = os.getcwd()
         process.current_process().authkey = os.urandom(32)
-    if logging := sys.modules.get("logging"):  # what its records' relativeCreated counts from
+    if logging := sys.modules.get("logging"):  # the origin of its records' relativeCreated
         vars(logging)["_startTime"] = time.time_ns() if sys.version_info >= (3, 13) else time.time()
     gc.enable()
 
 
-def show_as(words: Sequence[str], env: Mapping[str, str]) -> None:
-    """Have /proc, and so `ps` and the search for strays, show this command line and environment.
+def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Make /proc, and so `ps` and the search for strays, show this command line and environment.
 
-    The kernel reads them from the process's memory; prctl(PR_SET_MM_MAP) tells it from where (man 2 prctl). A kernel
-    built without it shows the fork server's own.
+    The kernel reads them from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). A
+    kernel without that option shows the fork server's.
     """
-    arguments = b"".join(os.fsencode(word) + b"\0" for word in words)
+    arguments = b"".join(os.fsencode(arg) + b"\0" for arg in argv)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
-    # Private: of what is shared, /proc shows nothing here (FOLL_ANON in the kernel).
+    # Private, since /proc does not show these from shared memory (FOLL_ANON in the kernel).
     memory = mmap.mmap(-1, len(arguments) + len(variables) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.write(arguments + variables)
     _KEPT.append(memory)

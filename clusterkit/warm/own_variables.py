@@ -1,4 +1,4 @@
-"""Which variables a program sets before it imports TensorFlow, read from its syntax trees in the order of execution."""
+"""Finds the variables that a program sets before it imports TensorFlow, in its syntax trees, in execution order."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from clusterkit.warm.environ_writes import Write, executed, is_environ, writes
 from clusterkit.warm.servable import for_itself, tensorflows
 
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
-_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # they read none of these variables
+_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that read none of these variables
 File = tuple[str, bytes]  # path and text
-Find = Callable[[str, str], Iterable[File]]  # an imported name and the importer's path to the files that are executed
+Find = Callable[[str, str], Iterable[File]]  # from an imported name and the importer's path to the files executed
 
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
-    """What a program sets, or deletes (None), before TensorFlow is imported.
+    """The variables that a program sets, or deletes (None), before TensorFlow is imported.
 
-    `defaults` are the names that it leaves alone where they are set; `unclear` names a line that hides what it does.
+    `defaults` are the names that it sets only if they are not set already; `unclear` is a clause that names a line
+    whose effect the text does not show.
     """
 
     values: Mapping[str, str | None]
@@ -32,12 +33,12 @@ class OwnVariables:
     unclear: str | None = None
 
     def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
-        """What changes in this environment."""
+        """Return the variables that the program changes in this environment."""
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
 
 
 def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
-    """Read these files, which are executed in this order, the last as `__main__`, and what they import."""
+    """Read these files, which are executed in order, the last as `__main__`, and the files that they import."""
     reading = _Reading(find)
     try:
         any(reading.file(file, file is program[-1], True) for file in program)
@@ -52,7 +53,7 @@ class _Here(NamedTuple):
 
 
 class _Reading:
-    """Methods that read code return whether TensorFlow is imported by the end of it; the rest is then left unread.
+    """Reads code up to the import of TensorFlow. Methods that read code return whether that is reached for certain.
 
     `sure` is whether the code is executed for certain.
     """
@@ -65,8 +66,8 @@ class _Reading:
         self.aliases: set[str] = set()  # of os.environ
         self.seen: set[str] = set()
         self.functions: defaultdict[str, list[tuple[Sequence[ast.stmt], _Here]]] = defaultdict(list)
-        self.maybe_over = False  # TensorFlow may have been imported
-        self.others = False  # an installed module has been imported, NumPy perhaps
+        self.maybe_imported = False  # whether TensorFlow may have been imported
+        self.others_imported = False  # whether another installed module has been, such as NumPy
 
     def file(self, file: File, is_main: bool, sure: bool) -> bool:
         path, text = file
@@ -86,10 +87,10 @@ class _Reading:
         return any(self.statement(statement, here, sure) for statement in statements)
 
     def either(self, here: _Here, *blocks: Iterable[ast.stmt]) -> bool:
-        """One of the blocks is executed."""
-        over = [self.block(block, here, False) for block in blocks]
-        self.maybe_over |= any(over)
-        return all(over)
+        """Read blocks of which one is executed."""
+        imports = [self.block(block, here, False) for block in blocks]
+        self.maybe_imported |= any(imports)
+        return all(imports)
 
     def statement(self, node: ast.stmt, here: _Here, sure: bool) -> bool:
         match node:
@@ -105,8 +106,8 @@ class _Reading:
                 return self.expression(test, here, sure) or self.either(here, body, orelse)
             case ast.Try() | ast.TryStar():
                 handlers = [handler.body for handler in node.handlers]
-                over = self.block([*node.body, *node.orelse], here, sure) or self.either(here, [], *handlers)
-                return over or self.block(node.finalbody, here, sure)
+                imports = self.block([*node.body, *node.orelse], here, sure) or self.either(here, [], *handlers)
+                return imports or self.block(node.finalbody, here, sure)
             case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
                 return any(self.expression(item, here, sure) for item in items) or self.block(body, here, sure)
             case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
@@ -117,23 +118,23 @@ class _Reading:
         return self.expression(node, here, sure)
 
     def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, here: _Here, sure: bool) -> bool:
-        """Who names a function may call it; who names a class, those of its methods that Python itself calls."""
+        """Store the body: code that names a function may call it, or of a class the methods that Python calls."""
         if any(self.expression(decorator, here, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):
             self.functions[node.name].append((node.body, here))
             return False
-        over = self.block(node.body, here, sure)
+        imports = self.block(node.body, here, sure)
         for part in node.body:
             if isinstance(part, ast.FunctionDef) and part.name.startswith("__"):
                 self.functions[node.name].append((part.body, here))
-        return over
+        return imports
 
     def imported(self, name: str, here: _Here, sure: bool) -> bool:
         files, top = list(self.find(name, here.path)), name.partition(".")[0]
         if not files and _TENSORFLOW.fullmatch(top):
             return True
-        self.others |= not files and bool(top) and top not in _HARMLESS
+        self.others_imported |= not files and bool(top) and top not in _HARMLESS
         return any(self.file(file, False, sure) for file in files)
 
     def imported_from(self, node: ast.ImportFrom, here: _Here, sure: bool) -> bool:
@@ -150,7 +151,7 @@ class _Reading:
         return False
 
     def expression(self, root: ast.AST, here: _Here, sure: bool) -> bool:
-        """An expression, or a statement that has no others in it."""
+        """Read an expression, or a statement that contains no other statements."""
         called = set[int]()
         for node, reached in executed(root, sure):
             for write in writes(node, self.aliases):
@@ -168,16 +169,16 @@ class _Reading:
         return False
 
     def named(self, name: str) -> bool:
-        """Where a function's name stands, one of the functions that have it may be called."""
-        over = [self.block(body, here, False) for body, here in self.functions.pop(name, ())]
-        self.maybe_over |= any(over)
-        return bool(over) and all(over)
+        """Read the functions with this name, one of which may be called."""
+        imports = [self.block(body, here, False) for body, here in self.functions.pop(name, ())]
+        self.maybe_imported |= any(imports)
+        return bool(imports) and all(imports)
 
     def write(self, write: Write, here: _Here, line: int, sure: bool) -> None:
         name = write.name
         if name is not None and not for_itself(name):
             return
-        too_late = self.maybe_over or (self.others and name is not None and not tensorflows(name))
+        too_late = self.maybe_imported or (self.others_imported and name is not None and not tensorflows(name))
         if name is None or not write.is_known or not sure or too_late:
             self.doubt(name, here, line)
         elif not write.is_default:
@@ -194,7 +195,7 @@ class _Reading:
 
 
 def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | None:
-    """The name in `importlib.import_module("name")`."""
+    """Return the name in `importlib.import_module("name")` or `__import__("name")`; None for other calls."""
     match function, arguments:
         case ast.Attribute(attr=how) | ast.Name(id=how), [ast.Constant(value=str(name)), *_]:
             return name if how in ("import_module", "__import__") else None
@@ -202,7 +203,7 @@ def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | No
 
 
 def _chosen(node: ast.If, is_main: bool) -> Sequence[ast.stmt] | None:
-    """The branch that is taken, where the test is one of those that every program has."""
+    """Return the branch that is taken, for tests of `__name__` and TYPE_CHECKING; None for others."""
     match node.test:
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]):
             return node.body if is_main else node.orelse

@@ -1,4 +1,4 @@
-"""Which tasks a fork server can serve: what it has read at import has to be what the task would have read."""
+"""Decides which tasks a fork server can serve: those that would have read the same variables and modules at import."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from clusterkit.job.keras import LEGACY, YES
 
-# Variables that are read while the interpreter starts or while TensorFlow, Keras, NumPy and what they bring are
-# imported: a look at every getenv() has shown them. A fork gets all others in time, CUDA_VISIBLE_DEVICES, TF_CONFIG,
-# XLA_FLAGS and GRPC_* among them.
+# Variables that are read while the interpreter starts, or while TensorFlow, Keras, NumPy and their dependencies are
+# imported, as a trace of every getenv() has shown. A fork gets all others in time, such as CUDA_VISIBLE_DEVICES,
+# TF_CONFIG, XLA_FLAGS and GRPC_*.
 _AT_IMPORT = re.compile(
     r"TF_(?!CONFIG$|NUM_INTRAOP_THREADS$|NUM_INTEROP_THREADS$|GRPC_|FLAG_|XLA_FLAGS$|DETERMINISTIC_"
     r"|FORCE_GPU_ALLOW_GROWTH$).*"
@@ -19,24 +19,24 @@ _AT_IMPORT = re.compile(
     r"|LD_.*|MALLOC_.*|GLIBC_TUNABLES|PYTHON.*|KERAS_.*|PROTOCOL_BUFFERS_.*|ABSL_.*|GLOG_.*|HDF5_.*|GCS_.*"
     r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*|JOBLIB_.*|LOKY_.*|MPL.*|MATPLOTLIBRC|PILLOW_.*|PSUTIL_.*|WRAPT_.*"
 )
-# What a program may set for its own imports; the rest has been read when its first line runs.
+# Variables that have been read before a program's first line runs, so it can't set them for its own imports.
 _NOT_FOR_ITSELF = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
 _TENSORFLOWS = re.compile(r"TF_.*|TF2_.*|XLA_.*|KERAS_.*|CUDA_.*|NVIDIA_.*|ROCM_.*|HIP_.*|GCS_.*")
 
 
 def for_itself(name: str) -> bool:
-    """Whether it counts when a program sets this variable before it imports TensorFlow."""
+    """Whether this variable has an effect if a program sets it before it imports TensorFlow."""
     return _AT_IMPORT.fullmatch(name) is not None and not _NOT_FOR_ITSELF.fullmatch(name)
 
 
 def tensorflows(name: str) -> bool:
-    """Whether TensorFlow and Keras alone read this variable, and not NumPy or another module that they bring."""
+    """Whether only TensorFlow and Keras read this variable, and not NumPy or another dependency."""
     return _TENSORFLOWS.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Preload:
-    """What a fork server imports: TensorFlow with Keras, and modules by name, the program's own from `path`."""
+    """What a fork server imports: TensorFlow with Keras, and modules by name, those of the program from `path`."""
 
     tensorflow: bool
     modules: tuple[str, ...] = ()
@@ -44,22 +44,22 @@ class Preload:
 
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that count when something is imported; that which chooses Keras 2 only where it does."""
+    """Return the variables that are read at import. The one that selects Keras 2 is normalized, or left out if off."""
     counts = {name: value for name, value in env.items() if _AT_IMPORT.fullmatch(name)}
     legacy = {LEGACY: YES[0]} if counts.pop(LEGACY, None) in YES else {}
     return {**counts, **legacy}
 
 
 def differing(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
-    """The names of the import-time variables in which two environments differ."""
+    """Return the names of the variables that are read at import and differ between two environments."""
     ours, theirs = at_import(server), at_import(task)
     return sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Modules in a program's directory that a fresh interpreter may import where the server has imported another's.
+    """Return the modules that a fresh interpreter may import from `directory`, and the server from elsewhere.
 
-    `imported` are the server's top-level modules, each with the directory that it comes from; `names` are those in
-    the program's.
+    `imported` are the server's top-level modules, each with the directory that it comes from; `names` are the modules
+    in the program's `directory`.
     """
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

@@ -1,4 +1,4 @@
-"""The session: the Python process whose runs come from warm servers that are kept for it alone, while it lives."""
+"""The session: a Python process with warm servers for its runs alone, which end when it ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from secrets import token_hex
 from clusterkit.client.control_socket import make_private, temporary_for
 from clusterkit.warm.shared import WarmServerError, warm_dir
 
-FILE_NAME = 24  # bytes of the longest name in the directory, with its slash
+FILE_NAME = 24  # bytes of the longest file name in the directory, with its slash
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`directory` is where its servers listen, made with the first of them; `users` where those of the user do."""
+    """A process, with the directory of its warm servers, which the first one creates, and that of the user's."""
 
     pid: int
     directory: Path
@@ -26,21 +26,24 @@ class Session:
 
     @classmethod
     def new(cls) -> Session:
-        """This process's. Nothing is made or opened yet."""
+        """Return this process's session. Creates and opens nothing."""
         name = f"clusterkit-warm-{token_hex(8)}"
         return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Make it, or see that it is this user's alone: command lines tell its name. Raises WarmServerError."""
+        """Create the directory, or check that it is private to this user, since command lines show its name.
+
+        Raises WarmServerError.
+        """
         try:
             is_ours = make_private(self.directory)
         except OSError as error:
             raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
         if not is_ours:
-            raise WarmServerError(f"{self.directory} is not this user's alone, so no warm server can listen there.")
+            raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
-        """What is left of it when the process ends; the servers, which see that too, do the same."""
+        """Remove the directory at the end of the process. Its servers, which notice that end, do the same."""
         with suppress(OSError):
             for path in self.directory.iterdir():
                 path.unlink(missing_ok=True)
@@ -48,9 +51,9 @@ class Session:
 
     @contextmanager
     def watched(self, rope: int) -> Iterator[int | None]:
-        """A descriptor that can be read once the process has ended; None where that is so already.
+        """Open a pidfd of the process, readable once that has ended; None if it has already.
 
-        `rope`, a pipe to the process, tells that the pid is still its own.
+        `rope`, a pipe to the process, shows that the pid has not been reused.
         Why not the pipe itself, which each run has: a server that outlives the run needs one that the process holds
         open for good, and that every fork of the process has to close.
         """

@@ -1,8 +1,8 @@
-"""The warm server: imports once for many runs. For each run it makes a supervisor with a fork server below it.
+"""The warm server: imports once for many runs. For each run it forks a guardian, a supervisor and a fork server.
 
-It runs inside entry.py as the fork server does: standard library only. A parent can't be chosen, so it is the other
-way around: what is forked from here becomes the run's guardian and its supervisor by exec, and the run's fork server
-stays what it is, their descendant. From then on the run has nothing to do with this process.
+It runs inside entry.py as the fork server does: standard library only. The fork server of a run has to be a fork of
+this process and a descendant of the run's supervisor. So all three are forked from here, each the child of the one
+before, and the guardian and the supervisor then exec. From then on the run does not depend on this process.
 """
 
 from __future__ import annotations
@@ -22,77 +22,77 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-Going = Callable[[], Any]
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # as system/process has them, which it does not know
+Continuation = Callable[[], Any]  # what a fork has to call
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # ENDING of system/process.py, which it can't import
 PR_SET_CHILD_SUBREAPER = 36
-ASKS_WITHIN = 5.0  # seconds for a client that has connected
-SAYS_WITHIN = 1.0  # seconds for the rest of what one has begun to say, while others wait
-SAME = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")  # namespaces that a run shares with who asks for it
+REQUEST_WITHIN = 5.0  # seconds for a connected client to begin its request
+READ_WITHIN = 1.0  # seconds for the rest of the request, while other clients wait
+SAME = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")  # namespaces that a client has to share with this process
 
 
 class WarmServer:
-    """Listens on one socket, for this user alone, and ends itself when nobody has asked for anything for a while."""
+    """Serves this user's clients on one socket, and exits after some time without a run."""
 
     def __init__(self, entry: ModuleType, listener: socket.socket, options: Mapping[str, Any]) -> None:
         self.entry = entry
-        self.forks, _ = entry.load("warm/fork_server"), entry.load("warm/fresh")
+        self.fork_server, _ = entry.load("warm/fork_server"), entry.load("warm/fresh")
         self.listener = listener
         self.options = options
-        self.ready: dict[str, Any] = self.forks.made_ready(options)
-        self.problem: str | None = self.ready["problem"]
-        self.seen = files_seen()
-        self.used = time.monotonic()
-        self.runs: dict[int, int] = {}  # pidfd to pid of the guardians that were made
+        self.report: dict[str, Any] = self.fork_server.prepare(options)
+        self.problem: str | None = self.report["problem"]
+        self.imported_files = module_files()
+        self.last_used = time.monotonic()
+        self.runs: dict[int, int] = {}  # from pidfd to pid of each run's guardian
         self.made = 0
-        self.clients: dict[int, tuple[socket.socket, float]] = {}  # by descriptor, and until when they may ask
+        self.clients: dict[int, tuple[socket.socket, float]] = {}  # by descriptor, with the deadline for the request
 
-    def work(self) -> Going:
-        """Answer clients until it is over. Returns in forks only: how they go on."""
+    def work(self) -> Continuation:
+        """Answer clients until the server exits. Returns in forks only."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.listener, selectors.EVENT_READ)
             if (rope := self.options.get("rope")) is not None:
                 selector.register(rope, selectors.EVENT_READ)
-            while (events := selector.select(self.patience())) or self.time_left() != 0.0:
+            while (events := selector.select(self.timeout())) or self.idle_left() != 0.0:
                 for key, _ in events:
                     if key.fd == rope:
-                        self.leave()
+                        self.exit_and_clear()
                     elif key.fd in self.runs:
                         selector.unregister(key.fd)
-                        self.bury(key.fd)
+                        self.reap_run(key.fd)
                     elif key.fd not in self.clients:
-                        self.admit()
+                        self.accept()
                     else:
                         selector.unregister(key.fd)
-                        if (going := self.attend(self.clients.pop(key.fd)[0])) is not None:
-                            return going
+                        if (continuation := self.serve_client(self.clients.pop(key.fd)[0])) is not None:
+                            return continuation
                 for fd in [fd for fd, (_, until) in self.clients.items() if until <= time.monotonic()]:
                     selector.unregister(fd)
                     self.clients.pop(fd)[0].close()
                 for fd in {*self.runs, *self.clients} - selector.get_map().keys():
                     selector.register(fd, selectors.EVENT_READ)
                 if self.problem and not self.clients:
-                    self.over()
-        return self.over()
+                    self.exit()
+        return self.exit()
 
-    def patience(self) -> float | None:
-        """Until it has something to do although nobody asks, in seconds."""
-        now, idle = time.monotonic(), self.time_left()
+    def timeout(self) -> float | None:
+        """Return the seconds until a client's deadline or the end of the idle time; None if there is neither."""
+        now, idle = time.monotonic(), self.idle_left()
         times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
         return min(times, default=None)
 
-    def time_left(self) -> float | None:
-        """Until it ends itself, in seconds."""
+    def idle_left(self) -> float | None:
+        """Return the seconds until the server exits; None if it has runs or no limit."""
         idle = self.options.get("idle")
-        return None if idle is None or self.runs else max(0.0, self.used + idle - time.monotonic())
+        return None if idle is None or self.runs else max(0.0, self.last_used + idle - time.monotonic())
 
-    def over(self) -> NoReturn:
-        """End. The socket goes first: who connects after this finds nobody, and not someone who is about to leave."""
+    def exit(self) -> NoReturn:
+        """Exit. Removes the socket first, so that no client connects to a server that is about to exit."""
         with suppress(OSError):
             os.unlink(self.options["socket"])
         os._exit(0)
 
-    def leave(self) -> NoReturn:
-        """End, as what this process was for has ended. The directory was for that alone."""
+    def exit_and_clear(self) -> NoReturn:
+        """Exit because the session has ended, and remove its directory."""
         directory = os.path.dirname(self.options["socket"])
         with suppress(OSError):
             for name in os.listdir(directory):
@@ -101,62 +101,64 @@ class WarmServer:
             os.rmdir(directory)
         os._exit(0)
 
-    def bury(self, pidfd: int) -> None:
-        """A run is over."""
-        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # a debugger may hold it
+    def reap_run(self, pidfd: int) -> None:
+        """Reap the guardian of a run that has ended."""
+        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # it does not wait, since a debugger may hold the process
         os.close(pidfd)
-        self.used = time.monotonic()
+        self.last_used = time.monotonic()
 
-    def admit(self) -> None:
-        """Let a client in: others are answered until it asks."""
+    def accept(self) -> None:
+        """Accept a client, whose request is awaited while others are answered."""
         with suppress(OSError):
             client, _ = self.listener.accept()
-            self.clients[client.fileno()] = client, time.monotonic() + ASKS_WITHIN
+            self.clients[client.fileno()] = client, time.monotonic() + REQUEST_WITHIN
 
-    def attend(self, client: socket.socket) -> Going | None:
-        """Answer one client. Returns in a fork only: how it goes on."""
+    def serve_client(self, client: socket.socket) -> Continuation | None:
+        """Answer one client. Returns None in the server, and a continuation in a fork."""
         with client:
             try:
                 pid, uid = peer_of(client)
-                request = self.forks.receive(client, SAYS_WITHIN) if uid == os.getuid() else None
+                request = self.fork_server.receive(client, READ_WITHIN) if uid == os.getuid() else None
                 return None if request is None else self.answer(client, pid, *request)
-            except (OSError, ValueError, TypeError, KeyError, MemoryError):  # it is gone, or sends nothing of sense
+            except (OSError, ValueError, TypeError, KeyError, MemoryError):  # it is gone, or its request is invalid
                 return None
 
-    def answer(self, client: socket.socket, pid: int, message: dict[str, Any], descriptors: list[int]) -> Going | None:
-        """Do what a client asks for: `status`, `stop`, or `run`."""
+    def answer(
+        self, client: socket.socket, pid: int, message: dict[str, Any], descriptors: list[int]
+    ) -> Continuation | None:
+        """Execute a request: `status`, `stop`, or `run`."""
         if message["do"] == "run":
-            why = self.problem or self.why_not(pid)
+            why = self.problem or self.why_refused(pid)
             if why:
-                tell(client, {"refused": why})
-            going = None if why else self.run(client, message, descriptors)
-            if going is None:
+                send(client, {"refused": why})
+            continuation = None if why else self.start_run(client, message, descriptors)
+            if continuation is None:
                 for descriptor in descriptors:
                     os.close(descriptor)
-            return going
-        told = {"pid": os.getpid(), "problem": self.problem, "seconds": self.ready["seconds"], "runs": len(self.runs)}
-        tell(client, {**told, "made": self.made, "left": self.time_left(), "preload": self.options["preload"]})
+            return continuation
+        state = {"pid": os.getpid(), "problem": self.problem, "seconds": self.report["seconds"], "runs": len(self.runs)}
+        send(client, {**state, "made": self.made, "left": self.idle_left(), "preload": self.options["preload"]})
         if message["do"] == "stop":
-            self.over()
+            self.exit()
         return None
 
-    def why_not(self, pid: int) -> str | None:
-        """Why a run should not come from here; then it makes a fork server of its own."""
-        if files_seen() != self.seen:
-            self.problem = "files that it had imported were changed"
+    def why_refused(self, pid: int) -> str | None:
+        """Return why the client's run can't start from this server, as a clause; None if it can."""
+        if module_files() != self.imported_files:
+            self.problem = "files that it has imported have changed"
             return self.problem
         for name in SAME:
             with suppress(OSError):
                 if os.readlink(f"/proc/self/ns/{name}") != os.readlink(f"/proc/{pid}/ns/{name}"):
-                    return f"it is in another {name} namespace"
+                    return f"it runs in another {name} namespace"
         with suppress(OSError):
             if Path("/proc/self/cgroup").read_bytes() != Path(f"/proc/{pid}/cgroup").read_bytes():
-                return "it is in another control group"
+                return "it runs in another control group"
         return None
 
-    def run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Going | None:
-        """Make a guardian, which makes the rest. Returns in the run's fork server only."""
-        guardian = self.forks.quiet_fork()
+    def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
+        """Fork a guardian, which forks the rest. Returns None in the server, and a continuation in the fork server."""
+        guardian = self.fork_server.quiet_fork()
         if guardian:
             self.made += 1
             self.runs[os.pidfd_open(guardian)] = guardian
@@ -165,50 +167,50 @@ class WarmServer:
             return self.become_guardian(client, message, descriptors)
         except BaseException as error:
             with suppress(OSError):
-                tell(client, {"refused": f"{type(error).__name__}: {error}"})
+                send(client, {"refused": f"{type(error).__name__}: {error}"})
             os._exit(1)
 
-    def become_guardian(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Going:
-        """Take the place of the client in the world, make supervisor and fork server, and exec.
+    def become_guardian(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation:
+        """Adopt the client's settings, fork the supervisor, and exec the guardian.
 
         `descriptors`: the standard three, the directory, the guardian's report, the job, the ropes.
         """
         os.setsid()
-        take_place(message)
+        adopt_settings(message)
         *standard, cwd, report, job = descriptors[:6]
         for number, descriptor in enumerate(standard):
             os.dup2(descriptor, number)
         os.fchdir(cwd)
         become_subreaper(self.entry)
         rope, held = os.pipe()
-        supervisor = self.forks.quiet_fork()
+        supervisor = self.fork_server.quiet_fork()
         if supervisor == 0:
             os.close(held)
-            going = self.become_supervisor(message, [job, rope, *descriptors[6:]])
+            continuation = self.become_supervisor(message, [job, rope, *descriptors[6:]])
             for descriptor in (*descriptors, rope, client.detach(), self.listener.detach(), *self.runs):
                 os.close(descriptor)
             for other, _ in self.clients.values():
                 other.close()
-            return going
-        tell(client, {"pid": os.getpid()})
-        return execute(message, "guardian", [report, held], supervisor)
+            return continuation
+        send(client, {"pid": os.getpid()})
+        return exec_role(message, "guardian", [report, held], supervisor)
 
-    def become_supervisor(self, message: dict[str, Any], kept: list[int]) -> Going:
-        """Make the fork server and exec."""
+    def become_supervisor(self, message: dict[str, Any], kept: list[int]) -> Continuation:
+        """Fork the fork server, and exec the supervisor."""
         os.setpgid(0, 0)
         become_subreaper(self.entry)
         channel, other = socket.socketpair()
         lifeline, alive = os.pipe()
         supervisor = os.getpid()
-        forks = self.forks.quiet_fork()
-        if forks:
-            execute(message, "supervisor", [channel.fileno(), lifeline, *kept], forks)
+        fork_server = self.fork_server.quiet_fork()
+        if fork_server:
+            exec_role(message, "supervisor", [channel.fileno(), lifeline, *kept], fork_server)
         channel.close()
         os.close(lifeline)
         return functools.partial(self.become_fork_server, message, supervisor, other.detach(), alive)
 
     def become_fork_server(self, message: dict[str, Any], supervisor: int, channel: int, lifeline: int) -> Any:
-        """Serve one run, as a fork server does that has imported everything itself."""
+        """Serve one run, like a fork server that has imported everything itself."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
         self.entry.reset_signals()
@@ -221,28 +223,29 @@ class WarmServer:
             os.close(descriptor)
         os.dup2(1, 2)
         self.entry.load("warm/fresh").show_as(sys.orig_argv, {**os.environ, **message["marks"]})
-        os.write(lifeline, json.dumps(self.ready).encode() + b"\n")
-        return self.forks.answer(self.entry, channel, lifeline)
+        os.write(lifeline, json.dumps(self.report).encode() + b"\n")
+        return self.fork_server.answer_requests(self.entry, channel, lifeline)
 
 
-def serve(entry: ModuleType, descriptor: int, told: str) -> Any:
+def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import, then answer clients on the listening socket `descriptor`. Returns in forks only.
 
-    `told` is JSON: `tensorflow`, `preload`, `path` (where else that is imported from, or None), `socket` (its path),
-    `idle` (seconds, or None) and `rope` (what can be read, or is at its end, when this process has to end, or None).
+    The options are `tensorflow`, `preload`, `path` (another directory to import from, or None), `socket` (its path),
+    `idle` (seconds without a run after which the server exits, or None) and `rope` (a descriptor that is readable once
+    this process has to end, or None).
     """
-    options = json.loads(told)
+    options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # so that this one is not among the descendants that a run's guardian ends
+        os._exit(0)  # detaches the server, which otherwise a run's guardian would kill as its descendant
     os.set_inheritable(descriptor, False)
     if options.get("rope") is not None:
         os.set_inheritable(options["rope"], False)
-    going = WarmServer(entry, socket.socket(fileno=descriptor), options).work()
-    return going()
+    continuation = WarmServer(entry, socket.socket(fileno=descriptor), options).work()
+    return continuation()
 
 
-def files_seen() -> dict[str, tuple[int, int]]:
-    """The files of all modules, each with its time and size, and those that say what the path is."""
+def module_files() -> dict[str, tuple[int, int]]:
+    """Return the files of all imported modules and the .pth files of the path, with modification time and size."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     paths = [path for path in modules if path]
     for directory in sys.path:
@@ -258,39 +261,39 @@ def files_seen() -> dict[str, tuple[int, int]]:
     return seen
 
 
-def take_place(message: Mapping[str, Any]) -> None:
-    """Limits, mask, priority and signals of the process that asks. Raises OSError or ValueError where one can't be."""
+def adopt_settings(message: Mapping[str, Any]) -> None:
+    """Adopt the client's limits, umask, cores, priority and ignored signals. Raises OSError, ValueError."""
     for number, limits in message["limits"]:
         if tuple(resource.getrlimit(number)) != tuple(limits):
             resource.setrlimit(number, tuple(limits))
     os.umask(message["umask"])
     os.sched_setaffinity(0, message["cores"])
     os.setpriority(os.PRIO_PROCESS, 0, message["nice"])
-    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until the guardian and the supervisor have their handlers
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until the guardian and the supervisor install handlers
     for number in (*FORWARDED, signal.SIGQUIT):
         usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN if number in message["ignored"] else usual)
 
 
-def execute(message: Mapping[str, Any], role: str, kept: list[int], other: int) -> NoReturn:
-    """Become the guardian or the supervisor, with these descriptors and the other one's, or the server's, pid."""
+def exec_role(message: Mapping[str, Any], role: str, kept: list[int], other: int) -> NoReturn:
+    """Become the guardian or the supervisor by exec. `other` is the pid of its child: supervisor or fork server."""
     for descriptor in kept:
         os.set_inheritable(descriptor, True)
-    words = [*message["command"], role, str(other), *map(str, kept)]
-    os.execve(words[0], words, message["env"])
+    argv = [*message["command"], role, str(other), *map(str, kept)]
+    os.execve(argv[0], argv, message["env"])
 
 
 def become_subreaper(entry: ModuleType) -> None:
-    """As the hands do it; it outlives exec."""
+    """Become the parent of orphaned descendants; this persists across exec."""
     entry.ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def peer_of(client: socket.socket) -> tuple[int, int]:
-    """Pid and user of who has connected."""
+    """Return the pid and the user id of a client."""
     raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[:4], sys.byteorder), int.from_bytes(raw[4:8], sys.byteorder)
 
 
-def tell(client: socket.socket, answer: Mapping[str, Any]) -> None:
-    """One line of JSON."""
+def send(client: socket.socket, answer: Mapping[str, Any]) -> None:
+    """Send a line of JSON."""
     client.sendall(json.dumps(answer).encode() + b"\n")

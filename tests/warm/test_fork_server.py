@@ -16,7 +16,7 @@ def test_a_process_without_threads_and_devices_can_be_forked(monkeypatch: pytest
     """As far as it can be seen."""
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
-    assert fork_server.unsafe() is None
+    assert fork_server.why_unsafe() is None
 
 
 @pytest.mark.parametrize("device", ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/card0"])
@@ -26,8 +26,8 @@ def test_a_process_with_an_open_gpu_can_not(monkeypatch: pytest.MonkeyPatch, dev
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
     real = os.path.realpath
     monkeypatch.setattr(os.path, "realpath", lambda path: device if path == "/proc/self/fd/0" else real(path))
-    problem = fork_server.unsafe()
-    assert problem == "what is preloaded has opened a GPU, which can't be used after a fork"
+    problem = fork_server.why_unsafe()
+    assert problem == "a preloaded module has opened a GPU, which can't be used after a fork"
 
 
 def test_a_process_with_a_thread_can_not() -> None:
@@ -35,7 +35,7 @@ def test_a_process_with_a_thread_can_not() -> None:
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait, name="a pool")
     thread.start()
-    problem = fork_server.unsafe()
+    problem = fork_server.why_unsafe()
     ended.set()
     thread.join()
     assert problem is not None
@@ -52,7 +52,7 @@ def test_a_process_whose_tensorflow_knows_its_devices_can_not(
     context.__dict__["_context"] = SimpleNamespace(_initialized=initialized)
     monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", context)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    assert (fork_server.unsafe() is None) is can
+    assert (fork_server.why_unsafe() is None) is can
 
 
 def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,7 +227,7 @@ def test_without_its_server_a_run_goes_on(fresh: Session) -> None:
     with Cluster(describe, args=[1], patience=PATIENCE) as cluster:
         assert cluster.wait().ok
     said = (cluster.directory / "console.log").read_text()
-    assert said.count(f"{fresh.directory} is not this user's alone, so no warm server can listen there.") == 1
+    assert said.count(f"{fresh.directory} is not private to this user, so no warm server can listen there.") == 1
 
 
 @pytest.mark.parametrize("how", ["over", "live"])

@@ -70,7 +70,7 @@ def test_a_cold_start_is_what_can_be_asked_for(up: Start) -> None:
 
 REFUSED = {  # what is preloaded: the line that says why the tasks start cold
     "missing": "the import failed: ModuleNotFoundError: No module named 'no_such_module_anywhere'",
-    "threads": "what is preloaded has started threads (a pool of its own), which no fork has",
+    "threads": "a preloaded module has started threads (a pool of its own), which a fork does not have",
 }
 
 

@@ -196,7 +196,7 @@ def test_files_that_changed_end_the_server(warm: Warm) -> None:
     run = warm.up(WORLD)
     assert run.wait(20) == 0
     assert world(run)["imported_by"] != pid
-    why = "The run begins without the warm server: files that it had imported were changed."
+    why = "The run begins without the warm server: files that it has imported have changed."
     assert [line.partition(" │ ")[2] for line in own(run)] == [why]
     wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
 

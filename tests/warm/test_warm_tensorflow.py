@@ -71,7 +71,7 @@ def test_a_preload_that_knows_tensorflows_devices_is_refused(up: Start) -> None:
     """In one line; the run is cold."""
     run = up("--preload", "preloads.devices", CHILDREN / "forked.py", "0")
     assert run.wait(60) == 0
-    why = "what is preloaded has initialized TensorFlow's devices, which can't be used after a fork"
+    why = "a preloaded module has initialized TensorFlow's devices, which can't be used after a fork"
     assert run.output.count(f"The fork server is gone ({why}); tasks start cold from now on.") == 1
     assert "cold" not in run.output.replace("tasks start cold from now on", "")
     assert b'"warm": false' in run.log("worker:0")
