@@ -233,7 +233,7 @@ def server_news(text: str) -> dict[str, Any]:
     if ready := re.fullmatch(r"The fork server is ready after [\d.]+ s \(pid (?P<pid>\d+)\)\.", text):
         return {"server": "ready", **ready.groupdict()}
     if lost := re.fullmatch(r"The fork server is gone \((?P<why>.*)\); (?P<then>.*)\.", text):
-        return {"server": "lost", "why": lost["why"], "again": lost["then"].startswith("another one is made")}
+        return {"server": "lost", "why": lost["why"], "again": lost["then"].startswith("another one starts")}
     return {"server": "cold"} if " starts cold: " in text else {}
 
 

@@ -1,4 +1,4 @@
-"""Warming: what the run's fork server is to be, or that there is to be none."""
+"""Chooses how a run starts warm: with which fork server, from which warm server, or not at all."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from clusterkit.warm.shared import SharedServer, WarmServerError, warm_dir
 from clusterkit.words.job import JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
-OTHERS_IDLE = 20.0  # seconds for which a session's servers stay without a run, but for the first
+OTHERS_IDLE = 20.0  # seconds without a run after which a session's servers exit, except its first
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
-# In a pickle a short text follows a byte that is its length.
+# In a pickle a short string follows its opcode and its length, one byte each.
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
-    """The fork server that suits most tasks; None, or why, where each of them starts with a fresh interpreter.
+    """Return the fork server that suits most tasks; None, or the reason, if all tasks start cold.
 
-    A command is forked from a server that imports nothing: that costs less than the interpreter which it takes
-    otherwise to tie a command to the supervisor.
+    A command is forked from a server that imports nothing. That costs less than a fresh interpreter, which a cold
+    start needs to tie the command to the supervisor.
     """
     if job.start is StartMode.COLD:
         return None
@@ -51,7 +51,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     file, root = program_of(job)
     packages = packages_of(job, root)
     program = [] if is_command else program_files(file, root, packages)
-    warm = job.start is StartMode.WARM or serves  # clusterkit's own servers import it, whatever the program does
+    warm = job.start is StartMode.WARM or serves  # clusterkit's servers import TensorFlow, whatever the program does
     tensorflow = warm or imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
@@ -67,7 +67,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
 
 
 def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
-    """Whether the program is a pickled function that has to do with TensorFlow or Keras."""
+    """Whether the program is a pickled function that refers to TensorFlow or Keras."""
     if file != CALL or not job.program.args:
         return False
     try:
@@ -78,7 +78,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """By which a server that outlived everything is found, as a task is."""
+    """Return the variables by which a stray server of the run is found, as a task is."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),
@@ -87,16 +87,16 @@ def marks(paths: RunPaths) -> dict[str, str]:
 
 
 def launch_to_share(preload: Sequence[str]) -> Launch:
-    """The server for all runs that have this interpreter and environment. Its log is wherever its socket is."""
+    """Return the warm server for all runs with this interpreter and environment. Its log lies beside its socket."""
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.pop("TF_CONFIG", None)
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
 def warm_places(launch: Launch | None, session: Session | None, rope: int | None) -> Iterator[SharedServer | str]:
-    """Where the warm servers are that a run with this launch can come from, the user's before the session's.
+    """Yield the warm servers from which a run with this launch can start: the user's, then the session's.
 
-    The latter is started where it is not there yet; a sentence where it can't be. `rope` leads to the session.
+    Starts the session's server if necessary, and yields a sentence if that fails. `rope` is a pipe to the session.
     """
     if launch is None or not launch.preload.tensorflow or launch.python != sys.executable:
         return
@@ -124,12 +124,12 @@ def _session_place(launch: Launch, session: Session, ended: int) -> SharedServer
 
 
 def _without_marks(launch: Launch) -> Launch:
-    """It is no process of the run that happens to be the first."""
+    """Remove the first run's marks: the server is not a process of that run."""
     return replace(launch, env={name: v for name, v in launch.env.items() if not name.startswith("CLUSTERKIT_")})
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """What a program, as `program_files` has found it, sets for its own imports."""
+    """Return what a program, as `program_files` has found it, sets for its own imports."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
     texts, roots = {str(source.path): source.text for source in program}, import_roots(root)

@@ -1,4 +1,4 @@
-"""Warm starts: a fork server of the run's own, which has imported what tasks import, and the attempts it forks."""
+"""The client of a run's fork server: starts it, watches it, and has it fork attempts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed
 
-PATIENCE = 5.0  # seconds that a fork may take; a server that needs more is given up
-TRIES = 3  # servers that come to their end without having forked a task
-UP_WITHIN = 120.0  # seconds that the imports may take
-KILLED_WITHIN = 1.0  # seconds that are waited for the end of a server that was killed
+PATIENCE = 5.0  # seconds for a fork; a server that takes longer is killed
+TRIES = 3  # servers in a row that may end without having forked a task
+UP_WITHIN = 120.0  # seconds for the imports
+KILLED_WITHIN = 1.0  # seconds for a server to end after SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ForkServerReady:
 
 @dataclass(frozen=True, slots=True)
 class ForkServerLost:
-    """There is no fork server any more, and why; `was_ready` if there was one. `again`: another is begun."""
+    """The fork server has ended, and why; `was_ready` if it could fork. `again`: another one is started."""
 
     why: str
     was_ready: bool
@@ -52,7 +52,7 @@ class ForkServerLost:
     @property
     def sentence(self) -> str:
         """For people."""
-        then = "another one is made in the background" if self.again else "tasks start cold from now on"
+        then = "another one starts in the background" if self.again else "tasks start cold from now on"
         return f"The fork server is gone ({self.why}); {then}."
 
 
@@ -60,34 +60,34 @@ Post = Callable[[ForkServerReady | ForkServerLost | Crashed], None]
 
 
 class NoForkServer(Exception):
-    """The fork server is gone or does not answer: the attempt has to start cold."""
+    """The fork server has ended or does not answer, so the attempt has to start cold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Where and with what a server starts."""
+    """How a fork server or warm server starts."""
 
     python: str
     env: Mapping[str, str]
     preload: Preload
     log: str
-    own: Mapping[str, str | None] = field(default_factory=dict)  # what the program sets, or deletes, before it imports
+    own: Mapping[str, str | None] = field(default_factory=dict)  # what the program sets or deletes before its imports
 
     @property
     def whole_env(self) -> dict[str, str]:
-        """The server's own environment, which is what the imports see."""
+        """The server's environment, which its imports see."""
         return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
 
 
 class ForkServer:
-    """A fork server. A thread waits until it is ready and then for its end, and posts both; `fork` is the loop's."""
+    """A fork server. A thread waits until it is ready and then until it ends, and posts both."""
 
     def __init__(self, channel: socket.socket, lifeline: int, pid: int, post: Post, tries: int = TRIES) -> None:
-        self.modules: Mapping[str, str] = {}  # that it has imported, and the directory of each
+        self.modules: Mapping[str, str] = {}  # its imported modules, each with its directory
         self.ready = self.gone = False
-        self.tries = tries  # servers that are made, this one among them, until one has forked a task
+        self.tries = tries  # servers to start, including this one, until one has forked a task
         self._forked = False
-        self._why = ""  # it was given up
+        self._why = ""  # why it was given up
         self._post = post
         self._channel = channel
         self._lifeline = lifeline
@@ -98,7 +98,7 @@ class ForkServer:
 
     @classmethod
     def start(cls, launch: Launch, post: Post, tries: int) -> ForkServer:
-        """Start a server of the run's own. Raises OSError."""
+        """Start a fork server. Raises OSError."""
         channel, other = socket.socketpair()
         lifeline, held = os.pipe2(os.O_CLOEXEC)
         try:
@@ -113,7 +113,7 @@ class ForkServer:
         return cls(channel, lifeline, pid, post, tries)
 
     def fork(self, start: Start) -> int:
-        """Fork a task; return its pid, a child of this process by then. Raises NoForkServer, or OSError as Popen."""
+        """Fork a task and return its pid, now a child of this process. Raises NoForkServer, or OSError like Popen."""
         if not self.ready or self.gone:
             raise NoForkServer
         cwd = os.open(start.plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -125,7 +125,7 @@ class ForkServer:
                 raise OSError(number, os.strerror(number), start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
                 raise self._given_up("its answer is invalid")
-            # Until this is written the task waits; where it never is, because the server died, the task ends itself.
+            # The task waits for this, and exits if the pipe closes without it.
             os.write(opened, b"!")
             self._forked = True
             return pid
@@ -134,7 +134,7 @@ class ForkServer:
                 os.close(descriptor)
 
     def stop(self) -> None:
-        """End it, at once: it has nothing to lose. One that SIGKILL does not end is left to the end of the run."""
+        """Kill the server, which has no state to save. One that SIGKILL does not end is swept at the end of the run."""
         self.gone = True
         self._kill()
         _first_of((self._pidfd,), KILLED_WITHIN)
@@ -166,20 +166,20 @@ class ForkServer:
         return NoForkServer()
 
     def _attend(self) -> None:
-        told = self._first_line()
-        problem = told.problem if told else None
-        if told and not problem:
-            self.modules, self.ready = told.modules, True
-            self._post(ForkServerReady(self._pid, told.seconds))
+        report = self._read_report()
+        problem = report.problem if report else None
+        if report and not problem:
+            self.modules, self.ready = report.modules, True
+            self._post(ForkServerReady(self._pid, report.seconds))
             _first_of((self._pidfd, self._bell))
         was_ready, self.gone, self.ready = self.ready, True, False
         self.tries = TRIES if self._forked else 0 if problem else self.tries - 1
         self._kill()
-        why = problem or self._why or ("it was killed" if was_ready else "it did not come up")
+        why = problem or self._why or ("it was killed" if was_ready else "it did not become ready")
         self._post(ForkServerLost(why, was_ready, self.tries > 0))
 
-    def _first_line(self) -> _Told | None:
-        """What the server tells when it has imported; None where it does not, or is given up before."""
+    def _read_report(self) -> _Report | None:
+        """Wait for the report of the server after its imports; None if it ends or is stopped before."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
             if _first_of((self._bell, self._lifeline), until - time.monotonic()) != self._lifeline:
@@ -187,28 +187,28 @@ class ForkServer:
             if not (more := os.read(self._lifeline, 1 << 16)):
                 return None
             line += more
-        return _told(line)
+        return _parse_report(line)
 
 
-class _Told(NamedTuple):
-    """What a server tells when it has imported."""
+class _Report(NamedTuple):
+    """What a server reports after its imports."""
 
     problem: str | None
     seconds: float
     modules: Mapping[str, str]
 
 
-def _told(line: bytes) -> _Told | None:
+def _parse_report(line: bytes) -> _Report | None:
     match parse_line(line):
         case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
-            return _Told(None, seconds, {str(name): str(place) for name, place in modules.items()})
+            return _Report(None, seconds, {str(name): str(place) for name, place in modules.items()})
         case {"problem": str(problem)}:
-            return _Told(problem, 0.0, {})
+            return _Report(problem, 0.0, {})
     return None
 
 
 def _first_of(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
-    """The first descriptor that can be read, or is at its end; None where none is in time."""
+    """Wait for the first descriptor that is readable or closed; None after `seconds`."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -217,7 +217,7 @@ def _first_of(descriptors: Sequence[int], seconds: float | None = None) -> int |
 
 
 def _is_child(pid: int) -> bool:
-    """Whether this process is the one that can wait for it."""
+    """Whether `pid` is a child of this process."""
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (OSError, OverflowError):
@@ -246,7 +246,7 @@ def _start(launch: Launch, channel: int, lifeline: int) -> int:
         )
     finally:
         os.close(output)
-    process.returncode = 0  # it is waited for by its pid, and not when this object is collected
+    process.returncode = 0  # stop() waits for the pid; Popen must not, when it is garbage-collected
     return process.pid
 
 

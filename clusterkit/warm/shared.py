@@ -1,4 +1,4 @@
-"""Warm servers that runs share: where they listen, how they are started, asked and stopped."""
+"""The client of warm servers: starts, queries and stops them."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError
 
 ANSWER_WITHIN = 10.0  # seconds
-IMPORTED_WITHIN = 30.0  # seconds for a server that somebody else has started
+IMPORTED_WITHIN = 30.0  # seconds for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
 
 
 class WarmServerError(ClusterkitError):
-    """A warm server that can't be started, or does not answer as it should."""
+    """A warm server can't be started, or does not answer."""
 
 
 def warm_dir() -> Path:
-    """Where the sockets and logs of this user's warm servers are."""
+    """Return the directory of the sockets and logs of this user's warm servers."""
     return state_dir() / "warm"
 
 
 class SharedServer:
-    """The place of one warm server: that of an interpreter, an environment and what is imported.
+    """A warm server, which may not run yet; interpreter, environment and imports determine its socket.
 
-    `own` is a directory from which modules to preload may be imported too.
+    `own` is another directory from which it may preload modules.
     """
 
     def __init__(self, directory: Path, launch: Launch, own: str | None = None) -> None:
@@ -53,10 +53,10 @@ class SharedServer:
         self._own = own
 
     def start(self, idle: float | None, rope: int | None = None) -> dict[str, Any]:
-        """Start the server, unless it is there, and wait until it has imported. Raises WarmServerError.
+        """Start the server, unless it runs already, and wait for its imports; return its status.
 
-        It ends after `idle` seconds without a run, and when `rope` can be read or is at its end: then it clears its
-        directory, too, and where it does not come up no other is tried.
+        It exits after `idle` seconds without a run, and once `rope` is readable or closed, upon which it clears its
+        directory. With a `rope`, a server that failed to start is not tried again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -79,16 +79,16 @@ class SharedServer:
         if is_new:
             self._start(idle, rope)
         try:
-            told = self.ask({"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
+            status = self.ask({"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
         except (OSError, ValueError):
-            what = "did not come up" if is_new else "does not answer"
+            what = "did not become ready" if is_new else "does not answer"
             raise WarmServerError(f"The warm server {what}. Its log: {self.log}") from None
-        if told["problem"]:
-            raise WarmServerError(f"There is no warm server: {told['problem']}. Its log: {self.log}")
-        return told
+        if status["problem"]:
+            raise WarmServerError(f"The warm server failed: {status['problem']}. Its log: {self.log}")
+        return status
 
     def _listens(self) -> bool:
-        """Whether there is a server; it may be at its imports yet, and answer later."""
+        """Whether a server listens; it may still be importing and answer later."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
             try:
                 client.connect(str(self.socket))
@@ -99,11 +99,11 @@ class SharedServer:
     def ask(
         self, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
     ) -> dict[str, Any]:
-        """Ask the server. Raises OSError where there is none, or it ends without an answer."""
+        """Send a request and return the answer. Raises OSError if no server listens or it ends without an answer."""
         return ask(self.socket, message, descriptors, timeout)
 
     def _start(self, idle: float | None, rope: int | None) -> None:
-        self.socket.unlink(missing_ok=True)  # of one that was killed
+        self.socket.unlink(missing_ok=True)  # of a killed server
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
@@ -128,13 +128,13 @@ class SharedServer:
                     start_new_session=True,
                     pass_fds=kept,
                 )
-            process.wait()  # the server is a fork of that process, and nobody's child
+            process.wait()  # the server is an orphaned fork of that process
 
 
 def ask(
     path: Path, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
 ) -> dict[str, Any]:
-    """Ask the server that listens there. Raises OSError where there is none, or it ends without an answer."""
+    """Send a request to the server at `path`. Raises OSError if none listens or it ends without an answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
@@ -142,23 +142,23 @@ def ask(
 
 
 def handed_over(run_id: str, home: Path) -> dict[str, int]:
-    """`guardian` and `supervisor` to their pids, as far as they are there, for a run that began in a warm server."""
+    """Return the pids of `guardian` and `supervisor`, as far as they live, of a run that a warm server has started."""
     found = dict[str, int]()
     for pid in procfs.all_pids():
-        words = procfs.argv_of(pid)
-        if words[4:5] == [run_id] and procfs.environ(pid).get("CLUSTERKIT_HOME") == str(home):
-            found.update((word, pid) for word in words[5:6] if word in ROLES)
+        argv = procfs.argv_of(pid)
+        if argv[4:5] == [run_id] and procfs.environ(pid).get("CLUSTERKIT_HOME") == str(home):
+            found.update((role, pid) for role in argv[5:6] if role in ROLES)
     return found
 
 
 def stop(path: Path) -> bool:
-    """End the server that listens there, if there is one; return whether it is gone in time."""
+    """Stop the server that listens at `path`, if any; return whether it has ended within ANSWER_WITHIN."""
     try:
         pidfd = os.pidfd_open(ask(path, {"do": "status"})["pid"])
     except OSError as error:
         return not isinstance(error, TimeoutError)
     try:
-        with suppress(OSError):  # it may end by itself just now
+        with suppress(OSError):  # it may have ended by itself
             ask(path, {"do": "stop"})
         ended = select.poll()
         ended.register(pidfd, select.POLLIN)
@@ -168,7 +168,7 @@ def stop(path: Path) -> bool:
 
 
 def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """This user's warm servers: the socket of each, and what it tells. Sockets of dead ones are removed."""
+    """Yield the socket and the status of each warm server of this user. Removes the sockets of dead ones."""
     for path in sorted(warm_dir().glob("*.sock")):
         try:
             yield path, ask(path, {"do": "status"})
@@ -180,7 +180,7 @@ def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """So that two commands do not start two servers for one place."""
+    """Hold a lock, so that two commands do not start the same server twice."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

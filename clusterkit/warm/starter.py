@@ -1,4 +1,4 @@
-"""Starts: which attempts a fork server makes, which wait until it can, and which begin with a fresh interpreter."""
+"""Decides for each attempt whether a fork server forks it, now or once it is ready, or it starts cold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Post = Callable[[Noted | Crashed], None]
 
 
 class Inherited(NamedTuple):
-    """A fork server that was there before this process: its pid, and the descriptors that lead to it."""
+    """A fork server that a warm server has forked for this run: its pid, and the descriptors to reach it."""
 
     pid: int
     channel: int
@@ -26,17 +26,17 @@ class Inherited(NamedTuple):
 
 
 class Warmth(NamedTuple):
-    """From what a run's fork servers are made; without `launch` there is none. `inherited` is the first, if any."""
+    """How a run's fork servers start; without `launch` it has none. `inherited`: the first one runs already."""
 
     launch: Launch | None = None
     inherited: Inherited | None = None
 
 
 class WarmStarter:
-    """A run's fork servers, one after the other.
+    """A run's fork servers, of which one is alive at a time.
 
-    `changed` is called, in any thread, when a server is ready or gone: `settle`, in the thread that starts tasks, then
-    sees to what comes next.
+    `changed` is called, in any thread, when a server is ready or lost. The thread that starts tasks then has to call
+    `settle`.
     """
 
     def __init__(self, warmth: Warmth, post: Post, changed: Callable[[], None]) -> None:
@@ -47,18 +47,18 @@ class WarmStarter:
         self._first = True
         if inherited is not None:
             channel = socket.socket(fileno=inherited.channel)
-            self._server = ForkServer(channel, inherited.lifeline, inherited.pid, self._heard)
+            self._server = ForkServer(channel, inherited.lifeline, inherited.pid, self._report)
         else:
-            self._begin(TRIES)
+            self._start_server(TRIES)
 
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
-        """Whether the attempt should start when the first server is ready. Later ones are not waited for."""
+        """Whether the attempt should wait for the first server. Attempts do not wait for later ones."""
         server = self._server
         waits = self._first and server is not None and not server.ready and not server.gone
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
-        """The server that can fork the attempt now, and why none does although there is one."""
+        """Return the server that can fork the attempt now, or None, with the reason if there is a server."""
         server = self._server
         if server is None or server.gone:
             return None, None
@@ -66,7 +66,7 @@ class WarmStarter:
         return (server if server.ready and not why_cold else None), why_cold
 
     def settle(self) -> None:
-        """The server is ready, or gone: then another is begun, unless that has no prospect."""
+        """If the server is lost, start another one, unless its tries are used up."""
         server = self._server
         if server is None or not server.gone:
             return
@@ -74,27 +74,27 @@ class WarmStarter:
         server.stop()
         self._server = None
         if server.tries > 0:
-            self._begin(server.tries)
+            self._start_server(server.tries)
 
     def stop(self) -> None:
-        """End the server."""
+        """End the server, if there is one."""
         if self._server is not None:
             self._server.stop()
             self._server = None
 
-    def _begin(self, tries: int) -> None:
+    def _start_server(self, tries: int) -> None:
         if self._launch is None:
             return
         try:
-            self._server = ForkServer.start(self._launch, self._heard, tries)
+            self._server = ForkServer.start(self._launch, self._report, tries)
         except OSError as error:
-            self._heard(ForkServerLost(f"it could not be made: {error.strerror}", was_ready=False, again=False))
+            self._report(ForkServerLost(f"it could not start: {error.strerror}", was_ready=False, again=False))
 
-    def _heard(self, news: ForkServerReady | ForkServerLost | Crashed) -> None:
-        if isinstance(news, Crashed):
-            self._post(news)
+    def _report(self, event: ForkServerReady | ForkServerLost | Crashed) -> None:
+        if isinstance(event, Crashed):
+            self._post(event)
             return
-        self._post(Noted(news.sentence, minor=isinstance(news, ForkServerReady)))
+        self._post(Noted(event.sentence, minor=isinstance(event, ForkServerReady)))
         self._changed()
 
     def _difference(self, plan: TaskPlan, env: Mapping[str, str]) -> str | None:
@@ -102,25 +102,25 @@ class WarmStarter:
         if plan.kind is ProgramKind.COMMAND:
             return None
         if plan.python != self._launch.python:
-            return f"it has an interpreter of its own, {plan.python}"
+            return f"it runs with another interpreter, {plan.python}"
         if names := differing(self._launch.env, env):
-            verb = "differs" if len(names) == 1 else "differ"
-            return f"its {', '.join(names)} {verb} from the fork server's, and counts when TensorFlow is imported"
+            differs, is_read = ("differs", "is") if len(names) == 1 else ("differ", "are")
+            return f"its {', '.join(names)} {differs} from the fork server's, and {is_read} read at import"
         return None
 
     def _shadows(self, plan: TaskPlan) -> str | None:
-        """Looked up each time: between two attempts a file may have come."""
+        """Return why the program's directory prevents a fork. Not cached: files may appear between two attempts."""
         assert self._server is not None
         if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # it imports nothing from its directory
             return None
         cwd = Path(plan.cwd or ".").absolute()
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
         found = shadowed(self._server.modules, str(directory), _modules_in(directory))
-        return f"{directory} has modules with names of imported ones: {', '.join(found)}" if found else None
+        return f"{directory} has modules with the names of preloaded ones: {', '.join(found)}" if found else None
 
 
 def _modules_in(directory: Path) -> list[str]:
-    """What `import` finds there before it looks elsewhere; a directory without `__init__.py` comes last of all."""
+    """Return the names that `import` finds in a directory, without namespace packages, which it tries last."""
     try:
         with os.scandir(directory) as entries:
             return [

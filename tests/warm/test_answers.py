@@ -157,7 +157,7 @@ def test_a_server_that_comes_up_with_nonsense(stage: Stage, line: bytes) -> None
     """It did not come up."""
     writer = threading.Thread(target=os.write, args=(stage.held, line))
     writer.start()
-    assert lost(stage) == "it did not come up"
+    assert lost(stage) == "it did not become ready"
     writer.join(10)
 
 

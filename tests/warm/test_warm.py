@@ -115,7 +115,7 @@ def test_a_server_that_can_not_be_made_is_no_reason_to_fail(tmp_path: Path) -> N
     starts = WarmStarter(Warmth(launch), posted.append, lambda: posted.append("changed"))
     starts.settle()
     starts.stop()
-    why = "it could not be made: No such file or directory"
+    why = "it could not start: No such file or directory"
     assert posted == [Noted(f"The fork server is gone ({why}); tasks start cold from now on."), "changed"]
 
 
@@ -136,8 +136,7 @@ def test_a_variable_that_counts_at_import_makes_its_tasks_cold(up: Start, tmp_pa
     assert told(run)["warm"] is True
     assert told(run, "evaluator:0")["warm"] is False
     assert reasons(run) == [
-        "evaluator:0 starts cold: its OMP_NUM_THREADS differs from the fork server's, "
-        "and counts when TensorFlow is imported."
+        "evaluator:0 starts cold: its OMP_NUM_THREADS differs from the fork server's, and is read at import."
     ]
 
 
@@ -148,7 +147,7 @@ def test_an_interpreter_of_its_own_makes_a_task_cold(up: Start, tmp_path: Path) 
     run = up("-f", job_file(tmp_path, f"evaluator = true\n[task.evaluator]\npython = '{python}'"))
     assert run.wait(30) == 0
     assert [told(run, task)["warm"] for task in ("worker:0", "worker:1", "evaluator:0")] == [True, True, False]
-    assert reasons(run) == [f"evaluator:0 starts cold: it has an interpreter of its own, {python}."]
+    assert reasons(run) == [f"evaluator:0 starts cold: it runs with another interpreter, {python}."]
 
 
 def test_a_module_beside_the_program_that_the_server_has_from_elsewhere(up: Start, tmp_path: Path) -> None:
@@ -162,7 +161,7 @@ def test_a_module_beside_the_program_that_the_server_has_from_elsewhere(up: Star
     run = up("--preload", "wanted", "--restart-backoff", "0", tmp_path / "main.py")
     assert run.wait(30) == 0
     assert [run.log("worker:0", attempt) for attempt in (1, 2)] == [b"None\n", b"True\n"]
-    assert reasons(run) == [f"worker:0 starts cold: {tmp_path} has modules with names of imported ones: mmap."]
+    assert reasons(run) == [f"worker:0 starts cold: {tmp_path} has modules with the names of preloaded ones: mmap."]
 
 
 def test_what_a_preloaded_module_brings_from_the_programs_directory(up: Start, tmp_path: Path) -> None:
@@ -184,7 +183,7 @@ def test_what_a_preloaded_module_brings_from_the_programs_directory(up: Start, t
     assert [run.log(task) for task in ("worker:0", "worker:1")] == [b"a True\n", b"a True\n"]
     assert run.log("evaluator:0") == b"b False\n"
     assert reasons(run) == [
-        f"evaluator:0 starts cold: {tmp_path / 'b'} has modules with names of imported ones: brought, wanted."
+        f"evaluator:0 starts cold: {tmp_path / 'b'} has modules with the names of preloaded ones: brought, wanted."
     ]
 
 
