@@ -1,1 +1,1 @@
-"""Looking at a machine: facts, collected with effects, and the rules that judge them."""
+"""`clusterkit doctor`: collects facts about this machine, and judges them by rules without side effects."""

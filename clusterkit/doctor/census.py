@@ -1,6 +1,6 @@
-"""Prints what is installed for the interpreter that runs it, as a line of JSON, without importing any of it.
+"""Prints the packages that are installed for this interpreter, as a line of JSON, without importing any of them.
 
-Run by path with the tasks' interpreter, so it needs the standard library only; `packaging` is used where it is there.
+Run by path with the tasks' interpreter: standard library only, and `packaging` if it is installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, distributions
 from typing import Any
 
-ROOTS = ("tensorflow", "tf-", "keras", "tensorboard")  # how the names begin whose requirements are checked
+ROOTS = ("tensorflow", "tf-", "keras", "tensorboard")  # prefixes of packages whose requirements are checked
 MODULES = ("tensorflow", "keras", "clusterkit")
 
 
@@ -26,7 +26,7 @@ def main() -> None:
     """See the module's docstring."""
     first: dict[str, Distribution] = {}
     for found in distributions():
-        if found.metadata["Name"] and found.version:  # an interrupted installation leaves some without
+        if found.metadata["Name"] and found.version:  # an interrupted installation may leave neither
             first.setdefault(normal(found.metadata["Name"]), found)
     tensorflows = [name for name, found in first.items() if has_tensorflow(found)]
     document = {
@@ -41,17 +41,17 @@ def main() -> None:
 
 
 def normal(name: str) -> str:
-    """A distribution's name as package indexes compare it."""
+    """Normalize a distribution's name, as package indexes do."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def has_tensorflow(found: Distribution) -> bool:
-    """Whether `import tensorflow` is this distribution's, as tensorflow-cpu's and tf-nightly's is."""
+    """Whether this distribution contains the package `tensorflow`, as tensorflow-cpu and tf-nightly do."""
     return "\ntensorflow/__init__.py," in "\n" + (found.read_text("RECORD") or "")
 
 
 def module(name: str) -> bool | None:
-    """True for a module that can be imported, False for a directory without `__init__.py`, None for neither."""
+    """Return True for a module that can be imported, False for a directory without `__init__.py`, else None."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -60,9 +60,9 @@ def module(name: str) -> bool | None:
 
 
 def requirements(first: Mapping[str, Distribution], tensorflows: Sequence[str]) -> dict[str, Any]:
-    """`unmet`: what the metadata require and is not there; `checked`: False where nothing can read them."""
+    """Return `unmet`, the requirements that are not met, and `checked`, which is False without `packaging`."""
     try:
-        from packaging.requirements import Requirement  # TensorFlow requires it
+        from packaging.requirements import Requirement  # a requirement of TensorFlow
     except ImportError:
         return {"unmet": [], "checked": False}
 

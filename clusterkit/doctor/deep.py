@@ -1,4 +1,4 @@
-"""Runs a small job for `doctor --deep`, as a user would, in a state directory of its own."""
+"""Runs a small job for `doctor --deep`, as a user would, in a temporary state directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clusterkit.words.outcome import RunResult
 # By path: the tasks' interpreter may not have clusterkit.
 PROGRAM = Path(__file__).resolve().parents[1] / "training" / "two_workers.py"
 WITHIN = 120.0  # seconds; it takes ten to thirty
-OURS = "CLUSTERKIT_"  # variables that would make it another job
+OURS = "CLUSTERKIT_"  # prefix of variables that would change the job
 
 
 def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> DeepRun:

@@ -1,4 +1,4 @@
-"""A diagnosis: what a rule says of a fact."""
+"""A diagnosis: the verdict of a rule on a fact."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 
 class Grade(enum.StrEnum):
-    """What a diagnosis means for somebody who wants to run a job."""
+    """How serious a diagnosis is for a user who wants to run a job."""
 
     FINE = "fine"
-    NOTE = "note"  # good to know, and nothing to do about it
-    DOUBT = "doubt"  # something will be slower, missing, or other than expected
-    WRONG = "wrong"  # it does not work
+    NOTE = "note"  # information; nothing to do
+    DOUBT = "doubt"  # a job may be slower, lack something, or behave unexpectedly
+    WRONG = "wrong"  # a job does not work
 
 
 class Topic(enum.StrEnum):
-    """The groups of diagnoses, in the order in which they are shown; the value is the title."""
+    """The groups of diagnoses, in the order of the output; the value is the title."""
 
     PYTHON = "Python and its packages"
     MACHINE = "The machine"
@@ -28,7 +28,7 @@ class Topic(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One sentence or two about one fact; `about` is the interpreter, where it is about one."""
+    """One or two sentences about one fact; `about` is the interpreter that they are about, if any."""
 
     topic: Topic
     name: str

@@ -1,4 +1,4 @@
-"""Collects the facts that `doctor` judges. Nothing is started but short probes, and a small job with --deep."""
+"""Collects the facts that `doctor` judges. Starts only short probes, and a small job with --deep."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from clusterkit.network.virtual import why_not
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
 
-ANY_PROGRAM = "PROGRAM"  # where the job file names none
-WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that say how tasks run, but ask about no job
+ANY_PROGRAM = "PROGRAM"  # stands for the program if none is given
+WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that say how tasks run; with only these no job is judged
 
 
 def collect_facts(given: Gathered, deep: bool = False) -> Facts:
-    """Look at everything; `deep`: run a small job too. Raises BadJob for options that no machine could satisfy."""
+    """Collect all facts; with `deep`, run a small job too. Raises BadJob for options that no machine could satisfy."""
     job = _job(given)
     env = {**os.environ, **job.setup.env}
     asked = job if given.options.keys() - WHAT_RUNS_TASKS else None
@@ -69,7 +69,7 @@ def _refusals(job: JobSpec) -> Iterator[str]:
 
 
 def _interpreters(job: JobSpec) -> Iterator[Interpreter]:
-    """Each interpreter once, with the environment and directory of the first task that it runs."""
+    """Yield each interpreter once, examined with the environment and directory of the first task type that uses it."""
     seen = set()
     for kind in dict.fromkeys(task.type for task in job.tasks):
         own = job.setups.get(kind, Setup())

@@ -1,4 +1,4 @@
-"""Asks an interpreter what it is and what is installed for it; tasks may run with another one than clusterkit."""
+"""Examines an interpreter and its packages by running census.py with it; tasks may use another one than clusterkit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ask_interpreter(python: str, env: Mapping[str, str], cwd: str | None) -> Int
     except subprocess.TimeoutExpired:
         return Interpreter(python, f"it did not answer within {WITHIN:g} s")
     try:
-        # The last line: what sitecustomize and the like print comes before it.
+        # The last line, since sitecustomize and the like may print before it.
         answer = json.loads(ran.stdout.splitlines()[-1])
         unmet = tuple(Unmet(**one) for one in answer.pop("unmet"))
         return Interpreter(path=python, tensorflows=tuple(answer.pop("tensorflows")), unmet=unmet, **answer)

@@ -1,4 +1,4 @@
-"""What this machine has: cores, memory, GPUs, and the limits of the system and of the control group."""
+"""Collects cores, memory, GPUs, and the limits of the system and of the control group."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from clusterkit.doctor.machine_rules import MachineFacts
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 PR_GET_CHILD_SUBREAPER = 37
-UNLIMITED = 1 << 60  # bytes; version 1 of control groups writes such a number where there is no limit
+UNLIMITED = 1 << 60  # bytes; a limit above it is none, as version 1 of control groups writes it
 
 
 def collect_machine(env: Mapping[str, str]) -> MachineFacts:
-    """Everything, as it is now, for tasks with this environment."""
+    """Collect the facts about this machine, for tasks with this environment."""
     memory = psutil.virtual_memory()
     soft, hard = map(_limit, resource.getrlimit(resource.RLIMIT_NOFILE))
     gpus = gpus_here(env)
@@ -53,7 +53,7 @@ def _limit(value: int) -> int | None:
 
 
 def _missing() -> Iterator[str]:
-    """What clusterkit needs of the kernel and does not find."""
+    """Yield a clause for each kernel feature that clusterkit needs and this system lacks."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (OSError, AttributeError):
@@ -67,7 +67,7 @@ def _missing() -> Iterator[str]:
 
 
 def _thread_limit() -> int | None:
-    """How many threads this user may have; root may have as many as the machine."""
+    """Return how many threads this user may have; for root, how many the machine may have."""
     soft = _limit(resource.getrlimit(resource.RLIMIT_NPROC)[0])
     with suppress(OSError, ValueError):
         system = int(Path("/proc/sys/kernel/threads-max").read_text())
@@ -76,7 +76,7 @@ def _thread_limit() -> int | None:
 
 
 def _threads() -> int:
-    """The threads that count against that limit."""
+    """Return the number of threads that count against that limit."""
     count, own, everybody = 0, os.getuid(), os.geteuid() == 0
     for process in psutil.process_iter(["uids", "num_threads"]):
         uids, threads = process.info["uids"], process.info["num_threads"]
@@ -98,28 +98,28 @@ def _quota() -> float | None:
 
 
 def _smallest(controller: str, *files: str) -> int | None:
-    """The smallest limit of the groups that this process is in."""
+    """Return the smallest limit in this process's control group and those above it."""
     found = []
     for group in _groups(controller):
         for name in dict.fromkeys(files):
-            with suppress(OSError, ValueError):  # "max", where there is none
+            with suppress(OSError, ValueError):  # it is "max" if there is no limit
                 found.append(int((group / name).read_text()))
     return min((limit for limit in found if limit < UNLIMITED), default=None)
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """The directories of this process's control group and of those that it is in, of version 2 and of version 1."""
+    """Yield the directories of this process's control group and those above it, in versions 2 and 1."""
     with suppress(OSError):
         for line in OWN_GROUPS.read_text().splitlines():
             number, names, path = line.split(":", 2)
             if number == "0" or controller in names.split(","):
                 root = GROUPS / (names if number != "0" else "")
                 place = root / path.strip("/")
-                # In a container the path is the host's, and what is mounted is the group itself.
+                # In a container the path is the host's, while the group itself is mounted at the root.
                 yield from (one for one in (place, *place.parents) if one.is_relative_to(root))
 
 
 def _gpu_devices() -> int:
-    """GPUs that have a device file, whether the driver's tools are installed or not."""
+    """Return the number of GPUs with a device file, also without the driver's tools."""
     names = [path.name for path in Path("/dev").glob("nvidia*")]
     return sum(name.removeprefix("nvidia").isdecimal() for name in names) or int(Path("/dev/dxg").exists())

@@ -1,4 +1,4 @@
-"""Judges what the machine has, its ports and the state directory, also against what a job needs."""
+"""Judges the machine, its ports and the state directory, in general and for a given job."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
 GB, MB = 1 << 30, 1 << 20
-THREADS = 120  # of a task that trains with another one; each core more takes a few more. Measured on 2 cores
-LEAST_TASKS = 3  # for which there should be room: a chief, a worker and a ps
+THREADS = 120  # of a task that trains with another one, measured on 2 cores; a few more for each further core
+LEAST_TASKS = 3  # that should fit: a chief, a worker and a ps
 LEAST_PORTS = 100
 LEAST_ROOM = GB  # checkpoints and logs of a small job take some tens of megabytes
 NO_ROOM = 10 * MB
@@ -19,17 +19,17 @@ NO_ROOM = 10 * MB
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Cores, memory and limits. Sizes in bytes; None: no limit, or unknown."""
+    """Cores, memory and limits. Sizes are in bytes; None is no limit, or unknown."""
 
     cores: int
     memory: int
     free: int
     task_memory: int  # of one task that has imported TensorFlow
-    descriptors: int | None  # for tasks, with the limit as it is and as it may be raised to
-    descriptors_hard: int | None
+    descriptors: int | None  # for tasks, with the soft limit
+    descriptors_hard: int | None  # for tasks, with the hard limit
     task_descriptors: int
     kernel: str = ""
-    missing: tuple[str, ...] = ()  # of the kernel: clauses
+    missing: tuple[str, ...] = ()  # features of the kernel: clauses
     quota: float | None = None  # cores that the control group allows
     group_memory: int | None = None
     group_tasks: int | None = None
@@ -37,12 +37,12 @@ class MachineFacts:
     threads_now: int = 0
     gpus: tuple[str, ...] = ()
     why_no_gpu: str | None = None
-    gpu_devices: int = 0  # that the system has
+    gpu_devices: int = 0  # device files
 
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """The state directory: why it can't be used, the bytes free there, and the processes of dead runs by run id."""
+    """The state directory: why it can't be used, its free bytes, and the stray processes of each dead run."""
 
     path: str
     problem: str | None
@@ -52,7 +52,7 @@ class StateFacts:
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """Ephemeral ports, and why clusterkit can't hold one for a server that joins it."""
+    """Ephemeral ports, and why clusterkit can't hold one for a task's server, if it can't."""
 
     count: int
     free: int
@@ -60,12 +60,12 @@ class PortFacts:
 
 
 def judge_machine(machine: MachineFacts) -> Judged:
-    """What there is to say of the kernel, cores, memory, limits and GPUs."""
+    """Judge the kernel, cores, memory, limits and GPUs."""
     for clause in machine.missing:
         text = f"clusterkit can't supervise processes on this kernel: {clause}. Use a newer kernel, or another sandbox."
         yield "kernel", Grade.WRONG, text
     if not machine.missing:
-        yield "kernel", Grade.FINE, f"{machine.kernel} has what supervising processes takes."
+        yield "kernel", Grade.FINE, f"{machine.kernel} has what clusterkit needs to supervise processes."
     if machine.quota is not None and machine.quota < machine.cores:
         text = f"The control group allows {machine.quota:.1f} of {machine.cores} cores, so TensorFlow starts too many"
         yield "quota", Grade.DOUBT, f"{text} threads. Set TF_NUM_INTRAOP_THREADS, or use --cpus-per-task."
@@ -119,7 +119,7 @@ def _threads_left(machine: MachineFacts) -> int | None:
 
 
 def judge_state(state: StateFacts) -> Judged:
-    """Whether runs can be kept, and what dead ones have left."""
+    """Judge whether runs can be kept, and whether dead runs have left processes."""
     fix = "Set CLUSTERKIT_HOME to a writable directory with space."
     if state.problem is not None:
         yield "state", Grade.WRONG, f"clusterkit can't keep runs in {state.path}: {state.problem}. {fix}"
@@ -130,12 +130,12 @@ def judge_state(state: StateFacts) -> Judged:
         yield "state", Grade.FINE, f"{state.path} is writable, and {state.room / GB:.0f} GB are free."
     if state.strays:
         count, runs = sum(state.strays.values()), ", ".join(sorted(state.strays))
-        text = f"{count} process(es) are left of runs whose supervisor is gone ({runs}). Run: clusterkit reap"
+        text = f"{count} process(es) of runs whose supervisor is gone still run ({runs}). Run: clusterkit reap"
         yield "strays", Grade.DOUBT, text
 
 
 def judge_ports(ports: PortFacts) -> Judged:
-    """Whether tasks can have their ports."""
+    """Judge whether there are ports for tasks."""
     if ports.problem is not None:
         text = f"clusterkit can't hold ports for tasks: {ports.problem}. Use --network virtual, or another sandbox."
         yield "ports", Grade.WRONG, text
@@ -148,7 +148,7 @@ def judge_ports(ports: PortFacts) -> Judged:
 
 
 def judge_needs(machine: MachineFacts, ports: PortFacts, job: JobSpec) -> Judged:
-    """What the job needs and the machine does not have."""
+    """Report what the job needs and the machine does not have."""
     tasks = len(job.tasks)
     is_python = job.program.kind is not ProgramKind.COMMAND
     most = min(machine.memory, machine.group_memory or machine.memory)
@@ -157,11 +157,11 @@ def judge_needs(machine: MachineFacts, ports: PortFacts, job: JobSpec) -> Judged
         yield "memory-for-job", Grade.WRONG, text
     hard = machine.descriptors_hard
     if hard is not None and tasks * machine.task_descriptors > hard:
-        text = f"{tasks} tasks take more descriptors than this user may have. Start fewer, or have the limit raised."
+        text = f"{tasks} tasks need more descriptors than this user may have. Start fewer, or have the limit raised."
         yield "descriptors-for-job", Grade.WRONG, text
     left = _threads_left(machine)
     if is_python and left is not None and tasks * THREADS > left:
-        text = f"{tasks} tasks take about {tasks * THREADS} threads, and {left} are left (ulimit -u, pids.max)."
+        text = f"{tasks} tasks need about {tasks * THREADS} threads, and {left} are left (ulimit -u, pids.max)."
         yield "threads-for-job", Grade.WRONG, f"{text} Start fewer, or raise the limit."
     if ports.problem is None and tasks > ports.free:
         text = f"{tasks} tasks need a port each, and {ports.free} are free. Start fewer."

@@ -1,4 +1,4 @@
-"""Tries out the state directory and the ports as a run would use them, and leaves nothing behind."""
+"""Tries the state directory and the ports as a run would use them, and cleans up."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets
 from clusterkit.words.errors import NoPorts
 
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-USUAL = (32768, 60999)
+USUAL = (32768, 60999)  # Linux's default range
 TIME_WAIT = "06"
 
 
 def try_state() -> StateFacts:
-    """Use the state directory, or the one in which it would be created, as a run does."""
+    """Use the state directory, or the one in which it would be created, as a run would."""
     home = state_dir()
     existing = next((place for place in (home, *home.parents) if place.exists()), Path("/"))
     room = shutil.disk_usage(existing).free if existing.is_dir() else 0
@@ -31,7 +31,7 @@ def try_state() -> StateFacts:
 
 
 def try_ports() -> PortFacts:
-    """Count the ephemeral ports that are free, and listen on one that is held, as TensorFlow's server does."""
+    """Count the free ephemeral ports, and listen on a held one, as TensorFlow's server does."""
     try:
         first, last = map(int, RANGE.read_text().split())
     except (OSError, ValueError):
@@ -43,7 +43,7 @@ def try_ports() -> PortFacts:
 
 
 def _unusable(directory: Path) -> str | None:
-    """Why a run can't use a directory, in a clause."""
+    """Return why a run can't use a directory, as a clause; None if it can."""
     trial = directory / f".clusterkit-{secrets.token_hex(8)}"
     try:
         trial.mkdir(mode=0o700)
@@ -61,7 +61,7 @@ def _unusable(directory: Path) -> str | None:
 
 
 def _not_shared() -> str | None:
-    """Why a server can't listen on a held port, or clients can't reach it there; None where they can."""
+    """Return why a server can't listen on a held port, or clients can't reach it there; None if they can."""
     try:
         held = claim()
     except NoPorts:

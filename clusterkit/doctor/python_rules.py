@@ -1,4 +1,4 @@
-"""Judges an interpreter and what is installed for it, as its metadata say."""
+"""Judges an interpreter and its packages, by their metadata."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """A requirement of an installed package that is not met; `has` is the version that is there instead, if any."""
+    """An unmet requirement of an installed package; `has` is the version that is installed instead, if any."""
 
     of: str
     name: str
@@ -28,7 +28,7 @@ class Unmet:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter that tasks would run with; `problem` says why it does not start."""
+    """An interpreter that would run tasks; `problem` says why it does not start."""
 
     path: str
     problem: str | None = None
@@ -36,23 +36,23 @@ class Interpreter:
     implementation: str = "cpython"
     packages: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # distribution to version
     tensorflows: tuple[str, ...] = ()  # the distributions that contain TensorFlow
-    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # to whether they are complete
+    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # by name, whether it is complete
     unmet: tuple[Unmet, ...] = ()
     checked: bool = True  # whether requirements were checked
 
     @property
     def tensorflow(self) -> str | None:
-        """The version of TensorFlow, whichever distribution it comes from."""
+        """The version of TensorFlow, of any distribution; None if there is none."""
         return self.packages[self.tensorflows[0]] if self.tensorflows else None
 
     @property
     def has_tensorflow(self) -> bool:
-        """Whether `import tensorflow` finds one."""
+        """Whether TensorFlow can be imported."""
         return bool(self.modules.get("tensorflow"))
 
 
 def judge_python(python: Interpreter) -> Judged:
-    """What there is to say of one interpreter."""
+    """Judge one interpreter and its packages."""
     if python.problem is not None:
         text = f"The interpreter {python.path} does not start: {python.problem}. Name another one with --python."
         yield "python-broken", Grade.WRONG, text
@@ -84,7 +84,7 @@ def _requirements(python: Interpreter) -> Judged:
         text = f"Requirements of packages were not checked. {_install(python, 'packaging')}"
         yield "unchecked", Grade.DOUBT, text
     for unmet in python.unmet:
-        # Not everything that the metadata require is imported (conda leaves libclang out); a wrong version often fails.
+        # Not every requirement is imported (conda leaves libclang out), while a wrong version often fails.
         core = unmet.of in (*python.tensorflows, "keras")
         grade = Grade.WRONG if core and (unmet.has or unmet.name == "keras") else Grade.DOUBT
         text = f"{unmet.of} {python.packages[unmet.of]} requires {unmet.name}{unmet.wanted}, and "

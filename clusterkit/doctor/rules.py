@@ -1,4 +1,4 @@
-"""Judges the facts: each diagnosis has a grade and, where something is not fine, says what to do."""
+"""Judges the facts: each diagnosis has a grade and, unless all is fine, says what to do."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class DeepRun:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that was found. `env` is what tasks would get; `job` is None where no job was asked about."""
+    """All facts. `env` is the environment that tasks would get; `job` is None if the user has not asked about one."""
 
     interpreters: tuple[Interpreter, ...]
     machine: MachineFacts
     ports: PortFacts
     state: StateFacts
     env: Mapping[str, str]
-    no_network: str | None = None  # why there can be no virtual network, and no full disk: clauses
-    no_full_disk: str | None = None
+    no_network: str | None = None  # why there can be no virtual network: a clause
+    no_full_disk: str | None = None  # why there can be no full disk: a clause
     keras_backend: str | None = None  # in the user's keras.json
     job: JobSpec | None = None
     shortages: tuple[str, ...] = ()  # what `up` warns of for this job
@@ -49,7 +49,7 @@ class Facts:
 
 
 def diagnose(facts: Facts) -> list[Diagnosis]:
-    """Every diagnosis, topic by topic."""
+    """Return all diagnoses, by topic."""
     found = [
         Diagnosis(Topic.PYTHON, *one, python.path) for python in facts.interpreters for one in judge_python(python)
     ]
@@ -64,7 +64,7 @@ def diagnose(facts: Facts) -> list[Diagnosis]:
 
 
 def is_well(found: list[Diagnosis]) -> bool:
-    """Whether nothing is wrong."""
+    """Whether no diagnosis is WRONG."""
     return all(one.grade is not Grade.WRONG for one in found)
 
 

@@ -1,4 +1,4 @@
-"""Diagnoses for people, as lines in groups, and for programs, as JSON."""
+"""Formats diagnoses: as text in groups for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from clusterkit.words.printable import printable
 MARKS = {Grade.FINE: "✔", Grade.NOTE: "·", Grade.DOUBT: "!", Grade.WRONG: "✘"}
 COLORS = {Grade.FINE: "\033[32m", Grade.NOTE: "\033[2m", Grade.DOUBT: "\033[33m", Grade.WRONG: "\033[31m"}
 PLAIN = "\033[0m"
-WIDTH = 100  # columns; commands to copy are not broken
+WIDTH = 100  # columns; commands to copy are not wrapped
 
 
 def as_text(found: Sequence[Diagnosis], color: bool) -> str:
-    """A page: the groups in their order, then the sum."""
+    """Format the diagnoses by topic, with a summary at the end."""
     lines = []
     pythons = {one.about for one in found if one.about}
     for topic in Topic:
         group = [one for one in found if one.topic is topic]
         lines += [topic.value] if group else []
         for one in group:
-            # Where there are several interpreters, which one is meant is in the text of some diagnoses only.
+            # With several interpreters, name the one that is meant, unless the text does.
             about = f"{one.about}: " if len(pythons) > 1 and one.about not in one.text else ""
             lines += _lines(one, about, color)
-    return "\n".join([*lines, _sum(found), ""])
+    return "\n".join([*lines, _summary(found), ""])
 
 
 def as_json(found: Sequence[Diagnosis]) -> dict[str, Any]:
-    """The diagnoses, and how many of them are wrong or doubtful."""
+    """Return the diagnoses, and how many are wrong or doubtful."""
     return {
         "findings": [
             {
@@ -60,10 +60,10 @@ def _count(found: Sequence[Diagnosis], grade: Grade) -> int:
     return sum(one.grade is grade for one in found)
 
 
-def _sum(found: Sequence[Diagnosis]) -> str:
+def _summary(found: Sequence[Diagnosis]) -> str:
     wrong, doubts = _count(found, Grade.WRONG), _count(found, Grade.DOUBT)
     if not wrong and not doubts:
         return "Nothing is wrong."
-    said = "Nothing is wrong" if not wrong else "1 thing is wrong" if wrong == 1 else f"{wrong} things are wrong"
+    text = "Nothing is wrong" if not wrong else "1 thing is wrong" if wrong == 1 else f"{wrong} things are wrong"
     things = "1 thing" if doubts == 1 else f"{doubts} things"
-    return f"{said}; {things} may matter to you (!)." if doubts else f"{said}."
+    return f"{text}; {things} may matter to you (!)." if doubts else f"{text}."

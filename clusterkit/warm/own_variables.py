@@ -39,12 +39,12 @@ class OwnVariables:
 
 def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
     """Read these files, which are executed in order, the last as `__main__`, and the files that they import."""
-    reading = _Reading(find)
+    reader = _Reader(find)
     try:
-        any(reading.file(file, file is program[-1], True) for file in program)
+        any(reader.file(file, file is program[-1], True) for file in program)
     except RecursionError:
-        reading.unclear = f"{PurePosixPath(program[-1][0]).name} is nested too deeply to see what it sets"
-    return OwnVariables(reading.values, frozenset(reading.defaults), reading.unclear)
+        reader.unclear = f"{PurePosixPath(program[-1][0]).name} is nested too deeply to see what it sets"
+    return OwnVariables(reader.values, frozenset(reader.defaults), reader.unclear)
 
 
 class _Here(NamedTuple):
@@ -52,7 +52,7 @@ class _Here(NamedTuple):
     is_main: bool
 
 
-class _Reading:
+class _Reader:
     """Reads code up to the import of TensorFlow. Methods that read code return whether that is reached for certain.
 
     `sure` is whether the code is executed for certain.

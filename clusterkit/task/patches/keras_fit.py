@@ -18,7 +18,7 @@ from typing import Any
 Load = Callable[[str], ModuleType]
 
 
-class Asked(Exception):
+class ProbeCalled(Exception):
     """A probe has got a call that only defective code makes."""
 
 
@@ -71,7 +71,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
         def __init__(self) -> None: ...
 
     def reduce(*_: object, **__: object) -> None:
-        raise Asked
+        raise ProbeCalled
 
     strategy = SimpleNamespace(reduce=reduce, scope=nullcontext)
     model = SimpleNamespace(
@@ -80,7 +80,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     for numbers in (0, 1), (0,):  # what precedes the batches: since Keras 3.11 the last step's number too
         try:
             trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([Part()]))])
-        except Asked:
+        except ProbeCalled:
             return True
         except ValueError:
             continue
