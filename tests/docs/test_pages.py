@@ -21,13 +21,24 @@ from clusterkit.words.grammar import parse_fault
 from tests.support import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "workloads/README.md",
+    *sorted(DOCS.glob("*.md")),
+]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 INDENTED = re.compile(r"^    (clusterkit .*?)(?: {2,}#.*)?$", re.M)
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 PLACEHOLDERS = ("…", "[", "{")  # of a command that is described, not shown
 LONGEST_README = 220
+
+
+def name_of(page: Path) -> str:
+    """`docs/faults.md`."""
+    return str(page.relative_to(ROOT))
 
 
 def prose(text: str) -> str:
@@ -50,8 +61,10 @@ def inline(text: str) -> Iterator[str]:
     yield from CODE.findall(prose(text))
 
 
-COMMANDS = [(page.name, line) for page in PAGES for line in shown(page.read_text())]
-MENTIONS = [(page.name, code) for page in PAGES for code in inline(page.read_text()) if code.startswith("clusterkit ")]
+COMMANDS = [(name_of(page), line) for page in PAGES for line in shown(page.read_text())]
+MENTIONS = [
+    (name_of(page), code) for page in PAGES for code in inline(page.read_text()) if code.startswith("clusterkit ")
+]
 
 
 def find(words: list[str]) -> tuple[click.Command, list[str]]:
@@ -81,8 +94,8 @@ def options_of(command: click.Command) -> set[str]:
 def known_options() -> frozenset[str]:
     """The options of clusterkit, of its pytest plugin, and of the programs that come with it."""
     programs = [*(ROOT / "workloads").glob("*.py"), ROOT / "clusterkit/pytest_plugin.py"]
-    theirs = (re.findall(r'"(--[\w-]+)"', path.read_text()) for path in programs)
-    return frozenset(options_of(cli).union(*theirs))
+    theirs = {name for path in programs for name in re.findall(r'"--([\w-]+)"', path.read_text())}
+    return frozenset(options_of(cli) | {f"--{prefix}{name}" for name in theirs for prefix in ("", "no-")})
 
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS)
@@ -107,7 +120,7 @@ def test_a_command_that_is_mentioned_exists(page: str, code: str) -> None:
     assert named <= (options_of(command) if command.name != "up" else known_options())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_an_option_that_is_mentioned_exists(page: Path) -> None:
     """A page that names an option which was renamed or removed is out of date."""
     named = {option for code in inline(page.read_text()) for option in re.findall(r"^--[a-z][\w-]*", code)}
@@ -120,7 +133,7 @@ def anchors_of(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_resolve(page: Path) -> None:
     """Each relative link names a file, and each anchor a heading of that file."""
     broken = []
@@ -134,7 +147,7 @@ def test_links_resolve(page: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_what_commands_print_is_a_real_runs(page: Path) -> None:
     """Each console block is one that `make docs` runs."""
     lines = page.read_text().splitlines()
@@ -142,7 +155,7 @@ def test_what_commands_print_is_a_real_runs(page: Path) -> None:
     assert [line for line in above if not line.startswith("<!-- run")] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_has_no_path_of_the_machine_that_made_it(page: Path) -> None:
     """`make docs` leaves out the directories in which it ran."""
     assert re.findall(r"/(?:root|home|tmp)/.*", page.read_text()) == []
