@@ -64,7 +64,7 @@ def test_a_stopped_task_is_named_killed_and_started_again(ck: Clusterkit) -> Non
     """The others' stacks tell where they are; for the stopped one's nobody waits, and the job goes on to its end."""
     run = ck.up(*FAST, "--workers", "2", "--ps", "1", ROLES, "--steps", "60", "--step-time", "0.05")
     wait_for(run, "Progressed", task="chief:0")
-    pids = {event["task"]: int(event["where"].removeprefix("pid ")) for event in journal(run, "Spawned")}
+    pids = {event["task"]: event["pid"] for event in journal(run, "Spawned")}
     os.kill(pids["chief:0"], signal.SIGSTOP)
     warning = wait_for(run, "Warned", 20)["text"]
     assert "chief:0 is stopped (T)." in warning
