@@ -13,10 +13,12 @@ import click
 import pytest
 
 import clusterkit
-from clusterkit import training
+from clusterkit import api, training
 from clusterkit.cli import COMMANDS as COMMANDS_OF_CLUSTERKIT
 from clusterkit.cli import cli
 from clusterkit.cli.options import PROBLEMS
+from clusterkit.client import control
+from clusterkit.words import events
 from clusterkit.words.grammar import parse_fault
 from tests.support import ROOT
 
@@ -173,6 +175,13 @@ def test_a_reference_is_complete(page: str, names: list[str]) -> None:
     """It has every command, every name of the training library, every name of the API."""
     code = " ".join(inline((DOCS / page).read_text()))
     assert [name for name in names if not re.search(rf"\b{name}\b", code)] == []
+
+
+def test_the_python_page_names_what_exists() -> None:
+    """Classes, exceptions and events that were renamed or removed are out of date."""
+    names = {name for code in inline((DOCS / "python.md").read_text()) for name in re.findall(r"^[A-Z][a-z]\w+$", code)}
+    modules = (clusterkit, api, events, control)
+    assert {name for name in names if not any(hasattr(module, name) for module in modules)} == {"TimeoutError"}
 
 
 def test_the_rows_of_tensorflows_failures_are_its_tests() -> None:
