@@ -1,0 +1,123 @@
+"""The run store: what a run writes is read back, and broken or older files are read as far as they go."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.client.directory import RunDirectory, RunInfo
+from clusterkit.client.store import NoSuchRun, RunStore, newest_first
+from clusterkit.words import wire
+from clusterkit.words.errors import RunDirectoryError
+from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.recovery import RecoveryReport
+from tests.histories import job, task
+
+ENDPOINTS = {task("worker:0"): "127.0.0.1:2000", task("worker:1"): "127.0.0.1:2001"}
+INFO = RunInfo(created=7.0, pid=42, endpoints=ENDPOINTS, job=job(workers=2), run_id="one", checkpoints="/data")
+RESULT = RunResult(RunState.SUCCEEDED, 0, "worker:0 exited with code 0", duration=3.0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    """An empty one."""
+    return RunStore(tmp_path)
+
+
+@pytest.fixture
+def run(store: RunStore) -> RunDirectory:
+    """A run that was only just created."""
+    made = store.run("one")
+    made.make()
+    return made
+
+
+@pytest.fixture
+def live(store: RunStore) -> Iterator[RunDirectory]:
+    """A run whose supervisor is this process."""
+    made = store.run("live")
+    made.make()
+    descriptor = made.lock()
+    yield made
+    os.close(descriptor)
+
+
+def test_what_a_run_writes_is_read_back(run: RunDirectory) -> None:
+    """At its beginning, and at its end."""
+    assert (run.info(), run.result(), run.recovered()) == (None, None, None)
+    run.write_info(INFO)
+    run.write_result(RESULT, RecoveryReport())
+    assert (run.info(), run.result(), run.recovered()) == (INFO, RESULT, RecoveryReport())
+    assert (run.created(), run.endpoints(), run.used_checkpoints()) == (7.0, ENDPOINTS, Path("/data"))
+
+
+def test_a_failure_is_added_to_a_result(run: RunDirectory) -> None:
+    """Also where there is none yet; what was known before stays."""
+    run.write_failure(1, "the supervisor was killed by SIGKILL")
+    assert run.result() == RunResult(RunState.FAILED, 1, "the supervisor was killed by SIGKILL")
+    run.write_result(RESULT, RecoveryReport())
+    run.write_failure(70, "a defect")
+    assert run.result() == RunResult(RunState.FAILED, 70, "a defect", duration=3.0)
+
+
+@pytest.mark.parametrize("written", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"job": 1}', b'{"created": "x"}'])
+def test_broken_files_hold_nothing(run: RunDirectory, written: bytes) -> None:
+    """No error, whatever is in them."""
+    run.job_file.write_bytes(written)
+    run.result_file.write_bytes(written)
+    assert (run.info(), run.result(), run.recovered()) == (None, None, None)
+    assert (run.endpoints(), run.used_checkpoints()) == ({}, run.checkpoints)
+    assert run.created() == run.changed()
+
+
+@pytest.mark.parametrize("extra", [{}, {"of": "a newer clusterkit"}])
+def test_files_of_other_versions_are_read(run: RunDirectory, extra: dict[str, Any]) -> None:
+    """With less in them than today, or more."""
+    start = {"created": 7.0, "endpoints": wire.encode(ENDPOINTS), "job": wire.encode(INFO.job)}
+    run.job_file.write_text(json.dumps({**start, **extra}))
+    run.result_file.write_text(json.dumps({"state": "failed", "exit_code": 1, "reason": "lost", **extra}))
+    assert run.info() == RunInfo(created=7.0, endpoints=ENDPOINTS, job=INFO.job)
+    assert run.result() == RunResult(RunState.FAILED, 1, "lost")
+
+
+def test_a_run_that_starts_is_neither_live_nor_over(run: RunDirectory, live: RunDirectory) -> None:
+    """For a minute: after that, without a lock, it has come to nothing."""
+    assert (run.is_live(), run.is_over()) == (False, False)
+    assert (live.is_live(), live.is_over()) == (True, False)
+    os.utime(run.journal, (1.0, 1.0))
+    assert run.is_over()
+
+
+def test_a_run_is_chosen_by_the_beginning_of_its_id(store: RunStore, live: RunDirectory) -> None:
+    """Without one the newest live run, and else, if that will do, the newest."""
+    for run_id, created in (("two", 1.0), ("twelve", 9.0), ("t", 3.0)):
+        run = store.run(run_id)
+        run.make()
+        run.job_file.write_text(json.dumps({"created": created}))
+    assert [run.run_id for run in newest_first(store.all())][1:] == ["twelve", "t", "two"]
+    assert store.choose(None, finished=True).run_id == "live"
+    assert [store.find(prefix).run_id for prefix in ("twe", "two", "t")] == ["twelve", "two", "t"]
+    with pytest.raises(NoSuchRun, match="'tw' matches several runs: twelve, two"):
+        store.find("tw")
+    with pytest.raises(NoSuchRun, match="There is no run 'x'"):
+        store.choose("x", finished=True)
+
+
+def test_without_runs_there_is_nothing_to_choose(store: RunStore) -> None:
+    """The message says what to do."""
+    with pytest.raises(NoSuchRun, match="There is no run in"):
+        store.choose(None, finished=True)
+    with pytest.raises(NoSuchRun, match="clusterkit ls"):
+        store.choose(None, finished=False)
+
+
+def test_a_run_id_is_taken_once(run: RunDirectory) -> None:
+    """The run that has it stays as it is."""
+    with pytest.raises(RunDirectoryError, match="A run one already exists"):
+        run.make()
+    assert run.journal.exists()
