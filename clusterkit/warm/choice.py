@@ -93,10 +93,10 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
-def warm_places(launch: Launch | None, session: Session | None, rope: int | None) -> Iterator[SharedServer | str]:
+def warm_places(launch: Launch | None, session: Session | None, lifeline: int | None) -> Iterator[SharedServer | str]:
     """Yield the warm servers from which a run with this launch can start: the user's, then the session's.
 
-    Starts the session's server if necessary, and yields a sentence if that fails. `rope` is a pipe to the session.
+    Starts the session's server if necessary, and yields a sentence if that fails. `lifeline` is a pipe to the session.
     """
     if launch is None or not launch.preload.tensorflow or launch.python != sys.executable:
         return
@@ -104,8 +104,8 @@ def warm_places(launch: Launch | None, session: Session | None, rope: int | None
     for home in dict.fromkeys(homes):
         if (place := SharedServer(home, launch)).socket.exists():
             yield place
-    if session is not None and rope is not None:
-        with session.watched(rope) as ended:
+    if session is not None and lifeline is not None:
+        with session.watched(lifeline) as ended:
             own = None if ended is None else _session_place(launch, session, ended)
         if own is not None:
             yield own

@@ -50,10 +50,10 @@ class Session:
             self.directory.rmdir()
 
     @contextmanager
-    def watched(self, rope: int) -> Iterator[int | None]:
+    def watched(self, lifeline: int) -> Iterator[int | None]:
         """Open a pidfd of the process, readable once that has ended; None if it has already.
 
-        `rope`, a pipe to the process, shows that the pid has not been reused.
+        `lifeline`, a pipe to the process, shows that the pid has not been reused.
         Why not the pipe itself, which each run has: a server that outlives the run needs one that the process holds
         open for good, and that every fork of the process has to close.
         """
@@ -64,7 +64,7 @@ class Session:
             return
         try:
             cut = select.poll()
-            cut.register(rope, select.POLLIN)
+            cut.register(lifeline, select.POLLIN)
             yield None if cut.poll(0) else pidfd
         finally:
             os.close(pidfd)

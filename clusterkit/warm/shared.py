@@ -52,32 +52,33 @@ class SharedServer:
         self._launch = launch
         self._own = own
 
-    def start(self, idle: float | None, rope: int | None = None) -> dict[str, Any]:
+    def start(self, idle: float | None, owner: int | None = None) -> dict[str, Any]:
         """Start the server, unless it runs already, and wait for its imports; return its status.
 
-        It exits after `idle` seconds without a run, and once `rope` is readable or closed, upon which it clears its
-        directory. With a `rope`, a server that failed to start is not tried again. Raises WarmServerError.
+        It exits after `idle` seconds without a run. `owner` is a pidfd of the process to which the server belongs, if
+        any: once that has ended, the server clears its directory and exits. A server with an owner that has failed to
+        start is not tried again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
         given_up = self.socket.with_suffix(".failed")
         with _locked(self.socket.with_suffix(".lock")):
             try:
-                if rope is not None and given_up.exists():
+                if owner is not None and given_up.exists():
                     raise WarmServerError(given_up.read_text())
-                return self._up(idle, rope)
+                return self._up(idle, owner)
             except OSError as error:
                 raise WarmServerError(f"{self.socket.parent} can't be used: {error.strerror or error}.") from None
             except WarmServerError as error:
-                if rope is not None:
+                if owner is not None:
                     with suppress(OSError):
                         given_up.write_text(str(error))
                 raise
 
-    def _up(self, idle: float | None, rope: int | None) -> dict[str, Any]:
+    def _up(self, idle: float | None, owner: int | None) -> dict[str, Any]:
         is_new = not self._listens()
         if is_new:
-            self._start(idle, rope)
+            self._start(idle, owner)
         try:
             status = self.ask({"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
         except (OSError, ValueError):
@@ -102,7 +103,7 @@ class SharedServer:
         """Send a request and return the answer. Raises OSError if no server listens or it ends without an answer."""
         return ask(self.socket, message, descriptors, timeout)
 
-    def _start(self, idle: float | None, rope: int | None) -> None:
+    def _start(self, idle: float | None, owner: int | None) -> None:
         self.socket.unlink(missing_ok=True)  # of a killed server
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
@@ -114,9 +115,9 @@ class SharedServer:
                 "path": self._own,
                 "socket": str(self.socket),
                 "idle": idle,
-                "rope": rope,
+                "owner": owner,
             }
-            kept = (listener.fileno(), *(() if rope is None else (rope,)))
+            kept = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
                     [self._launch.python, ENTRY, "0", str(listener.fileno()), "share", json.dumps(options)],

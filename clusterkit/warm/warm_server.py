@@ -50,11 +50,11 @@ class WarmServer:
         """Answer clients until the server exits. Returns in forks only."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.listener, selectors.EVENT_READ)
-            if (rope := self.options.get("rope")) is not None:
-                selector.register(rope, selectors.EVENT_READ)
+            if (owner := self.options.get("owner")) is not None:
+                selector.register(owner, selectors.EVENT_READ)
             while (events := selector.select(self.timeout())) or self.idle_left() != 0.0:
                 for key, _ in events:
-                    if key.fd == rope:
+                    if key.fd == owner:
                         self.exit_and_clear()
                     elif key.fd in self.runs:
                         selector.unregister(key.fd)
@@ -173,7 +173,7 @@ class WarmServer:
     def become_guardian(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation:
         """Adopt the client's settings, fork the supervisor, and exec the guardian.
 
-        `descriptors`: the standard three, the directory, the guardian's report, the job, the ropes.
+        `descriptors`: the standard three, the directory, the guardian's report, the job, the lifelines.
         """
         os.setsid()
         adopt_settings(message)
@@ -182,12 +182,12 @@ class WarmServer:
             os.dup2(descriptor, number)
         os.fchdir(cwd)
         become_subreaper(self.entry)
-        rope, held = os.pipe()
+        lifeline, held = os.pipe()
         supervisor = self.fork_server.quiet_fork()
         if supervisor == 0:
             os.close(held)
-            continuation = self.become_supervisor(message, [job, rope, *descriptors[6:]])
-            for descriptor in (*descriptors, rope, client.detach(), self.listener.detach(), *self.runs):
+            continuation = self.become_supervisor(message, [job, lifeline, *descriptors[6:]])
+            for descriptor in (*descriptors, lifeline, client.detach(), self.listener.detach(), *self.runs):
                 os.close(descriptor)
             for other, _ in self.clients.values():
                 other.close()
@@ -215,8 +215,8 @@ class WarmServer:
         self.entry.die_with_parent(supervisor)
         self.entry.reset_signals()
         self.entry.restore_interrupts()
-        if (rope := self.options.get("rope")) is not None:
-            os.close(rope)
+        if (owner := self.options.get("owner")) is not None:
+            os.close(owner)
         for path, flags, number in ((os.devnull, os.O_RDONLY, 0), (message["log"], os.O_WRONLY | os.O_APPEND, 1)):
             descriptor = os.open(path, flags | os.O_CREAT, 0o600)
             os.dup2(descriptor, number)
@@ -231,15 +231,15 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import, then answer clients on the listening socket `descriptor`. Returns in forks only.
 
     The options are `tensorflow`, `preload`, `path` (another directory to import from, or None), `socket` (its path),
-    `idle` (seconds without a run after which the server exits, or None) and `rope` (a descriptor that is readable once
-    this process has to end, or None).
+    `idle` (seconds without a run after which the server exits, or None) and `owner` (a pidfd of the process to which
+    this one belongs, or None).
     """
     options = json.loads(options_json)
     if os.fork():
         os._exit(0)  # detaches the server, which otherwise a run's guardian would kill as its descendant
     os.set_inheritable(descriptor, False)
-    if options.get("rope") is not None:
-        os.set_inheritable(options["rope"], False)
+    if options.get("owner") is not None:
+        os.set_inheritable(options["owner"], False)
     continuation = WarmServer(entry, socket.socket(fileno=descriptor), options).work()
     return continuation()
 

@@ -235,7 +235,7 @@ class JobSpec:
     tf_config: TfConfig = TfConfig.PROGRAM
     servers: Servers = Servers.PROGRAM
     keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
-    keras_fix: bool = True  # whether Keras 3 is mended where it can't train on several workers
+    keras_fix: bool = True  # whether Keras 3 is patched where it can't train on several workers
     devices: Devices = Devices()
     tensorboard: bool = False  # whether TensorBoard runs beside the job
     pcap: str | None = None  # where the packets of the virtual network are written to

@@ -1,4 +1,4 @@
-"""Which Keras the tasks get, and which of them are mended."""
+"""Which Keras the tasks get, and which of them are patched."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
 
 
 def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
-    """With --tf-config ours, whatever else is mended; not clusterkit's own servers."""
+    """With --tf-config ours, whatever else is patched; not clusterkit's own servers."""
     servers = replace(job(workers=1, ps=1, chief=1, evaluator=1), tf_config=TfConfig.OURS)
     names = ("chief:0", "worker:0", "ps:0", "evaluator:0")
     assert [patches_of(servers, task(name)) for name in names] == [
@@ -59,7 +59,7 @@ def test_steps_that_are_found_in_the_log_are_not_counted_too() -> None:
     assert keras_env(replace(job(workers=1), progress_regex="step ([0-9]+)"), task("worker:0")) == {}
 
 
-def test_what_runs_no_program_of_python_is_not_mended() -> None:
+def test_what_runs_no_program_of_python_is_not_patched() -> None:
     """Commands, and clusterkit's own servers."""
     command = replace(job(workers=2), program=Program(ProgramKind.COMMAND, "./train.sh"))
     assert keras_env(command, task("worker:0")) == {}

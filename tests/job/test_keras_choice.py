@@ -51,7 +51,7 @@ def test_keras_is_chosen_once(home: Path, program: Path) -> None:
     assert "env: TF_USE_LEGACY_KERAS is what --keras 3 sets. Give one of them." in ran.stderr
 
 
-def test_what_is_mended_is_shown_with_the_rest(home: Path, program: Path) -> None:
+def test_what_is_patched_is_shown_with_the_rest(home: Path, program: Path) -> None:
     """`config` shows each task's environment."""
     assert (
         "CLUSTERKIT_PATCHES=keras-fit,callbacks-apart,sigterm,steps\n" in config(home, "--workers", "2", program).stdout
