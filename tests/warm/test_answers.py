@@ -154,7 +154,7 @@ def test_an_error_is_that_of_the_start(stage: Stage) -> None:
 
 @pytest.mark.parametrize("line", [b"no JSON\n", b"[]\n", b"{}\n", b'{"problem": null}\n', b"[" * 100_000 + b"\n"])
 def test_a_server_that_comes_up_with_nonsense(stage: Stage, line: bytes) -> None:
-    """It ended before it was ready."""
+    """It does not count as ready."""
     writer = threading.Thread(target=os.write, args=(stage.held, line))
     writer.start()
     assert lost(stage) == "it did not become ready"
