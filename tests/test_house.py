@@ -46,6 +46,7 @@ ROOMS = {
         *("tensorboard", "supervisor", "chaos", "check", "doctor"),
     },
     "pytest_plugin": {"words", "client", "views", "api"},
+    "patches": {"words", "job", "task"},
     "__init__": {"words", "api"},
     "__main__": {"cli"},
 }

@@ -19,7 +19,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is worker:1, with the part of TensorFlow that is used."""
     files = SimpleNamespace(makedirs=lambda path: Path(path).mkdir(parents=True, exist_ok=True), rmtree=shutil.rmtree)
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(io=SimpleNamespace(gfile=files)))
-    monkeypatch.setenv("CLUSTERKIT_TASK", "worker:1")
+    monkeypatch.setenv("TF_CONFIG", '{"task": {"type": "worker", "index": 1}}')
 
 
 def model_checkpoint() -> Any:

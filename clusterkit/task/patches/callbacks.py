@@ -8,6 +8,7 @@ chief's files.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -58,7 +59,7 @@ def back_up_whole(module: Any, load: object) -> None:
 
 def own_directory() -> str:
     """The name of this worker's directory, as in Keras 2."""
-    return f"workertemp_{os.environ.get('CLUSTERKIT_TASK', ':0').rpartition(':')[2]}"
+    return f"workertemp_{json.loads(os.environ['TF_CONFIG'])['task']['index']}"
 
 
 def apart(path: str) -> tuple[str, str]:

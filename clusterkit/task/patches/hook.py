@@ -22,7 +22,10 @@ COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
 # By the name that a plan uses: the modules to patch, each with the file and function that do it.
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
-    "keras-fit": {TRAINER: ("keras_fit", "watch")},
+    "keras-fit": {
+        TRAINER: ("keras_fit", "watch"),
+        "keras.src.optimizers.base_optimizer": ("refusals", "refuse_old_optimizers"),
+    },
     "callbacks-apart": {
         f"keras.src.callbacks.{name}": ("callbacks", "write_apart")
         for name in ("backup_and_restore", "csv_logger", "model_checkpoint", "tensorboard")

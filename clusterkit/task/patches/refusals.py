@@ -12,7 +12,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 LIBRARIES = ("keras", "tensorflow")
-OLDEST_KERAS = (3, 10)  # the first whose losses and metrics take other replicas into account
+OLDEST_FOR_FIT = (3, 10)  # the first Keras 3 whose losses and metrics take other replicas into account
+OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first Keras 3 whose optimizers sum the gradients of all workers
 
 
 def refuse_fit(trainer: Any, load: object) -> None:
@@ -36,8 +37,8 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 def refuse_old_keras(frame: FrameType | None) -> None:
     """Refuse a Keras with which several workers learn something else than a single process."""
-    version = str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
-    if tuple(map(int, version.split(".")[:2])) >= OLDEST_KERAS:
+    version = keras_version()
+    if is_new_enough(version, OLDEST_FOR_FIT):
         return
     method, place = asked_by(frame)
     stop(
@@ -45,6 +46,34 @@ def refuse_old_keras(frame: FrameType | None) -> None:
         f"wrongly. Upgrade it (pip install 'keras>=3.10'), or run the job with --keras 2. --no-keras-fix trains with "
         f"Keras {version} as it is."
     )
+
+
+def refuse_old_optimizers(module: Any, load: object) -> None:
+    """Refuse an optimizer of a Keras with which each worker's weights go their own way."""
+    plain = module.BaseOptimizer.__init__
+
+    @wraps(plain)
+    def __init__(self: object, *args: object, **kwargs: object) -> None:
+        if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
+            _, place = asked_by(sys._getframe(1))
+            stop(
+                f"{place} creates an optimizer of Keras {version}, which does not sum the gradients of several workers, so "
+                f"each would train another model. Upgrade it (pip install 'keras>=3.5'), or run the job "
+                f"with --keras 2. --no-keras-fix trains with Keras {version} as it is."
+            )
+        plain(self, *args, **kwargs)
+
+    module.BaseOptimizer.__init__ = __init__
+
+
+def keras_version() -> str:
+    """The version of Keras 3, as text; if it can't be known, one that is new enough."""
+    return str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
+
+
+def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
+    """Whether a version is this one or a later one."""
+    return tuple(map(int, version.split(".")[:2])) >= oldest
 
 
 def refuse_strategy(module: Any, load: object) -> None:

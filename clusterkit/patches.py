@@ -1,0 +1,54 @@
+"""The repairs of Keras on several workers, for programs that `clusterkit up` does not start."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from types import ModuleType
+
+from clusterkit.job.keras import PATCHES, patches_of
+from clusterkit.task.patches import hook
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Program, ProgramKind, Task, TaskType
+
+REPAIRS = ("keras-fit", "callbacks-apart", "backup-whole")
+_applied: list[str] = []
+
+
+def apply() -> None:
+    """Repair Keras in this process, as `clusterkit up` does in each of its tasks.
+
+    With MultiWorkerMirroredStrategy, Keras 3's `fit`, `evaluate` and `predict` fail or are wrong, and every worker's
+    callbacks write the same files. Call this in every worker before the model is made; TF_CONFIG says which worker
+    this is. It does nothing in a single process, with parameter servers, or a second time::
+
+        from clusterkit import patches
+
+        patches.apply()
+
+    Raises:
+        ValueError: TF_CONFIG is set and does not describe a task of a cluster.
+    """
+    text = os.environ.get("TF_CONFIG")
+    if text is None or PATCHES in os.environ or _applied:
+        return
+    job, task = _read(text)
+    _applied.extend(name for name in patches_of(job, task).split(",") if name in REPAIRS)
+    hook.install(_applied, _load)
+
+
+def _read(text: str) -> tuple[JobSpec, Task]:
+    try:
+        config = json.loads(text)
+        counts = {TaskType(name): len(addresses) for name, addresses in config["cluster"].items()}
+        task = Task(TaskType(config["task"]["type"]), int(config["task"]["index"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"TF_CONFIG does not describe a task of a cluster ({type(error).__name__}): {text:.200}"
+        ) from None
+    return JobSpec(Program(ProgramKind.SCRIPT, "this program"), counts), task
+
+
+def _load(name: str) -> ModuleType:
+    return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")
