@@ -12,6 +12,7 @@ import pytest
 
 from tests.environment import clean_environment
 from tests.support import CHILDREN, WORKLOADS, Up
+from tests.task.test_keras_tensorflow import NO_OPTIMIZERS
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.both_starts, pytest.mark.timeout(240)]
 cold_too = pytest.mark.cold_too
@@ -38,6 +39,7 @@ def test_the_main_job_reaches_its_accuracy(up: Start) -> None:
     }
 
 
+@pytest.mark.skipif(NO_OPTIMIZERS, reason="an optimizer of so old a Keras is refused on several workers")
 @pytest.mark.parametrize("workers", [pytest.param(2, marks=[cold_too, pytest.mark.matrix]), 4])
 def test_all_workers_end_with_the_same_weights(up: Start, workers: int) -> None:
     """MultiWorkerMirroredStrategy keeps its replicas equal; each worker prints the digest of its weights."""

@@ -212,9 +212,7 @@ def test_an_optimizer_of_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch
     if not refused:
         assert optimizer(0.1).rate == 0.1
         return
-    with pytest.raises(
-        SystemExit, match=rf"test_patches.py, line \d+, creates an optimizer of Keras {version}, which "
-    ):
+    with pytest.raises(SystemExit, match=rf"test_patches.py, line \d+, creates an optimizer of Keras {version}, "):
         optimizer(0.1)
 
 

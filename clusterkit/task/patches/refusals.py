@@ -57,9 +57,9 @@ def refuse_old_optimizers(module: Any, load: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
             _, place = asked_by(sys._getframe(1))
             stop(
-                f"{place} creates an optimizer of Keras {version}, which does not sum the gradients of several workers, so "
-                f"each would train another model. Upgrade it (pip install 'keras>=3.5'), or run the job "
-                f"with --keras 2. --no-keras-fix trains with Keras {version} as it is."
+                f"{place} creates an optimizer of Keras {version}, which does not add up the gradients of workers. "
+                f"Each would train another model. Upgrade Keras (pip install 'keras>=3.5'), or run the job with "
+                f"--keras 2. --no-keras-fix trains with Keras {version} as it is."
             )
         plain(self, *args, **kwargs)
 
