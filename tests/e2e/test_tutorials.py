@@ -49,6 +49,13 @@ def test_the_experimental_names_of_a_parameter_server_program(up: Start) -> None
     assert "loss is small True" in run.output
 
 
+def test_a_cluster_in_one_process(up: Start) -> None:
+    """As in the notebook: the program starts its own servers, and is one task."""
+    run = up(TUTORIALS / "in_process.py")
+    check(run, steps=80)
+    assert "loss is small True" in run.output
+
+
 def test_a_dataset_creator_and_callbacks_with_the_coordinators_code_alone(up: Start) -> None:
     """`fit` with parameter servers: Keras 2, and clusterkit's own servers."""
     options = ("--workers", "2", "--ps", "1", "--keras", "2", "--servers", "builtin")
