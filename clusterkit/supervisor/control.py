@@ -13,7 +13,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.supervisor.params import no_offset, offset_in, requested
 from clusterkit.supervisor.subscription import CHUNK, Subscription, begins_event
 from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.bell import Bell
 from clusterkit.words import protocol
 from clusterkit.words.actions import Answer
 from clusterkit.words.errors import RunDirectoryError
@@ -54,7 +54,7 @@ class ControlServer:
         self._rests_until: float | None = None  # when a client can't be accepted
         self._told = False
         self._selector = selectors.DefaultSelector()
-        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._bell = Bell()
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._selector.register(self._bell, selectors.EVENT_READ)
         self._clients: dict[int, _Client] = {}
@@ -70,34 +70,29 @@ class ControlServer:
         """Send a client what the machine said to its request. For the supervisor's thread."""
         with self._lock:
             self._answers.append(answer)
-        self._wake()
+        self._bell.ring()
 
     def wake(self) -> None:
         """The journal has grown. Costs nothing while nobody follows it."""
         if self._followed:
-            self._wake()
+            self._bell.ring()
 
     def stop(self) -> None:
         """Send what the clients take at once, and close. A subscriber reads the rest in the journal itself."""
         self._stopped = True
-        self._wake()
+        self._bell.ring()
         join(self._thread)
         self._socket.close()
         os.close(self._journal)
-        os.close(self._bell)
-        os.close(self._ring)
+        self._bell.close()
         self._unlink()
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.write(self._ring, b"!")
 
     def _run(self) -> None:
         while not self._stopped:
             for key, mask in self._selector.select(self._until_accepting()):
                 if key.fileobj is self._socket:
                     self._accept()
-                elif key.fd == self._bell:
+                elif key.fileobj is self._bell:
                     self._answer_bell()
                 elif client := self._clients.get(key.fd):
                     self._serve(client, mask)
@@ -140,8 +135,7 @@ class ControlServer:
             self._post(Impaired(f"The control socket can't accept a client: {why}."))
 
     def _answer_bell(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._bell, 4096)
+        self._bell.clear()
         with self._lock:
             answers, self._answers = self._answers, []
         for answer in answers:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import queue
 import select
 from contextlib import suppress
 
 from clusterkit.backends.base import Work
+from clusterkit.system.bell import Bell
 from clusterkit.words.events import Happened, LifelineLost
 
 
@@ -22,7 +22,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._events = queue.SimpleQueue[Happened | Work]()  # whose `put` may be called from a signal handler
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._bell = Bell()
         self._lifelines: dict[int, str] = {}
         self._poll = select.poll()
         self._poll.register(self._bell, select.POLLIN)
@@ -34,12 +34,12 @@ class Inbox:
 
     def close(self) -> None:
         """Let go of the descriptor; whoever still adds an event fails."""
-        os.close(self._bell)
+        self._bell.close()
 
     def put(self, item: Happened | Work) -> None:
         """Add an event, or work; never waits."""
         self._events.put(item)
-        os.eventfd_write(self._bell, 1)
+        self._bell.ring()
 
     def get(self, timeout: float | None) -> Happened | Work | None:
         """What comes next; None after `timeout` seconds without it. A cut lifeline comes before what else there is."""
@@ -48,8 +48,7 @@ class Inbox:
             if descriptor in self._lifelines:
                 self._poll.unregister(descriptor)
                 return LifelineLost(self._lifelines.pop(descriptor))
-            with suppress(BlockingIOError):
-                os.eventfd_read(self._bell)
+            self._bell.clear()
         with suppress(queue.Empty):
             return self._events.get_nowait()
         return None

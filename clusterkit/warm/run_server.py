@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.bell import Bell
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, exchange, parse_line
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
@@ -93,7 +94,7 @@ class ForkServer:
         self._lifeline = lifeline
         self._pid = pid
         self._pidfd = os.pidfd_open(pid)
-        self._bell, self._ring = os.pipe2(os.O_CLOEXEC)
+        self._bell = Bell()
         self._thread = start_thread("fork server", self._attend, post)
 
     @classmethod
@@ -138,12 +139,13 @@ class ForkServer:
         self.gone = True
         self._kill()
         _first_of((self._pidfd,), KILLED_WITHIN)
-        os.write(self._ring, b"!")
+        self._bell.ring()
         join(self._thread)
         with suppress(ChildProcessError):  # reaped as one of this process's children already
             os.waitpid(self._pid, os.WNOHANG)
         self._channel.close()
-        for descriptor in (self._lifeline, self._pidfd, self._bell, self._ring):
+        self._bell.close()
+        for descriptor in (self._lifeline, self._pidfd):
             os.close(descriptor)
 
     def _kill(self) -> None:
@@ -171,7 +173,7 @@ class ForkServer:
         if report and not problem:
             self.modules, self.ready = report.modules, True
             self._post(ForkServerReady(self._pid, report.seconds))
-            _first_of((self._pidfd, self._bell))
+            _first_of((self._pidfd, self._bell.fileno()))
         was_ready, self.gone, self.ready = self.ready, True, False
         self.tries = TRIES if self._forked else 0 if problem else self.tries - 1
         self._kill()
@@ -182,7 +184,7 @@ class ForkServer:
         """Wait for the report of the server after its imports; None if it ends or is stopped before."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
-            if _first_of((self._bell, self._lifeline), until - time.monotonic()) != self._lifeline:
+            if _first_of((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
                 return None
             if not (more := os.read(self._lifeline, 1 << 16)):
                 return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.bell import Bell
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.lines import LineSplitter, last_exception
 from clusterkit.words.model import Task
@@ -50,7 +51,7 @@ class LogPump:
         self._arrivals = os.open(arrivals, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._viewer = viewer
         self._selector = selectors.DefaultSelector()
-        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._bell = Bell()
         self._selector.register(self._bell, selectors.EVENT_READ)
         self._lock = threading.Lock()
         self._added: list[Stream] = []
@@ -73,29 +74,24 @@ class LogPump:
         os.set_blocking(source, False)
         with self._lock:
             self._added.append(Stream(task, attempt, str(task).encode(), source, file))
-        self._wake()
+        self._bell.ring()
         return sink
 
     def close(self, task: Task, attempt: int) -> None:
         """Wait no longer for the end of an attempt's output."""
         with self._lock:
             self._closing.add((task, attempt))
-        self._wake()
+        self._bell.ring()
 
     def stop(self) -> None:
         """End the thread, and keep what the pipes still hold: the thread may have failed before it was read."""
         self._stopped = True
-        self._wake()
+        self._bell.ring()
         join(self._thread)
         self._keep_the_rest()
         self._selector.close()
         os.close(self._arrivals)
-        os.close(self._bell)
-        os.close(self._ring)
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.write(self._ring, b"!")
+        self._bell.close()
 
     def _run(self) -> None:
         while not self._stopped:
@@ -119,8 +115,7 @@ class LogPump:
             self._note()
 
     def _answer_bell(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._bell, 4096)
+        self._bell.clear()
         with self._lock:
             added, self._added = self._added, []
             closing, self._closing = self._closing, set()

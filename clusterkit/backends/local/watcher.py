@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.bell import Bell
 from clusterkit.system.process import Child, exit_of
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
@@ -71,7 +72,7 @@ class Watcher:
         self._known: dict[int, Channel | Waiting] = {}
         self._channels = {task: self._listen(task, path) for task, path in pipes.items()}
         self._resting: dict[int, float] = {}
-        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._bell = Bell()
         self._epoll.register(self._bell, select.EPOLLIN)
         self._pace = Pace(REST, LONGEST_REST, EVERY)
         self._hurry = False
@@ -86,18 +87,17 @@ class Watcher:
     def hurry(self) -> None:
         """From now on look at the pipes without long rests, and pass on the newest step that each look finds."""
         self._hurry = True
-        os.write(self._ring, b"!")
+        self._bell.ring()
 
     def stop(self) -> None:
         """End the thread and close what it read."""
         self._stopped = True
-        os.write(self._ring, b"!")
+        self._bell.ring()
         join(self._thread)
         for channel in self._channels.values():
             os.close(channel.fd)
         self._epoll.close()
-        os.close(self._bell)
-        os.close(self._ring)
+        self._bell.close()
 
     def _listen(self, task: Task, path: PurePath) -> Channel:
         # Opened for writing too, so that it never comes to an end between two attempts.
@@ -116,7 +116,7 @@ class Watcher:
         return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
 
     def _take(self, fd: int, now: float) -> None:
-        if fd == self._bell:
+        if fd == self._bell.fileno():
             self._answer_bell()
             return
         known = self._known.get(fd)
@@ -126,7 +126,7 @@ class Watcher:
             self._look(known, now)
 
     def _answer_bell(self) -> None:
-        os.read(self._bell, CHUNK)
+        self._bell.clear()
         if self._hurry:
             self._pace = Pace(HURRIED, HURRIED, 0.0)
             self._resting = dict.fromkeys(self._resting, 0.0)
