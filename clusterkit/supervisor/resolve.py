@@ -19,7 +19,7 @@ from clusterkit.words.secrets import without_secrets
 NETWORKS = {
     Network.HOST: (
         "The ports are examples of free ones: `up` chooses and holds its own.",
-        "TensorFlow's servers listen on every address of this machine (0.0.0.0) and ask nobody who they are;",
+        "TensorFlow's servers listen on every address of this machine (0.0.0.0), without authentication;",
         "with --network virtual they listen inside the run alone.",
     ),
     Network.VIRTUAL: ("The addresses are those of a network that is the run's alone.",),
