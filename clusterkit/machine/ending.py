@@ -115,8 +115,9 @@ class Ending:
             return
         self.verdict = verdict
         self.state.drop_held()
-        self.state.record(Stopping(verdict.reason))
-        for record in self.state.alive():
+        alive = self.state.alive()
+        self.state.record(Stopping(verdict.reason, tuple(record.task for record in alive), grace))
+        for record in alive:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
@@ -145,4 +146,5 @@ class Ending:
             same=blame.same if blame else (),
             repeated=verdict.repeated,
             not_injected=self.not_injected(),
+            checkpoint=None if self.state.newest_checkpoint is None else self.state.newest_checkpoint[1],
         )

@@ -33,6 +33,8 @@ def detail(event: ev.Event) -> str | None:
             return f"{task} begins at step {step}."
         case ev.Ready(task):
             return f"{task} is ready."
+        case ev.SigtermHandled(task, _, handled):
+            return f"{task} {'handles' if handled else 'does not handle'} SIGTERM."
         case _:
             return _of_the_run(event)
 

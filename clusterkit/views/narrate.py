@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Sequence
 
 from clusterkit.views.details import signal_name
 from clusterkit.words import events as ev
@@ -62,8 +63,9 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return _of_fault(event)
         case ev.Succeeded(task):
             return Level.INFO, f"{task} exited with code 0: the job is done. Ending the other tasks."
-        case ev.Stopping(reason):
-            return Level.WARNING, f"Stopping every task: {reason}."
+        case ev.Stopping(reason, tasks, grace):
+            waits = f" Waiting up to {grace:g} s for {_listed(tasks)}; Ctrl-C again kills." if tasks and grace else ""
+            return Level.WARNING, f"Stopping every task: {reason}.{waits if reason.endswith('SIGINT') else ''}"
         case ev.Warned(text):
             return Level.WARNING, text
         case _:
@@ -95,7 +97,7 @@ def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[
 def _of_request(event: ev.Requested | ev.Refused) -> str:
     if isinstance(event, ev.Refused):
         return f"Refused: {' '.join(event.problem.splitlines())}"
-    tasks = " and ".join(_listed(list(map(str, event.tasks)))) or "every task"
+    tasks = _listed(event.tasks) or "every task"
     match event.verb:
         case ev.Verb.KILL:
             return f"Asked to send {signal_name(event.signal)} to {tasks}."
@@ -123,20 +125,21 @@ def _of_profile(event: ev.Profiled) -> str:
 def _hit(event: ev.FaultInjected) -> str:
     """The tasks that were hit, if the text of the fault does not name them."""
     names = [str(task) for task in event.tasks]
-    return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {' and '.join(_listed(names))}"
+    return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {_listed(names)}"
 
 
 def _at_step(event: ev.FaultInjected) -> str:
     return "" if event.step is None else f", at step {event.step}"
 
 
-def _listed(names: list[str]) -> list[str]:
-    """All names but the last one, and the last one, to be joined with "and"."""
-    return ", ".join(names).rsplit(", ", 1)
+def _listed(items: Sequence[object]) -> str:
+    """`a, b and c`."""
+    names = list(map(str, items))
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _planned(event: ev.RestartPlanned) -> str:
-    names = " and ".join(_listed([str(task) for task in event.tasks]))
+    names = _listed(event.tasks)
     verb = "start" if len(event.tasks) > 1 else "starts"
     if event.cause is None:
         return f"{names} {verb} again, as asked (not charged to the restart budget)."

@@ -41,6 +41,8 @@ def report(
     lines += _tasks(result.attempts)
     if recovered is not None:
         lines += _recoveries(result, recovered)
+    if result.state is not RunState.SUCCEEDED and result.checkpoint is not None:
+        lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
 

@@ -97,9 +97,11 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The run is being ended."""
+    """The run is being ended. `tasks` get `grace` seconds at most; both are empty in older journals."""
 
     reason: str
+    tasks: tuple[Task, ...] = ()
+    grace: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

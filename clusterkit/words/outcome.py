@@ -157,3 +157,4 @@ class RunResult:
     repeated: bool = False
     not_injected: tuple[NotInjected, ...] = ()
     finding: str | None = None
+    checkpoint: str | None = None  # the newest one that was reported, from which the job can be resumed

@@ -76,6 +76,16 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.PhaseChanged(WORKER, 1, "evaluation", True), Level.DEBUG, "worker:1 makes no steps now: evaluation."),
         (ev.Succeeded(CHIEF), Level.INFO, "chief:0 exited with code 0: the job is done. Ending the other tasks."),
         (ev.Stopping("clusterkit got SIGINT"), Level.WARNING, "Stopping every task: clusterkit got SIGINT."),
+        (
+            ev.Stopping("clusterkit got SIGINT", (WORKER, PS), 10.0),
+            Level.WARNING,
+            "Stopping every task: clusterkit got SIGINT. Waiting up to 10 s for worker:1 and ps:0; Ctrl-C again kills.",
+        ),
+        (
+            ev.Stopping("clusterkit got SIGTERM", (WORKER,), 10.0),
+            Level.WARNING,
+            "Stopping every task: clusterkit got SIGTERM.",
+        ),
         (ev.Warned("Look out.", WORKER), Level.WARNING, "Look out."),
     ],
 )
