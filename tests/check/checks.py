@@ -20,7 +20,7 @@ def findings(
     hides: tuple[HidingFile, ...] = (),
     **options: Any,
 ) -> list[Finding]:
-    """What the check says of a program and its modules in the job of these options."""
+    """Check a program and its modules in a job with these options."""
     job = build_job({"program": "main.py", **options}, ProgramKind.SCRIPT)
     texts = {"main.py": text, **(files or {})}
     names = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in texts}
@@ -29,10 +29,10 @@ def findings(
 
 
 def told(text: str, **more: Any) -> list[str]:
-    """The ids of what is found."""
+    """The ids of the findings."""
     return [each.id for each in findings(text, **more)]
 
 
 def line_of(text: str) -> int:
-    """The number of the line that is marked."""
+    """The number of the marked line."""
     return 1 + next(number for number, line in enumerate(text.splitlines()) if line.endswith(HERE))

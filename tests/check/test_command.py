@@ -23,7 +23,7 @@ RAISES = "raise RuntimeError('Collective ops must be configured at program start
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[str], Path]:
-    """A file with that text."""
+    """Write a program with this text."""
 
     def write(text: str) -> Path:
         (tmp_path / "train.py").write_text(text)
@@ -33,13 +33,13 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def test_a_program_without_findings(ck: Clusterkit) -> None:
-    """Exit code 0, and a word that it was looked at."""
+    """The exit code is 0, and the output confirms the check."""
     assert ck("check", "--workers", "2", "--ps", "1", "workloads/ps_train.py").out == "No findings.\n"
     assert not (ck.home / "runs").exists()
 
 
 def test_warnings_leave_the_exit_code_at_0(ck: Clusterkit, program: Callable[[str], Path]) -> None:
-    """Where, what and what to do, one a line."""
+    """Each warning is one line: location, problem and advice."""
     said = ck("check", "--workers", "2", "--ps", "1", program(LATE)).out
     assert said.startswith(
         f"{program(LATE)}:3: warning: MultiWorkerMirroredStrategy does not support parameter servers"
@@ -47,15 +47,15 @@ def test_warnings_leave_the_exit_code_at_0(ck: Clusterkit, program: Callable[[st
     assert said.endswith(" [wrong-strategy]\n1 warning.\n")
 
 
-def test_what_is_no_python_makes_it_1(ck: Clusterkit, program: Callable[[str], Path]) -> None:
-    """The one thing that is certain to fail."""
+def test_invalid_python_makes_it_1(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """It is the only finding that is certain to fail the job."""
     said = ck("check", program(BROKEN), code=1).out
     assert said.startswith(f"{program(BROKEN)}:1: error: This is not valid Python: invalid syntax.")
     assert said.endswith(" [syntax-error]\n1 error.\n")
 
 
 def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str], Path]) -> None:
-    """For editors and for CI."""
+    """Editors and CI can use every field."""
     found = json.loads(ck("check", "--json", "--workers", "2", program(LATE)).out)
     assert (found["errors"], found["warnings"], found["program"]) == (0, 1, str(program(LATE)))
     (one,) = found["findings"]
@@ -70,7 +70,7 @@ def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str
 
 
 def test_its_own_modules_are_read_too(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
-    """The program itself may be two lines; with -m it is found as Python finds it."""
+    """Imported modules are checked too; with -m the program is found as Python finds it."""
     (tmp_path / "model.py").write_text(LATE)
     said = ck("check", "--workers", "2", program("import model\n")).out
     assert f"{tmp_path}/model.py:3: warning: " in said
@@ -78,8 +78,8 @@ def test_its_own_modules_are_read_too(ck: Clusterkit, program: Callable[[str], P
     assert f"{tmp_path}/model.py:3: warning: " in said
 
 
-def test_a_job_file_is_taken(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
-    """Whatever it says; on the command line are only the options that matter to the check."""
+def test_a_job_file_is_supported(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
+    """It may have any key; the command line accepts only the options that the check needs."""
     job = tmp_path / "job.toml"
     job.write_text(f"workers = 2\nprogram = {json.dumps(str(program(LATE)))}\nrestart = 'never'\n")
     assert "1 warning." in ck("check", "-f", job).out
@@ -89,7 +89,7 @@ def test_a_job_file_is_taken(ck: Clusterkit, program: Callable[[str], Path], tmp
 
 @pytest.mark.parametrize("kind", ["a command", "a script of a shell", "an archive"])
 def test_only_python_can_be_checked(ck: Clusterkit, tmp_path: Path, kind: str) -> None:
-    """Anything else is said to be something else, with exit code 2."""
+    """Other programs are rejected with exit code 2."""
     path = tmp_path / "run"
     path.write_bytes(b"PK\x03\x04\0" if kind == "an archive" else b"#!/bin/sh\n")
     path.chmod(0o644 if kind == "an archive" else 0o755)
@@ -98,13 +98,13 @@ def test_only_python_can_be_checked(ck: Clusterkit, tmp_path: Path, kind: str) -
 
 
 def test_bad_input_is_2_as_everywhere(ck: Clusterkit) -> None:
-    """A program that is not there, and a job that can't be."""
+    """A missing program and an invalid job are rejected."""
     assert "There is no program gone.py." in ck("check", "gone.py", code=2).err
     assert "Add --workers 2." in ck("check", "--ps", "1", CHILDREN / "roles.py", code=2).err
 
 
-def test_up_starts_nothing_that_is_no_python(clusterkit: Start, home: Path, program: Callable[[str], Path]) -> None:
-    """Exit code 2, and one sentence with the line."""
+def test_up_rejects_invalid_python(clusterkit: Start, home: Path, program: Callable[[str], Path]) -> None:
+    """The exit code is 2, and the message names the line."""
     command = clusterkit("up", "--workers", "2", program(BROKEN))
     assert command.wait(20) == 2
     assert command.output == (
@@ -114,13 +114,13 @@ def test_up_starts_nothing_that_is_no_python(clusterkit: Start, home: Path, prog
 
 
 def test_the_api_raises_as_for_any_bad_job(home: Path, program: Callable[[str], Path]) -> None:
-    """With the line in its text."""
+    """The exception names the line."""
     with pytest.raises(BadJob, match=r"train.py:1 is not valid Python"):
         Cluster(program(BROKEN), workers=2, home=home)
 
 
-def test_up_says_what_it_knows_only_when_a_task_has_failed(clusterkit: Start, program: Callable[[str], Path]) -> None:
-    """Nothing before the start, and nothing where all is well in spite of it."""
+def test_up_shows_findings_only_after_a_failure(clusterkit: Start, program: Callable[[str], Path]) -> None:
+    """It shows none before the start, and none if the job succeeds."""
     never = "".join(f"    {line}\n" for line in LATE.splitlines())
     up = ("up", "--workers", "2", "--start", "cold", "--restart", "never")
     command = clusterkit(*up, program(f"def never():\n{never}"))
@@ -138,7 +138,7 @@ def test_up_says_what_it_knows_only_when_a_task_has_failed(clusterkit: Start, pr
 def test_a_file_that_hides_a_module_explains_the_traceback(
     clusterkit: Start, program: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    """It is in the way of Python's own `random`, as it would be in the way of what TensorFlow imports."""
+    """A file `random.py` hides Python's `random`, which TensorFlow's dependencies import."""
     (tmp_path / "random.py").write_text("x = 1\n")
     written = program("import tempfile\nimport tensorflow\n")
     command = clusterkit("up", "--start", "cold", "--restart", "never", written)

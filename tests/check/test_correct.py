@@ -292,5 +292,5 @@ PROGRAMS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("job", "text"), PROGRAMS.values(), ids=PROGRAMS)
 def test_a_correct_program_has_no_finding(job: dict[str, Any], text: str) -> None:
-    """A warning that is not true is worse than none."""
+    """A false warning is worse than none."""
     assert told(text, **job) == []

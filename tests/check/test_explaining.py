@@ -30,19 +30,19 @@ RANDOM = "ImportError: cannot import name 'Random' from 'random' (/somewhere/ran
 
 
 def job_of(place: Path, text: str | bytes, **options: Any) -> JobSpec:
-    """A job of two workers with that program."""
+    """A job with two workers and this program."""
     (place / "main.py").write_bytes(text.encode() if isinstance(text, str) else text)
     return build_job({"workers": 2, "program": str(place / "main.py"), **options}, ProgramKind.SCRIPT)
 
 
 def failed(*tail: str, exit_: Exit | None = None) -> RunResult:
-    """A run whose worker 1 ended so, with that log."""
+    """The result of a run in which worker:1 failed with this log."""
     cause = Failure(Task(TaskType.WORKER, 1), 1, exit_ or Exit(code=1), 0.0, tail, tail[-1] if tail else None)
     return RunResult(RunState.FAILED, 1, "worker:1 exited with code 1", cause, (), (), 0, None, 1.0)
 
 
 def finding(result: RunResult, job: JobSpec) -> str | None:
-    """What is said of the failure."""
+    """The hint for the failure."""
     return explained(result, job).finding
 
 
@@ -79,7 +79,7 @@ CAUSES = {  # a program, files beside it, the job, the exception, and what is sa
 def test_the_cause_is_explained(
     tmp_path: Path, text: str, beside: dict[str, str], options: dict[str, Any], exception: str, said: str
 ) -> None:
-    """By the finding of the program that raises such an exception; any other exception has no such reason."""
+    """The finding that causes such an exception explains it; other exceptions are not explained."""
     for name, content in beside.items():
         (tmp_path / name).write_text(content)
     job = job_of(tmp_path, text, **options)
@@ -89,8 +89,8 @@ def test_the_cause_is_explained(
     assert finding(failed(BEGIN, exception), job_of(tmp_path, "print(1)\n")) is None
 
 
-def test_of_two_findings_the_one_whose_line_is_in_the_traceback_is_told(tmp_path: Path) -> None:
-    """The other may be right as well, and did not fail."""
+def test_the_finding_whose_line_is_in_the_traceback_wins(tmp_path: Path) -> None:
+    """The other finding may be correct too, but did not fail."""
     job = job_of(tmp_path, f"{TF}def a():\n    {MADE}def b():\n    {MADE}b()\n")
     second = f'  File "{tmp_path}/main.py", line 6, in b'
     assert str(finding(failed(BEGIN, STARTUP), job)).startswith(f"{tmp_path}/main.py:4: ")
@@ -98,7 +98,7 @@ def test_of_two_findings_the_one_whose_line_is_in_the_traceback_is_told(tmp_path
 
 
 def test_a_start_that_hangs_is_explained_without_a_cause(tmp_path: Path) -> None:
-    """All tasks take themselves for one, and each waits for the others; a run that was stopped needs no reason."""
+    """All tasks believe to be the same one, so each waits for the others; a stopped run is not explained."""
     reason = "worker:0, worker:1 opened no port and reported no progress within 40 s of the start"
     hung = RunResult(RunState.FAILED, 1, reason, None, (), (), 0, None, 1.0)
     job = job_of(tmp_path, f"{TF}{FIXED}{MADE}")
@@ -109,8 +109,8 @@ def test_a_start_that_hangs_is_explained_without_a_cause(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("exit_", [Exit(signal=9), Exit(error="no such file"), Exit(code=42), Exit(code=0)])
-def test_an_end_that_no_program_text_explains(tmp_path: Path, exit_: Exit) -> None:
-    """A signal, a start that failed, a preemption."""
+def test_ends_that_are_not_explained(tmp_path: Path, exit_: Exit) -> None:
+    """Signals, failed starts and preemptions are not explained."""
     assert finding(failed(BEGIN, STARTUP, exit_=exit_), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}")) is None
 
 
@@ -129,15 +129,15 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_file_is_no_harm(tmp_path: Path, text: bytes) -> None:
-    """No error, no long wait; the result is as it was."""
+def test_a_hostile_file_does_no_harm(tmp_path: Path, text: bytes) -> None:
+    """It causes no error and no long wait, and the result stays unchanged."""
     result, before = failed(BEGIN, STARTUP), time.monotonic()
     assert explained(result, job_of(tmp_path, text)) == result
     assert time.monotonic() - before < explaining.WITHIN + 3
 
 
-def test_files_that_are_none_are_no_harm(tmp_path: Path) -> None:
-    """A program that is gone, or has become a pipe that nobody writes to."""
+def test_missing_files_do_no_harm(tmp_path: Path) -> None:
+    """The program may be removed, or replaced by a pipe without a writer."""
     job = job_of(tmp_path, TF)
     (tmp_path / "main.py").unlink()
     assert finding(failed(BEGIN, STARTUP), job) is None
@@ -146,10 +146,10 @@ def test_files_that_are_none_are_no_harm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError, OSError, AssertionError])
-def test_an_error_in_reading_is_no_harm(
+def test_an_error_in_the_check_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    """The quote is missing, and that is all."""
+    """Only the hint is missing."""
 
     def fails(*_: Any, **__: Any) -> None:
         raise error
@@ -158,8 +158,8 @@ def test_an_error_in_reading_is_no_harm(
     assert finding(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}")) is None
 
 
-def test_reading_that_takes_too_long_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that does not answer keeps no run from its end."""
+def test_the_check_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that hangs does not keep the run from ending."""
     released = threading.Event()
     monkeypatch.setattr(reading, "findings_of", lambda *_, **__: released.wait(30) or [])
     monkeypatch.setattr(explaining, "WITHIN", 0.05)
@@ -169,8 +169,8 @@ def test_reading_that_takes_too_long_is_not_waited_for(tmp_path: Path, monkeypat
     released.set()
 
 
-def test_the_quote_is_in_the_report_and_in_the_result(tmp_path: Path) -> None:
-    """Below the last lines of the log, and as a field of the cause."""
+def test_the_hint_is_in_the_report_and_in_the_result(tmp_path: Path) -> None:
+    """The report has it below the last lines of the log, and the result as a field."""
     result = explained(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}"))
     lines = report(result, RunDirectory(tmp_path), color=False, width=80).splitlines()
     number = next(number for number, line in enumerate(lines) if "Hint: " in line)

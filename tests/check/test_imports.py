@@ -48,7 +48,7 @@ FINDS_NOT = {
 
 
 def program(place: Path, files: dict[str, str], main: str = "main.py") -> bool:
-    """Whether a program of these files is taken to import TensorFlow."""
+    """Whether a program with these files is found to import TensorFlow."""
     for name, text in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(text.encode())
@@ -57,13 +57,13 @@ def program(place: Path, files: dict[str, str], main: str = "main.py") -> bool:
 
 @pytest.mark.parametrize("text", FINDS.values(), ids=FINDS)
 def test_what_a_program_imports_is_found(tmp_path: Path, text: str) -> None:
-    """In all the ways in which an import is written."""
+    """Every way to write an import is found."""
     assert program(tmp_path, {"main.py": text})
 
 
 @pytest.mark.parametrize("text", FINDS_NOT.values(), ids=FINDS_NOT)
 def test_what_a_program_does_not_import_is_not_found(tmp_path: Path, text: str) -> None:
-    """A fork server would cost it seconds for nothing."""
+    """A fork server would cost seconds for nothing."""
     assert not program(tmp_path, {"main.py": text})
 
 
@@ -95,31 +95,31 @@ FOLLOWED = {  # what stands between a program and its import of TensorFlow
 
 @pytest.mark.parametrize("files", FOLLOWED.values(), ids=FOLLOWED)
 def test_a_programs_own_modules_are_followed(tmp_path: Path, files: dict[str, str]) -> None:
-    """Wherever among them TensorFlow is imported; without that, nothing is found."""
+    """TensorFlow may be imported in any of them."""
     assert program(tmp_path, files)
     assert not program(tmp_path / "other", {name: text.replace(TF, "") for name, text in files.items()})
 
 
-def test_a_circle_of_imports_ends(tmp_path: Path) -> None:
-    """Each file is looked into once."""
+def test_circular_imports_end(tmp_path: Path) -> None:
+    """Each file is read once."""
     assert not program(tmp_path, {"main.py": "import a, main", "a.py": "from . import main, a"})
 
 
-def test_only_so_many_files_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start is not held up by a program of thousands of modules."""
+def test_the_number_of_files_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program with thousands of modules does not delay the start."""
     monkeypatch.setattr(imports, "MOST", 10)
     files = {f"m{number}.py": f"import m{number + 1}" for number in range(20)}
     assert not program(tmp_path, {**files, "m20.py": TF}, main="m0.py")
 
 
 def test_an_open_parenthesis_costs_no_time(tmp_path: Path) -> None:
-    """A pattern that goes back over what it has read would be at it for years."""
+    """The pattern does not backtrack, which would take years."""
     comments = "".join(f"    # a comment, the {number}th\n" for number in range(2000))
     assert not program(tmp_path, {"main.py": "from pkg import (\n" + comments * 2})
 
 
 def test_modules_in_pythonpath_are_the_programs_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies elsewhere is installed, and not followed."""
+    """Modules elsewhere are installed packages, and are not followed."""
     main, library = tmp_path / "program", tmp_path / "library"
     for directory in (main, library):
         directory.mkdir()
@@ -133,7 +133,7 @@ def test_modules_in_pythonpath_are_the_programs_own(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("what", ["nothing", "a directory", "a pipe", "no name"])
 def test_what_can_not_be_read_imports_nothing(tmp_path: Path, what: str) -> None:
-    """Whether it can be run at all is for others to say."""
+    """Other checks decide if the program can run."""
     path = tmp_path / "main.py"
     if what == "a directory":
         path.mkdir()
@@ -143,7 +143,7 @@ def test_what_can_not_be_read_imports_nothing(tmp_path: Path, what: str) -> None
 
 
 def test_a_module_that_is_no_file_is_not_followed(tmp_path: Path) -> None:
-    """A directory may be named as a module's file is, and a link may lead nowhere."""
+    """It may be a directory with the name of a module's file, or a broken link."""
     (tmp_path / "net.py").mkdir()
     (tmp_path / "gone.py").symlink_to("nowhere.py")
     assert not program(tmp_path, {"main.py": "import net, gone"})
@@ -170,7 +170,7 @@ def test_the_file_that_a_module_runs(tmp_path: Path, name: str) -> None:
 
 
 def test_a_module_comes_from_pythonpath_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the directory in which the run begins, which is first in `sys.path`."""
+    """PYTHONPATH comes after the working directory, which is first in `sys.path`."""
     here, there = tmp_path / "here", tmp_path / "there"
     for directory in (here, there):
         directory.mkdir()
@@ -183,11 +183,11 @@ def test_a_module_comes_from_pythonpath_too(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", ["ps_train.py", "mwms_train.py"])
 def test_the_workloads_start_warm(name: str) -> None:
-    """And nothing else that is in their directory counts."""
+    """They import TensorFlow, in whatever module."""
     assert imports_tensorflow(program_files(WORKLOADS / name, WORKLOADS))
 
 
-def test_clusterkit_itself_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it would be where it comes from a checkout."""
+def test_clusterkit_itself_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would be followed in a checkout."""
     monkeypatch.setenv("PYTHONPATH", str(WORKLOADS.parent))
     assert len(program_files(WORKLOADS / "ps_train.py", WORKLOADS)) == 3  # itself, digits.py and slow.py

@@ -23,7 +23,7 @@ ONE: dict[str, Any] = {"workers": 1}
 
 @dataclass(frozen=True)
 class Row:
-    """A finding, the program that has it, changes by which it has not, and the job."""
+    """A finding, a program that has it, changes that remove it, and the job."""
 
     finding: str
     text: str
@@ -121,8 +121,8 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)
-def test_a_program_that_has_it(row: Row) -> None:
-    """The finding is there, as a warning, at the right line; nothing else is said of the program."""
+def test_each_rule_finds_its_program(row: Row) -> None:
+    """There is exactly one finding: a warning at the right line."""
     (found,) = findings(row.text, **row.job)
     assert (found.id, found.severity) == (row.finding, Severity.WARNING)
     assert (found.location.file, found.location.line) == ("main.py", line_of(row.text))
@@ -133,8 +133,8 @@ def test_a_program_that_has_it(row: Row) -> None:
 @pytest.mark.parametrize(
     ("row", "change"), [(row, change) for row in ROWS for change in row.without], ids=lambda value: str(value)[:60]
 )
-def test_the_same_program_without_it(row: Row, change: tuple[str, str]) -> None:
-    """A small change of the text, and it is not said."""
+def test_a_small_change_removes_the_finding(row: Row, change: tuple[str, str]) -> None:
+    """The changed program has no finding."""
     assert change[0] in row.text
     assert row.finding not in told(row.text.replace(*change), **row.job)
 
@@ -142,13 +142,13 @@ def test_the_same_program_without_it(row: Row, change: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("row", "job"), [(row, job) for row in ROWS for job in row.other_jobs], ids=lambda value: str(value)[:60]
 )
-def test_the_same_program_in_another_job(row: Row, job: dict[str, Any]) -> None:
-    """It is a matter of the job, too."""
+def test_another_job_has_no_finding(row: Row, job: dict[str, Any]) -> None:
+    """The finding depends on the job too."""
     assert row.finding not in told(row.text, **job)
 
 
-def test_a_file_that_hides_a_package_is_a_finding_of_its_own() -> None:
-    """Whatever the program says; where none does, there is none."""
+def test_a_file_that_hides_a_module_is_a_finding() -> None:
+    """It does not depend on the program's text."""
     hides = (HidingFile("lib/random.py", "random", "Python's own module"),)
     (found,) = findings(TF, hides=hides)
     assert (found.id, str(found.location)) == ("hides-module", "lib/random.py:1")
@@ -157,7 +157,7 @@ def test_a_file_that_hides_a_package_is_a_finding_of_its_own() -> None:
 
 
 def test_each_rule_has_a_row() -> None:
-    """A new one has to be put into the table above."""
+    """A new rule needs a row in the table above."""
     assert {rule.id for rule in RULES} == {row.finding for row in ROWS} | {"hides-module"}
 
 
@@ -179,8 +179,8 @@ ALIASES = {
 
 
 @pytest.mark.parametrize("text", ALIASES.values(), ids=ALIASES)
-def test_a_thing_is_known_by_all_its_names(text: str) -> None:
-    """Whichever way it was imported."""
+def test_all_import_styles_are_known(text: str) -> None:
+    """A function is recognized however it was imported."""
     assert told(text, **TWO) == ["strategy-too-late"]
 
 
@@ -195,13 +195,13 @@ MODULES = {
 
 @pytest.mark.parametrize(("text", "expected"), MODULES.values(), ids=MODULES)
 def test_the_programs_own_modules_are_read(text: str, expected: list[str]) -> None:
-    """As far as the program is sure to import them."""
+    """Only modules that the program always imports are checked."""
     late = f"import tensorflow as tf\ntf.zeros(1)\n{MADE}\n"
     assert told(text, files={"model.py": late}, **TWO) == expected
 
 
-def test_what_a_run_may_not_reach_is_found_where_it_is_known_to_have_failed() -> None:
-    """A branch, a method, and a tensor that nobody sees."""
+def test_unreached_code_is_checked_after_a_failure() -> None:
+    """It includes branches, methods, and an initialization that the check can't see."""
     branch = f"import tensorflow as tf, sys, data\nif sys.argv:\n    x = tf.zeros(1)\n    s = {MADE}\n"
     method = (
         f"import tensorflow as tf, data\nclass T:\n    def run(self):\n        return {MADE}\ndata.load()\nT().run()\n"
@@ -213,18 +213,18 @@ def test_what_a_run_may_not_reach_is_found_where_it_is_known_to_have_failed() ->
 
 @pytest.mark.parametrize("text", ["x = " + "(" * 90 + "1" + ")" * 90, "f" + ".a" * 900, "f(" * 90 + ")" * 90])
 def test_a_text_that_nests_deeply_is_read(text: str) -> None:
-    """And has no finding."""
+    """It has no finding."""
     assert told(f"import tensorflow as tf\n{text}\n", **TWO) == []
 
 
-def test_names_that_stand_for_each_other_end_the_search() -> None:
-    """And a function that is called in very many ways is looked at once."""
+def test_circular_names_end() -> None:
+    """Circular names end the search, and a function with very many callers is evaluated once."""
     calls = "".join(f"def f{n}():\n    f{n + 1}()\n    f{n + 1}()\n" for n in range(60))
     assert told(f"import tensorflow as tf\na = b\nb = a\na.zeros(1)\n{calls}def f60():\n    {MADE}\n", **TWO) == []
 
 
-def test_functions_that_call_each_other_end_the_search() -> None:
-    """Whether one of them is ever called is another question."""
+def test_recursive_functions_end() -> None:
+    """Functions that only call each other count as not called."""
     text = f"import tensorflow as tf\ndef a():\n    tf.zeros(1)\n    {MADE}\n    b()\ndef b():\n    a()\n"
     assert told(text, **TWO) == []
     assert told(text + "b()\n", **TWO) == ["strategy-too-late"]
