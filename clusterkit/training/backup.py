@@ -38,8 +38,8 @@ class Backup(ReportProgress):
     that was stopped early stays stopped.
 
     Args:
-        every: ``epoch``, or a number of batches; with a number, it also saves at the end of an epoch that has unsaved
-            batches. With parameter servers only ``epoch`` is supported, since Keras reports no batches there.
+        every: ``epoch``, or the number of batches between two checkpoints; the end of `fit` is always saved. With
+            parameter servers only ``epoch`` is supported, since Keras reports no batches there.
         directory: see `Checkpointer`. A program that calls `fit` more than once needs a directory for each call.
         keep: the number of checkpoints to keep.
         report_every: report each batch whose number is a multiple of this.

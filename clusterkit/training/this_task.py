@@ -95,8 +95,8 @@ def is_chief() -> bool:
     config = _task_config()
     if config.task_type == "chief":
         return True
-    has_no_chief = "chief" not in config.sizes and "ps" not in config.sizes
-    return has_no_chief and (config.task_type, config.task_index) == ("worker", 0)
+    worker_0_is_chief = "chief" not in config.sizes and "ps" not in config.sizes
+    return worker_0_is_chief and (config.task_type, config.task_index) == ("worker", 0)
 
 
 @do_not_convert
