@@ -25,10 +25,10 @@ class Injector:
 
     Args:
         child_of: returns the process of a task, or None.
-        network: the virtual network; None on the host's network.
+        network: the virtual network, which also fills up the disk; None if the run needs neither.
         checkpoints: the directory in which `corrupt-checkpoint` and `disk-full` act.
         seed: determines which bytes of a checkpoint are corrupted.
-        post: receives FaultTook for each injection.
+        post: receives FaultTook for each injection, and Crashed.
     """
 
     def __init__(
