@@ -26,7 +26,7 @@ def chosen_env(job: JobSpec) -> dict[str, str]:
 
 def patches_of(job: JobSpec, task: Task) -> str:
     """Those that the task needs, with commas between them; empty where it needs none."""
-    fixes_keras, coordinates = job.keras_fix and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
+    fixes_keras, coordinates = job.patches and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
     if job.program.kind is ProgramKind.COMMAND:
         return ""
     gang = job.shape is Shape.MULTI_WORKER
@@ -37,7 +37,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "tf-config": job.tf_config is TfConfig.OURS,
         "coordinator": serves,
         "keras-fit": trains and gang and fixes_keras,
-        "callbacks-apart": trains and gang and job.keras_fix and task != job.leader,
+        "callbacks-apart": trains and gang and job.patches and task != job.leader,
         "backup-whole": trains and gang and fixes_keras and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
         # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.

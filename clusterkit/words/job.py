@@ -97,7 +97,7 @@ class Options(TypedDict, total=False):
         ),
     ]
     keras: Annotated[Literal[2, 3], Option("The Keras that tf.keras is.", "keras", default="TensorFlow's default, 3")]
-    keras_fix: Annotated[bool, Option("Mend Keras 3 where it can't train on several workers.", "keras_fix")]
+    patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
     cpus_per_task: Annotated[int, Option("Pin each task to cores of its own.", "devices.cpus", least=1)]
     gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "devices.gpus")]
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
@@ -235,7 +235,7 @@ class JobSpec:
     tf_config: TfConfig = TfConfig.PROGRAM
     servers: Servers = Servers.PROGRAM
     keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
-    keras_fix: bool = True  # whether Keras 3 is patched where it can't train on several workers
+    patches: bool = True  # whether Keras is patched where it fails or is wrong on several workers
     devices: Devices = Devices()
     tensorboard: bool = False  # whether TensorBoard runs beside the job
     pcap: str | None = None  # where the packets of the virtual network are written to

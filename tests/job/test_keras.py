@@ -33,9 +33,9 @@ def test_a_task_is_told_what_to_patch(counts: dict[str, Any], name: str, patches
 
 
 def test_keras_is_left_alone_where_that_is_asked_for() -> None:
-    """With --no-keras-fix, and with Keras 2, which has no such faults."""
+    """With --no-patches, and with Keras 2, which has no such faults."""
     gang, servers = job(workers=2), job(workers=2, ps=1, chief=1)
-    for change in ({"keras_fix": False}, {"keras": 2}):
+    for change in ({"patches": False}, {"keras": 2}):
         assert "keras-fit" not in keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
         assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"] == "steps"
         assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"] == "coordinator"

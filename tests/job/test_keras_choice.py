@@ -56,5 +56,5 @@ def test_what_is_patched_is_shown_with_the_rest(home: Path, program: Path) -> No
     assert (
         "CLUSTERKIT_PATCHES=keras-fit,callbacks-apart,sigterm,steps\n" in config(home, "--workers", "2", program).stdout
     )
-    assert "CLUSTERKIT_PATCHES=sigterm,steps\n" in config(home, "--workers", "2", "--no-keras-fix", program).stdout
+    assert "CLUSTERKIT_PATCHES=sigterm,steps\n" in config(home, "--workers", "2", "--no-patches", program).stdout
     assert "TF_USE_LEGACY_KERAS=0\n" in config(home, "--keras", "3", program).stdout

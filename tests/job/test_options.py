@@ -43,7 +43,7 @@ def test_the_other_options_have_no_field() -> None:
     ("name", "default"),
     [
         ("grace_period", "10s"), ("startup_timeout", "2m"), ("timeout", "off"), ("restart", "on-failure"),
-        ("restart_budget", "3"), ("keras_fix", "yes"), ("tensorboard", ""), ("seed", ""), ("workers",
+        ("restart_budget", "3"), ("patches", "yes"), ("tensorboard", ""), ("seed", ""), ("workers",
         "1, if no task is asked for"), ("python", "clusterkit's own"),
     ],
 )  # fmt: skip

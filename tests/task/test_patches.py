@@ -159,7 +159,7 @@ def test_keras_is_patched_when_a_model_asks_for_the_strategy(capsys: pytest.Capt
     assert trainer.reduce_per_replica(2.0, strategy, "sum") == 6.0
     said = capsys.readouterr().err
     assert said.count("clusterkit: patched fit, evaluate and predict of Keras") == said.count("\n") == 1
-    assert "--no-keras-fix leaves them as they are." in said
+    assert "--no-patches leaves them as they are." in said
 
 
 @pytest.mark.parametrize("steps", [(0,), (0, 1)], ids=["until Keras 3.10", "since"])
@@ -200,7 +200,7 @@ def test_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, 
     assert sentence.startswith("clusterkit: test_patches.py, line ")
     assert f"on several workers with Keras {version}" in sentence
     assert "pip install 'keras>=3.10'" in sentence
-    assert "--no-keras-fix" in sentence
+    assert "--no-patches" in sentence
 
 
 @pytest.mark.parametrize(("version", "refused"), [("3.2.0", True), ("3.4.1", True), ("3.5.0", False)])

@@ -293,12 +293,3 @@ def test_the_table_fits_into_100_columns() -> None:
     rows = recovery_lines(RecoveryReport((wide, KILLED), (injected(1, "slow worker:1 share=20% for=2s", 1.0, 3.0),)))
     assert max(map(len, rows)) <= 100
     assert any("  worker:0-7  " in row for row in rows)
-
-
-def test_a_run_that_was_stopped_says_how_to_resume_it() -> None:
-    """If it reported a checkpoint; a job that is done has nothing to resume."""
-    stopped = RunResult(RunState.STOPPED, 130, "clusterkit got SIGINT", checkpoint="/runs/r1/checkpoints/ckpt-40")
-    hint = "  Resume with: clusterkit up --resume r-1 …\n"
-    assert hint in report(stopped, RUN, color=False)
-    assert hint not in report(replace(stopped, checkpoint=None), RUN, color=False)
-    assert hint not in report(replace(stopped, state=RunState.SUCCEEDED, exit_code=0), RUN, color=False)

@@ -1,11 +1,11 @@
-"""The final report of a run in which a fault was never injected."""
+"""The final report: faults that were never injected, and how to resume the run."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from clusterkit.views.recoveries import recovery_lines
-from clusterkit.words.outcome import NotInjected
+from clusterkit.words.outcome import NotInjected, RunResult, RunState
 from clusterkit.words.recovery import RecoveryReport
 from tests.views.test_report import SUCCESS, injected, lines
 
@@ -27,3 +27,12 @@ def test_a_fault_that_was_not_done_says_why() -> None:
     rows = recovery_lines(RecoveryReport((), (fault,)))
     assert rows[1].split("  ")[-1] == "not done: no"
     assert [row.strip() for row in rows[2:]] == ["such limit", "here"]
+
+
+def test_a_run_that_was_stopped_says_how_to_resume_it() -> None:
+    """If it reported a checkpoint; a job that is done has nothing to resume."""
+    stopped = RunResult(RunState.STOPPED, 130, "clusterkit got SIGINT", checkpoint="/runs/r-1/checkpoints/ckpt-40")
+    hint = "  Resume with: clusterkit up --resume r-1 …"
+    assert hint in lines(stopped)
+    assert hint not in lines(replace(stopped, checkpoint=None))
+    assert hint not in lines(replace(stopped, state=RunState.SUCCEEDED, exit_code=0))

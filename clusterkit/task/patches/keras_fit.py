@@ -53,7 +53,7 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
     if due and strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
-        print(f"clusterkit: patched {what}; --no-keras-fix leaves them as they are.", file=sys.stderr, flush=True)
+        print(f"clusterkit: patched {what}; --no-patches leaves them as they are.", file=sys.stderr, flush=True)
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:

@@ -43,7 +43,7 @@ def refuse_old_keras(frame: FrameType | None) -> None:
     method, place = asked_by(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {version}, which adds up their losses or metrics "
-        f"wrongly. Upgrade it (pip install 'keras>=3.10'), or run the job with --keras 2. --no-keras-fix trains with "
+        f"wrongly. Upgrade it (pip install 'keras>=3.10'), or run the job with --keras 2. --no-patches trains with "
         f"Keras {version} as it is."
     )
 
@@ -59,7 +59,7 @@ def refuse_old_optimizers(module: Any, load: object) -> None:
             stop(
                 f"{place} creates an optimizer of Keras {version}, which does not add up the gradients of workers. "
                 f"Each would train another model. Upgrade Keras (pip install 'keras>=3.5'), or run the job with "
-                f"--keras 2. --no-keras-fix trains with Keras {version} as it is."
+                f"--keras 2. --no-patches trains with Keras {version} as it is."
             )
         plain(self, *args, **kwargs)
 
