@@ -31,7 +31,7 @@ ELLIPSIS = "…"
 LIMIT = 300.0  # seconds for one command
 COLUMNS = "100"
 LIBRARY = sysconfig.get_path("stdlib")
-HEADLESS = ("CLUSTERKIT_", "TF_", "PYTHON", "NO_COLOR", "FORCE_COLOR")  # variables that a reader need not have
+UNWANTED = ("CLUSTERKIT_", "TF_", "PYTHON", "NO_COLOR", "FORCE_COLOR")  # variables that a reader need not have
 
 
 class Block(NamedTuple):
@@ -63,7 +63,7 @@ class Place:
         self.work, self.home = root / "work", root / "home"
         self.home.mkdir()
         shutil.copytree(ROOT / "workloads", self.work / "workloads", ignore=shutil.ignore_patterns("__pycache__"))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(HEADLESS)}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(UNWANTED)}
         path = f"{Path(sys.executable).parent}:{kept['PATH']}"
         self.environment = {**kept, "HOME": str(self.home), "PATH": path, "COLUMNS": COLUMNS}
         self.environment.pop("XDG_STATE_HOME", None)
