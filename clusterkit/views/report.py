@@ -74,7 +74,7 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
     if cause.exit.error is None:
         yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
     if result.repeated:
-        alike = f"attempt {cause.attempt - 1} ended with the same error, and no new step was made since"
+        alike = f"attempt {cause.attempt - 1} ended with the same error, and no step was made since"
         yield [(f"    It fails the same way each time: {alike}.", ())]
     for failure in result.same:
         yield [(f"  Same error: {failed(failure)}", ())]

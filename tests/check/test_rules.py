@@ -102,13 +102,15 @@ ROWS = [
         "shared-file",
         f"{GANG}kept = tf.keras.callbacks.BackupAndRestore('/tmp/backup')  # here\nmodel.fit(data)\n",
         (("'/tmp/backup'", "f'/tmp/backup-{training.task_index()}'"), ("tf.keras.callbacks", "theirs")),
-        TWO,
-        (ONE, {**TWO, "keras": 2}),
+        {**TWO, "patches": False},
+        (ONE, TWO, {**TWO, "patches": False, "keras": 2}),
     ),
     Row(
         "shared-file",
         f"{GANG}path = '/tmp/best.keras'\nbest = tf.keras.callbacks.ModelCheckpoint(filepath=path)  # here\n",
         (("'/tmp/best.keras'", "'/tmp/%d.keras' % task_id"),),
+        {**TWO, "patches": False},
+        (ONE, TWO),
     ),
     Row(
         "shared-file",
