@@ -154,7 +154,8 @@ def shared_file(case: Case) -> Iterator[Hit]:
             named = (keyword.value for keyword in call.keywords if keyword.arg == _WRITES.get(name, "filepath"))
             path = next((texts[0] for value in (*call.args[:1], *named) if (texts := source.constant_texts(value))), "")
             saves = getattr(call.func, "attr", "") in ("save", "save_weights") and _SAVED.fullmatch(path)
-            if path and (saves or (name in _WRITES and case.keras == 3 and not case.job.patches)) and case.applies(source, call):
+            unpatched = name in _WRITES and case.keras == 3 and not case.job.patches
+            if path and (saves or unpatched) and case.applies(source, call):
                 what = f"Every task ({case.tasks}) writes to {path} at the same time."
                 advice = "Give each task its own path, or use clusterkit.training.Checkpointer or Backup."
                 yield Hit(source.location(call), what, advice, path)
