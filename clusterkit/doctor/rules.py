@@ -19,7 +19,7 @@ from clusterkit.doctor.python_rules import Interpreter, judge_python
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.job.plan import PROXIES
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import TaskType
+from clusterkit.words.model import number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,7 @@ def _job(facts: Facts) -> Judged:
         found = [("shortage", Grade.DOUBT, text) for text in facts.shortages]
         found += judge_needs(facts.machine, facts.ports, facts.job)
         found += [("lacking", Grade.WRONG, text) for text in facts.refusals]
-        kinds = ", ".join(_number_of(kind, count) for kind, count in facts.job.counts.items() if count)
+        kinds = ", ".join(number_of(kind, count) for kind, count in facts.job.counts.items() if count)
         yield from found or [("job", Grade.FINE, f"There is enough for {kinds} ({facts.job.shape.value}).")]
     if facts.deep is not None:
         yield "deep", Grade.FINE if facts.deep.succeeded else Grade.WRONG, facts.deep.text
-
-
-def _number_of(kind: TaskType, count: int) -> str:
-    return f"{count} {kind}" if count == 1 or kind is TaskType.PS else f"{count} {kind}s"

@@ -42,7 +42,7 @@ from clusterkit.warm.starter import Inherited, Warmth
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, Event, StorageFailed
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
 from clusterkit.words.printable import printable_lines
 from clusterkit.words.recovery import RecoveryReport
@@ -219,5 +219,5 @@ def _reap(backend: Backend) -> list[str]:
 
 
 def _greeting(job: JobSpec, run_id: str, directory: RunDirectory) -> str:
-    counts = ", ".join(f"{count} {kind}" for kind, count in job.counts.items() if count)
+    counts = ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
     return f"run {run_id}: {job.program} as {counts} ({job.shape.value}). Logs: {directory.all_tasks}"

@@ -10,7 +10,7 @@ from clusterkit.views.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.views.tables import age, number, size, table
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
 
 
@@ -51,7 +51,7 @@ def runs_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _run_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    counts = ", ".join(f"{count} {kind}" for kind, count in row["tasks"].items())
+    counts = ", ".join(number_of(kind, count) for kind, count in row["tasks"].items())
     return (
         row["run_id"], row["state"], age(row["age"]), row["shape"] or "-", counts or "-", row["program"] or "-",
         str(row["attempts"]), number(row["step"]),

@@ -18,6 +18,11 @@ class TaskType(enum.StrEnum):
 TYPE_ORDER = tuple(TaskType)
 
 
+def number_of(kind: str, count: int) -> str:
+    """`2 workers`, `1 chief`, `2 ps`."""
+    return f"{count} {kind}{'s' * (count != 1 and kind != TaskType.PS)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One member of the job, written `worker:1`."""
