@@ -46,7 +46,8 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports
     monkeypatch.setattr(Steps, "start_thread", lambda self: setattr(self, "has_thread", True))
     monkeypatch.setattr(patch, "steps", Steps())
     monkeypatch.setattr(patch, "REPORT_EVERY", 0.0)
-    monkeypatch.delitem(sys.modules, "clusterkit.training.progress", raising=False)
+    for name in ("clusterkit.training", "clusterkit.training.progress"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     yield made
     os.close(made.fd)
     if patch.steps.descriptor is not None:
@@ -216,3 +217,22 @@ def test_nobody_waits_for_a_full_pipe_or_a_supervisor_that_is_gone(reports: Repo
     os.close(reports.fd)
     patch.steps.count(20000)
     reports.fd = os.open(os.devnull, os.O_RDONLY)
+
+
+def test_loops_of_a_program_that_uses_the_library_are_its_own_to_report(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restored optimizer, and closures since a restart, are no steps of theirs; `fit` is counted nevertheless."""
+    monkeypatch.setitem(sys.modules, "clusterkit.training", SimpleNamespace())
+    restored = Optimizer(119)
+    fit = callbacks(SimpleNamespace(optimizer=restored))
+    fit.on_train_begin()
+    fit.on_train_batch_end(0)
+    assert reports.steps() == [120]
+    patch.register(restored)
+    patch.steps.read_optimizers()
+    made, queue = coordinator()
+    made.schedule("a")
+    queue.mark_finished()
+    patch.steps.send_step()
+    assert reports.read() == []

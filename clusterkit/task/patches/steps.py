@@ -100,7 +100,7 @@ class Steps:
         """Run the thread: read the optimizers while nothing else counts steps, and send reports that were held back."""
         try:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
-                if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY and not reports_itself():
+                if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
                 self.send_step()
         finally:
@@ -112,6 +112,8 @@ class Steps:
 
     def read_optimizers(self) -> None:
         """Take the highest count of the optimizers that have made a step since the last read."""
+        if uses_training():
+            return
         counts = {id(optimizer): steps_of(optimizer) for optimizer in self.living()}
         moved = [count for key, count in counts.items() if count != self.read.get(key, 0)]
         self.read = counts
@@ -123,7 +125,7 @@ class Steps:
         if os.getpid() == self.pid:
             self.end_requested.release()
             self.thread_lives.acquire(timeout=END_WITHIN)
-            if not self.coordinates and not reports_itself():
+            if not self.coordinates:
                 self.read_optimizers()
             self.send_step()
 
@@ -147,7 +149,7 @@ class Steps:
 
     def end_closure(self) -> None:
         """Count a closure that was executed."""
-        if not self.is_testing:
+        if not self.is_testing and not uses_training():
             self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
 
 
@@ -157,6 +159,15 @@ steps = Steps()
 def reports_itself() -> bool:
     """Whether the program has called `clusterkit.training.report`."""
     return getattr(sys.modules.get("clusterkit.training.progress"), "reported", False)
+
+
+def uses_training() -> bool:
+    """Whether the program has imported `clusterkit.training`.
+
+    Then its own loops report their steps, and count them as they like: an optimizer that has just been restored, or the
+    number of closures since the restart, is not to be taken for a step of theirs.
+    """
+    return "clusterkit.training" in sys.modules
 
 
 def steps_of(optimizer: Any) -> int:
