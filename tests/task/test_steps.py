@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import json
 import os
 import sys
@@ -236,3 +238,15 @@ def test_loops_of_a_program_that_uses_the_library_are_its_own_to_report(
     queue.mark_finished()
     patch.steps.send_step()
     assert reports.read() == []
+
+
+def test_the_thread_is_started_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Several of the coordinator's threads may finish the first closures; none of them waits."""
+    os.mkfifo(tmp_path / "progress")
+    monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
+    made, before = Steps(), _thread._count()
+    made.start_thread()
+    made.start_thread()
+    assert _thread._count() == before + 1
+    atexit.unregister(made.end)
+    made.end()

@@ -33,7 +33,7 @@ class Steps:
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
         self.descriptor: int | None = None
-        self.opening = _thread.allocate_lock()
+        self.lock = _thread.allocate_lock()  # the coordinator reports from several threads
         self.step: int | None = None  # the newest
         self.sent: int | None = None
         self.counted_at = self.sent_at = 0.0
@@ -79,7 +79,7 @@ class Steps:
         if self.path is None or os.getpid() != self.pid:
             return
         try:
-            with self.opening:  # the coordinator's threads report, too
+            with self.lock:
                 if self.descriptor is None:
                     self.descriptor = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.write(self.descriptor, f'{{"kind":"{kind}","attempt":{self.attempt},{fields}}}\n'.encode())
@@ -87,8 +87,11 @@ class Steps:
             return
 
     def start_thread(self) -> None:
-        """Start the thread that reads the optimizers."""
-        self.has_thread = True
+        """Start the thread that reads the optimizers, once; several threads may ask for it at the same time."""
+        with self.lock:
+            if self.has_thread:
+                return
+            self.has_thread = True
         if self.path is not None and os.getpid() == self.pid:
             self.end_requested.acquire()
             self.thread_lives.acquire()
