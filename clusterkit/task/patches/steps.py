@@ -33,7 +33,7 @@ class Steps:
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
         self.descriptor: int | None = None
-        self.lock = _thread.allocate_lock()  # the coordinator reports from several threads
+        self.lock = _thread.RLock()  # the coordinator reports from several threads, and a signal handler in between
         self.step: int | None = None  # the newest
         self.sent: int | None = None
         self.counted_at = self.sent_at = 0.0
