@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 
 from clusterkit.training import progress, this_task
 
@@ -43,6 +44,5 @@ def _skip_coordinator_shutdown() -> None:
     It waits for a lock that the thread watching for lost workers may hold. That thread no longer runs at interpreter
     exit, so the program would never end (TensorFlow 2.21). The process ends anyway.
     """
-    import tensorflow as tf
-
-    tf.distribute.coordinator.ClusterCoordinator.__del__ = lambda self: None
+    if (tf := sys.modules.get("tensorflow")) is not None:  # otherwise there is no coordinator
+        tf.distribute.coordinator.ClusterCoordinator.__del__ = lambda self: None
