@@ -85,6 +85,8 @@ def test_the_programs_own_handlers(patched: Task) -> None:
     patched.signals.signal(signal.SIGTERM, signal.SIG_DFL)
     patched.signals.signal(signal.SIGUSR2, signal.SIG_DFL)
     assert patched.reports() == [False, True, True, False]
+    patched.signals.signal(signalnum=signal.SIGTERM, handler=print)
+    assert patched.reports() == [True]
 
 
 def test_a_wrong_call_fails_as_without(patched: Task) -> None:

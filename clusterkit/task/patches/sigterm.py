@@ -8,6 +8,7 @@ supervisor need not wait for such a task as long as for one that may be saving i
 from __future__ import annotations
 
 import signal
+from functools import wraps
 from typing import Any
 
 
@@ -29,14 +30,13 @@ def watch_handlers(module: Any, load: Any) -> None:
     """Report each handler that the program sets, or takes away."""
     plain = module.signal
 
-    def set_handler(number: int, handler: Any) -> Any:
-        before = plain(number, handler)
-        if number == signal.SIGTERM:
+    @wraps(plain)
+    def set_handler(signalnum: int, handler: Any) -> Any:
+        before = plain(signalnum, handler)
+        if signalnum == signal.SIGTERM:
             report(load)
         return before
 
-    set_handler.__name__, set_handler.__qualname__, set_handler.__doc__ = "signal", "signal", plain.__doc__
-    set_handler.__module__, set_handler.__wrapped__ = plain.__module__, plain  # type: ignore[attr-defined]
     module.signal = set_handler
 
 
