@@ -16,7 +16,7 @@ import pytest
 
 from clusterkit.warm.shared import ask
 from tests.environment import clean_environment
-from tests.servers import WORLD, Commands, Start, Warm, short_home
+from tests.servers import WORLD, Warm, short_home
 from tests.support import CHILDREN
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
@@ -27,14 +27,6 @@ def home() -> Iterator[Path]:
     """Sockets are in it."""
     with short_home() as path:
         yield path
-
-
-@pytest.fixture
-def warm(home: Path, up: Start, clusterkit: Commands) -> Iterator[Warm]:
-    """Start servers; all of them are ended after the test."""
-    made = Warm(home, up, clusterkit)
-    yield made
-    made("stop")
 
 
 def test_what_a_caller_has_reaches_the_tasks(warm: Warm, tmp_path: Path) -> None:

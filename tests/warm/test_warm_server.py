@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.system import procfs
-from tests.servers import WORLD, Commands, Start, Warm, parent, short_home, world
+from tests.servers import WORLD, Commands, Warm, parent, short_home, world
 from tests.support import Up, fork_server_of, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
@@ -23,14 +23,6 @@ def home() -> Iterator[Path]:
     """Sockets are in it."""
     with short_home() as path:
         yield path
-
-
-@pytest.fixture
-def warm(home: Path, up: Start, clusterkit: Commands) -> Iterator[Warm]:
-    """Start servers; all of them are ended after the test."""
-    made = Warm(home, up, clusterkit)
-    yield made
-    made("stop")
 
 
 def own(run: Up) -> list[str]:
