@@ -14,10 +14,23 @@ import pytest
 from clusterkit.task.patches import callbacks
 
 
+def makedirs(path: str) -> None:
+    """As TensorFlow's."""
+    Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def rename(source: str, target: str, overwrite: bool) -> None:
+    """As TensorFlow's."""
+    assert overwrite
+    Path(source).replace(target)
+
+
 @pytest.fixture(autouse=True)
 def worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is worker:1, with the part of TensorFlow that is used."""
-    files = SimpleNamespace(makedirs=lambda path: Path(path).mkdir(parents=True, exist_ok=True), rmtree=shutil.rmtree)
+    files = SimpleNamespace(
+        makedirs=lambda path: Path(path).mkdir(parents=True, exist_ok=True), rmtree=shutil.rmtree, rename=rename
+    )
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(io=SimpleNamespace(gfile=files)))
     monkeypatch.setenv("TF_CONFIG", '{"task": {"type": "worker", "index": 1}}')
 

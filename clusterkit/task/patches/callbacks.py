@@ -51,7 +51,7 @@ def back_up_whole(module: Any, load: object) -> None:
         with_paths(self, part, save)
         _files().makedirs(self.backup_dir)
         for path in (self._weights_path, self._training_metadata_path):
-            os.replace(os.path.join(part, os.path.basename(path)), path)
+            _files().rename(os.path.join(part, os.path.basename(path)), path, overwrite=True)
         _files().rmtree(part)
 
     kind._save_model = _save_model
