@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -24,13 +25,28 @@ from tests.support import Command, Up, processes_of, wait_until
 
 C = TypeVar("C", bound=Command)
 NOTHING: Mapping[str, str] = MappingProxyType({})
-FIRST = ("tensorflow", "process")  # the markers of the tests that take the longest
+KINDS = ("tensorflow", "process")  # the markers of the tests that take the longest: they compute, and they wait
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes the longest, so that all workers end at about the same time."""
-    items.sort(key=lambda item: next((n for n, name in enumerate(FIRST) if item.get_closest_marker(name)), len(FIRST)))
+    """Files that compute and those that wait alternate, the longest first; short ones let all workers end together."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    kinds: list[list[list[pytest.Item]]] = [[], [], []]
+    for file in sorted(files.values(), key=_length, reverse=True):
+        first = (n for n, name in enumerate(KINDS) if any(item.get_closest_marker(name) for item in file))
+        kinds[next(first, len(KINDS))].append(file)
+    *long, short = ([(n / len(kind), file) for n, file in enumerate(kind)] for kind in kinds)
+    ordered = sorted(itertools.chain(*long), key=lambda placed: placed[0]) + short
+    items[:] = [item for _, file in ordered for item in file]
+
+
+def _length(file: list[pytest.Item]) -> tuple[float, int]:
+    """How long a file's tests take, as far as one can tell: by the deadline of the slowest, and by their number."""
+    deadlines = (item.get_closest_marker("timeout") for item in file)
+    return max(deadline.args[0] if deadline else 0.0 for deadline in deadlines), len(file)
 
 
 @pytest.fixture
