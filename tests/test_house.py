@@ -47,6 +47,7 @@ ROOMS = {
     },
     "pytest_plugin": {"words", "client", "views", "api"},
     "patches": {"words", "job", "task"},
+    "examples": set[str](),
     "__init__": {"words", "api"},
     "__main__": {"cli"},
 }
