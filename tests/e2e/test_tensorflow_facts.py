@@ -210,10 +210,11 @@ def test_gang_a_worker_freezes(slow: Slow, task: str, error: str, phrase: re.Pat
 
 @pytest.mark.parametrize("task", PEER)
 def test_gang_a_worker_goes_on_too_late(slow: Slow, task: str) -> None:
-    """After SIGCONT it finds that its peer is gone, or that it was given up itself, and ends too."""
+    """After SIGCONT it finds that its peer is gone, it was given up itself or its heartbeat was late, and ends too."""
     end = slow.gang_thawed[task].ends[task]
     assert (end.exit.code, end.after < SOON) == (1, True)
-    assert end.exception.startswith((f"{ERRORS}.UnavailableError: ", f"{ERRORS}.AbortedError: "))
+    found = ("UnavailableError", "AbortedError", "DeadlineExceededError")  # the last one where the machine is busy
+    assert end.exception.startswith(tuple(f"{ERRORS}.{name}: " for name in found))
 
 
 @virtual
