@@ -12,8 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusterkit.system.process import why_not_startable
+from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind
+
+INSTALL_TF_KERAS = "Install it in TensorFlow's version, for example: pip install 'tf_keras==2.21.*'"
+
+
+def refuse_deleted_directory() -> None:
+    """Raise BadJob if the current directory has been deleted: no relative path and no program would work there."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise BadJob(["The current directory has been deleted. Change to another one."]) from None
 
 
 def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
@@ -33,7 +44,7 @@ def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
     if not path.exists():
         if "/" not in target and shutil.which(target):
             return ProgramKind.COMMAND, []
-        return ProgramKind.SCRIPT, [f"There is no program {target}."]
+        return ProgramKind.SCRIPT, [f"There is no program {target}.{_looked_in(path)}"]
     if not os.access(path, os.R_OK):
         return ProgramKind.SCRIPT, [f"{target} can't be read: permission denied."]
     if _is_python(path):
@@ -43,6 +54,13 @@ def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
     if path.suffix == ".sh" or _first_line(path).startswith(b"#!"):
         return ProgramKind.COMMAND, [f"{target} can't be executed, and is no Python program: chmod +x {target}"]
     return ProgramKind.SCRIPT, []
+
+
+def _looked_in(path: Path) -> str:
+    """The sentence that says where a program was looked for; a full path says it itself."""
+    if path.is_absolute():
+        return ""
+    return f" It was looked for in {Path.cwd() / path.parent}{' and in PATH' if path.parent == Path() else ''}."
 
 
 def directory_problems(job: JobSpec) -> list[str]:
@@ -80,7 +98,7 @@ def tensorboard_problems() -> list[str]:
         found = None
     if found is not None and found.origin is not None:  # a mere directory of that name has none
         return []
-    return ["TensorBoard is not installed beside clusterkit. Install it: pip install 'clusterkit[tensorboard]'"]
+    return ["TensorBoard is not installed beside clusterkit. Install it: pip install tensorboard"]
 
 
 def _keras_problems(job: JobSpec) -> Iterator[str]:
@@ -89,7 +107,7 @@ def _keras_problems(job: JobSpec) -> Iterator[str]:
         python = own.python or job.setup.python
         if not _has_tf_keras(python, {**job.setup.env, **own.env}):
             of_whom = "the tasks' interpreter" if python is None else f"the interpreter {python}"
-            yield f"--keras 2 needs tf_keras, which {of_whom} lacks: pip install 'clusterkit[keras2]'."
+            yield f"--keras 2 needs tf_keras, which {of_whom} lacks. {INSTALL_TF_KERAS}"
 
 
 def _has_tf_keras(python: str | None, env: Mapping[str, str]) -> bool:

@@ -36,6 +36,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     `only` are the tasks that are to be shown, each as `worker:1` or `worker`; `must_parse`: a program that is not valid
     Python is a problem too.
     """
+    preflight.refuse_deleted_directory()
     given = gather(given)
     job, problems, clear = describe(given)
     job, of_program = preflight.with_program(job)

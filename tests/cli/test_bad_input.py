@@ -23,7 +23,12 @@ ROLES = str(CHILDREN / "roles.py")
 
 FLAGS: dict[str, tuple[list[str], str]] = {  # what is wrong: the arguments, and a part of the message
     "no program": ([], "No program is given"),
-    "a program that is missing": (["gone.py"], "There is no program gone.py"),
+    "a program that is missing": (
+        ["gone.py"],
+        "There is no program gone.py. It was looked for in {place} and in PATH.",
+    ),
+    "a program in a missing directory": (["a/b.py"], "There is no program a/b.py. It was looked for in {place}/a."),
+    "a program that is missing, by its full path": (["/gone.py"], "There is no program /gone.py.\n"),
     "a program that is a directory": (["."], ". is a directory"),
     "a module that is missing": (["-m", "no_such_module"], "There is no module no_such_module"),
     "a module that is no name": (["-m", "../x"], "There is no module ../x"),
@@ -132,7 +137,14 @@ def assert_refused(ran: subprocess.CompletedProcess[str], message: str, home: Pa
 def test_a_bad_flag_is_one_clear_error(wrong: str, place: Path, home: Path) -> None:
     """Nothing is started, and the message names what is wrong."""
     args, message = FLAGS[wrong]
-    assert_refused(attempt(args, place), message, home)
+    assert_refused(attempt(args, place), message.replace("{place}", str(place)), home)
+
+
+@pytest.mark.parametrize("program", [ROLES, "roles.py"])
+def test_a_directory_that_was_deleted_is_one_clear_error(program: str, home: Path) -> None:
+    """`rm -r` in another terminal; the shell stays in a directory that has no name any more."""
+    words = ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh"]
+    assert_refused(attempt([program], home.parent, words), "The current directory has been deleted.", home)
 
 
 @pytest.mark.parametrize("wrong", FILES)
