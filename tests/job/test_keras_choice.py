@@ -39,8 +39,9 @@ def test_keras_2_needs_tf_keras_in_the_tasks_interpreter(home: Path, program: Pa
     bare.chmod(0o755)
     ran = config(home, "--keras", "2", "--python", bare, program)
     assert ran.returncode == 2
-    needs = f"--keras 2 needs tf_keras, which the interpreter {bare} lacks: pip install 'clusterkit[keras2]'."
+    needs = f"--keras 2 needs tf_keras, which the interpreter {bare} lacks. Install it in TensorFlow's version"
     assert needs in ran.stderr
+    assert "for example: pip install 'tf_keras==2.21.*'\n" in ran.stderr
     assert config(home, "--keras", "3", "--python", bare, program).returncode == 0
 
 

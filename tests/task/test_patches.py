@@ -264,6 +264,7 @@ def test_fit_under_parameter_servers_is_refused() -> None:
 
     trainer = keras(faulty=True)
     trainer.tf.distribute.ParameterServerStrategy = ParameterServer
+    trainer.tf.__version__ = "2.21.0"
     refusals.refuse_fit(trainer, load)
     assert trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
     with pytest.raises(SystemExit) as stopped:
@@ -271,7 +272,7 @@ def test_fit_under_parameter_servers_is_refused() -> None:
     sentence = str(stopped.value)
     assert sentence.startswith("clusterkit: test_patches.py, line ")
     assert "under ParameterServerStrategy, which Keras 3 can't do" in sentence
-    assert "--keras 2 (pip install 'clusterkit[keras2]')" in sentence
+    assert "--keras 2 (pip install 'tf_keras==2.21.*')" in sentence
     assert "ClusterCoordinator" in sentence
 
 

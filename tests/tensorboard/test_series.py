@@ -99,6 +99,6 @@ def test_a_job_is_refused_where_tensorboard_is_not_installed(monkeypatch: pytest
     with pytest.raises(BadJob) as refused:
         prepare(Gathered({**options, "tensorboard": True}))
     assert refused.value.problems == (
-        "TensorBoard is not installed beside clusterkit. Install it: pip install 'clusterkit[tensorboard]'",
+        "TensorBoard is not installed beside clusterkit. Install it: pip install tensorboard",
     )
     assert not prepare(Gathered(options)).job.tensorboard

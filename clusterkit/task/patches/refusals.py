@@ -27,8 +27,8 @@ def refuse_fit(trainer: Any, load: object) -> None:
             method, place = asked_by(sys._getframe(1))
             stop(
                 f"{place} calls {method} under ParameterServerStrategy, which Keras 3 can't do. Run the job with "
-                f"--keras 2 (pip install 'clusterkit[keras2]'), whose {method} can, or write a training loop with "
-                f"ClusterCoordinator."
+                f"--keras 2 (pip install 'tf_keras=={minor_version(trainer.tf)}.*'), whose {method} can, or write a "
+                f"training loop with ClusterCoordinator."
             )
         return strategy
 
@@ -64,6 +64,11 @@ def refuse_old_optimizers(module: Any, load: object) -> None:
         plain(self, *args, **kwargs)
 
     module.BaseOptimizer.__init__ = __init__
+
+
+def minor_version(tf: Any) -> str:
+    """TensorFlow's version, `2.21`, which tf_keras has too."""
+    return ".".join(tf.__version__.split(".")[:2])
 
 
 def keras_version() -> str:

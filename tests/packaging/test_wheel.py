@@ -1,0 +1,136 @@
+"""The wheel: built, installed into an environment that has no clusterkit, and used from an empty directory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import clusterkit
+from tests.environment import ROOT, clean_environment
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+BUILDING = 120.0  # seconds
+# As `pip wheel --no-build-isolation` does it, without pip's copy of the checkout.
+BUILD = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
+
+
+def built(kind: str, place: Path) -> Path:
+    """The wheel or the source distribution of this checkout."""
+    words = [sys.executable, "-c", BUILD, f"build_{kind}", str(place)]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=BUILDING, check=True)
+    return place / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    return built("wheel", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with the wheel, and with what is installed for the tests, but for the checkout.
+
+    A directory that a .pth file names is searched, and the .pth files in it, such as the checkout's, are ignored.
+    """
+    place = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], timeout=BUILDING, check=True)
+    python = place / "bin/python"
+    pip = ("-m", "pip", "--python", python, "--disable-pip-version-check")
+    install = ("install", "--quiet", "--no-deps", "--no-index", wheel)
+    subprocess.run([sys.executable, *pip, *install], timeout=BUILDING, check=True)
+    [packages] = place.glob("lib/python3*/site-packages")
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+def ran(python: Path, place: Path, *words: str, deadline: float = 60.0) -> str:
+    """What a command of that environment printed in a directory; it has to succeed."""
+    environment = clean_environment(place / "home")
+    del environment["PYTHONPATH"]
+    work = place / "work"
+    work.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [python.parent / words[0], *words[1:]],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=deadline,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def metadata(wheel: Path) -> Message:
+    """METADATA, which says what the wheel is."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return Parser().parsestr(archive.read(name).decode())
+
+
+def test_it_says_what_it_is(wheel: Path) -> None:
+    """Another project has the name `clusterkit`; nothing is asked for under it."""
+    said = metadata(wheel)
+    assert wheel.name == f"tf_clusterkit-{clusterkit.__version__}-py3-none-any.whl"
+    assert (said["Name"], said["Version"]) == ("tf-clusterkit", clusterkit.__version__)
+    assert said["Requires-Python"] == ">=3.11"
+    assert said["License-Expression"] == "Apache-2.0"
+    assert {"Typing :: Typed", "Framework :: Pytest", "Operating System :: POSIX :: Linux"} <= {
+        *(said.get_all("Classifier") or ())
+    }
+    assert not [wanted for wanted in said.get_all("Requires-Dist") or () if wanted.startswith("clusterkit")]
+
+
+def test_it_has_the_package_and_the_workloads(wheel: Path) -> None:
+    """Every file of both; the mark that the package has types; nothing else that would be importable."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "clusterkit").rglob("*.py")}
+    workloads = {f"clusterkit/_examples/{path.name}" for path in (ROOT / "workloads").iterdir() if path.is_file()}
+    assert modules | workloads | {"clusterkit/py.typed"} <= names
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"clusterkit"}
+
+
+def test_the_source_distribution_is_what_is_needed_to_build_and_test(tmp_path: Path) -> None:
+    """From it, the wheel can be built, and `make test` runs."""
+    with tarfile.open(built("sdist", tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {
+        "pyproject.toml",
+        "Makefile",
+        "clusterkit/py.typed",
+        "workloads/ps_train.py",
+        "tests/test_house.py",
+    } <= names
+
+
+def test_the_command_works_where_nothing_else_is(python: Path, tmp_path: Path) -> None:
+    """It is the wheel's, not the checkout's."""
+    where = "import clusterkit, clusterkit.examples as e; print(clusterkit.__file__, e.example_directory())"
+    for path in ran(python, tmp_path, "python", "-c", where).split():
+        assert path.startswith(str(python.parent.parent))
+    assert ran(python, tmp_path, "clusterkit", "--version").split()[-1] == clusterkit.__version__
+    (tmp_path / "work/train.py").write_text("print('trained')\n")
+    assert "trained" in ran(python, tmp_path, "clusterkit", "up", "train.py")
+
+
+def test_the_pytest_plugin_is_found(python: Path, tmp_path: Path) -> None:
+    """By its entry point: nobody names it."""
+    assert "--cluster-timeout" in ran(python, tmp_path, "python", "-m", "pytest", "--help")
+
+
+@pytest.mark.tensorflow
+def test_the_demo_runs_from_the_wheel(python: Path, tmp_path: Path) -> None:
+    """The job of `make demo`, for a few steps."""
+    find = "from clusterkit.examples import example_directory as find; print(find())"
+    program = f"{ran(python, tmp_path, 'python', '-c', find).strip()}/ps_train.py"
+    job = ("clusterkit", "up", "--workers", "2", "--ps", "1", program, "--steps", "30")
+    assert "step 30" in ran(python, tmp_path, *job, deadline=150)
