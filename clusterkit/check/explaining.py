@@ -13,10 +13,10 @@ from dataclasses import replace
 from clusterkit.check.findings import Finding
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.job import JobSpec
+from clusterkit.words.lines import last_traceback
 from clusterkit.words.outcome import RunResult, RunState
 
 WITHIN = 2.0  # seconds
-_TRACEBACK = "Traceback (most recent call last)"
 
 
 def explained(result: RunResult, job: JobSpec) -> RunResult:
@@ -42,8 +42,7 @@ def _error_text(result: RunResult) -> str:
         return result.reason if result.state is RunState.FAILED else ""
     if not cause.exit.code or cause.exit.preempted:  # it was killed, or never started
         return ""
-    starts = [number for number, line in enumerate(cause.tail) if line.startswith(_TRACEBACK)]
-    return "\n".join([*cause.tail[starts[-1] if starts else 0 :], cause.exception or ""])
+    return "\n".join([*cause.tail[last_traceback(cause.tail) or 0 :], cause.exception or ""])
 
 
 def matching(findings: Iterable[Finding], text: str) -> Finding | None:

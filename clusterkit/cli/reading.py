@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class LogReader:
         looks = follow(self.arrivals.new, Life(self.run).is_over)
         yield list(self._last(self._shortened(self._chosen(next(looks))), ended=False))
         for pieces in looks:
-            yield list(self._lines(self._chosen(pieces), ended=False))
+            yield [*self._lines(self._chosen(pieces), ended=False), *filter(self._matches, self.maker.due(time.time()))]
         yield list(self._lines(self._chosen([*self.arrivals.new(), *self.arrivals.rest()]), ended=True))
         yield [line for line in self.maker.end_all() if self._matches(line)]
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -133,12 +133,12 @@ class Console:
     def _run(self) -> None:
         while True:
             with self._awake:
-                while not self._queue and not self._closed:
-                    self._awake.wait()
-                if not self._queue:
+                if not self._queue and not self._closed:
+                    self._awake.wait(self._patience())
+                if not self._queue and self._closed:
                     return
                 taken, size = self._take()
-            self._write([text for item in taken for text in self._shown(item)])
+            self._write([*(text for item in taken for text in self._shown(item)), *self._redrawn()])
             with self._awake:
                 self._waiting -= size
 
@@ -163,6 +163,17 @@ class Console:
             return stream.feed(chunk, time.monotonic())
         stream = self._streams.pop((task, attempt), None)
         return [] if stream is None else stream.flush(time.monotonic())
+
+    def _patience(self) -> float | None:
+        """Seconds until a line that is being redrawn has to be shown; None if none is."""
+        due = [stream.due_at for stream in self._streams.values() if stream.due_at is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _redrawn(self) -> Iterator[Chunk]:
+        """The states of such lines, if their time has come."""
+        now = time.monotonic()
+        for stream in self._streams.values():
+            yield from stream.due(now)
 
     def _write(self, texts: Sequence[Chunk]) -> None:
         try:

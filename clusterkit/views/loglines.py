@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from clusterkit.views.console import prefix
-from clusterkit.words.lines import LineSplitter
 from clusterkit.words.model import Task
 from clusterkit.words.printable import printable
+from clusterkit.words.redraws import TerminalLines
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,12 @@ class LogLine:
 
 @dataclass(slots=True)
 class _Stream:
-    splitter: LineSplitter = field(default_factory=LineSplitter)
-    bar: str | None = None
+    lines: TerminalLines = field(default_factory=TerminalLines)
     at: float = 0.0
 
 
 class LineMaker:
-    """Makes lines out of chunks, in the order in which they end. A progress bar is one line: its last state."""
+    """Makes lines out of chunks, in the order in which they end. Of a progress bar only its last state is left."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[Task, int], _Stream] = {}
@@ -44,26 +43,25 @@ class LineMaker:
             self._streams[task, attempt] = _Stream()
         stream = self._streams[task, attempt]
         stream.at = at
-        yield from self._lines(stream, task, attempt, stream.splitter.feed(chunk))
+        for text in stream.lines.feed(chunk, at):
+            yield LogLine(at, task, attempt, text)
+
+    def due(self, now: float) -> Iterator[LogLine]:
+        """Of lines that are being redrawn, the states whose time has come; `now` is wall time."""
+        for (task, attempt), stream in self._streams.items():
+            if (state := stream.lines.due(now)) is not None:
+                yield LogLine(stream.at, task, attempt, state)
 
     def end(self, task: Task, attempt: int) -> Iterator[LogLine]:
         """The rest of an attempt's output, which has ended."""
         if stream := self._streams.pop((task, attempt), None):
-            yield from self._lines(stream, task, attempt, stream.splitter.flush())
-            if stream.bar is not None:
-                yield LogLine(stream.at, task, attempt, stream.bar)
+            for text in stream.lines.flush():
+                yield LogLine(stream.at, task, attempt, text)
 
     def end_all(self) -> Iterator[LogLine]:
         """The rest of every attempt's output."""
         for key, _ in sorted(self._streams.items(), key=lambda item: item[1].at):
             yield from self.end(*key)
-
-    @staticmethod
-    def _lines(stream: _Stream, task: Task, attempt: int, lines: list[tuple[str, bool]]) -> Iterator[LogLine]:
-        for text, is_bar in lines:
-            stream.bar = (text or stream.bar) if is_bar else None
-            if not is_bar:
-                yield LogLine(stream.at, task, attempt, text)
 
 
 class LogText:

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.words import lines
-from clusterkit.words.lines import LineSplitter
 from clusterkit.words.noise import NoiseFilter
 from clusterkit.words.printable import COLOR, printable
+from clusterkit.words.redraws import TerminalLines
 
-BAR_EVERY = 1.0  # seconds between two states of a progress bar that are shown
 BLOCK = 1 << 11  # bytes; only those blocks of a chunk that are not plain text are handled line by line
 
 Chunk = bytes | memoryview
@@ -20,6 +19,7 @@ _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DIRECTION = re.compile(rb"\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])")
 _COLOR = re.compile(COLOR.encode())
+_REDRAWN = re.compile(rb"[\r\x08]")
 
 
 class Prefixer:
@@ -36,10 +36,13 @@ class Prefixer:
         self._next = b"\n" + self._first
         self._color = color
         self._filter = None if noise else NoiseFilter()
-        self._splitter = LineSplitter()
-        self._rest = b""  # the beginning of a line, kept here only while the splitter is empty
-        self._bar: str | None = None
-        self._bar_at = float("-inf")
+        self._lines = TerminalLines()
+        self._rest = b""  # the beginning of a line, kept here only while those are empty
+
+    @property
+    def due_at(self) -> float | None:
+        """When the state of a line that is being redrawn has to be shown; None if none is."""
+        return self._lines.due_at
 
     def feed(self, chunk: bytes, now: float) -> list[Chunk]:
         """What to show after this chunk; `now` in seconds."""
@@ -54,16 +57,20 @@ class Prefixer:
     def flush(self, now: float) -> list[Chunk]:
         """What to show of the rest, at the end of the output."""
         rest, self._rest = self._rest, b""
-        shown = self._by_line([*self._splitter.feed(rest), *self._splitter.flush()], now)
-        return shown if self._bar is None else [*shown, self._line(self._bar).encode("utf-8", "replace")]
+        return self._by_line([*self._lines.feed(rest, now), *self._lines.flush()])
+
+    def due(self, now: float) -> list[Chunk]:
+        """What to show of a line that is being redrawn, if its time has come."""
+        state = self._lines.due(now)
+        return [] if state is None else [self._line(state).encode("utf-8", "replace")]
 
     def _hold(self, part: bytes, now: float) -> list[Chunk]:
-        """Keep the beginning of a line, unless it is a progress bar or too long to wait for its end."""
-        if self._splitter.is_empty and len(self._rest) + len(part) <= lines.LONGEST and b"\r" not in part:
+        """Keep the beginning of a line, unless it is being redrawn or too long to wait for its end."""
+        if self._lines.is_empty and len(self._rest) + len(part) <= lines.LONGEST and not _REDRAWN.search(part):
             self._rest += part
             return []
         part, self._rest = self._rest + part, b""
-        return self._by_line(self._splitter.feed(part), now)
+        return self._by_line(self._lines.feed(part, now))
 
     # From here on `whole` is a newline and then whole lines, so that each line has a newline before it. The prefix is
     # put after that.
@@ -75,7 +82,7 @@ class Prefixer:
         shown = []
         for block in _blocks(whole):
             plain = self._if_plain(block)
-            shown += self._by_line(self._splitter.feed(block[1:]), now) if plain is None else plain
+            shown += self._by_line(self._lines.feed(block[1:], now)) if plain is None else plain
         return shown
 
     def _if_plain(self, whole: bytes) -> list[Chunk] | None:
@@ -85,30 +92,21 @@ class Prefixer:
     def _is_plain(self, whole: bytes, bare: bytes) -> bool:
         """Whether handling it line by line would only add prefixes, and perhaps remove colors."""
         return (
-            self._splitter.is_empty
+            self._lines.is_empty
             and len(whole) <= lines.LONGEST
             and is_printable(whole, bare)
             and not (self._filter is not None and self._filter.may_hide(whole))
         )
 
     def _at_once(self, whole: bytes) -> list[Chunk]:
-        self._bar = None
         return [memoryview(whole.replace(b"\n", self._next))[1 : -len(self._first)]]
 
-    def _by_line(self, split: list[tuple[str, bool]], now: float) -> list[Chunk]:
-        shown = [self._line(line) for line, is_bar in split if self._is_shown(line, is_bar, now)]
+    def _by_line(self, finished: list[str]) -> list[Chunk]:
+        shown = [self._line(line) for line in finished if self._filter is None or not self._filter.is_noise(line)]
         return ["".join(shown).encode("utf-8", "replace")] if shown else []
 
     def _line(self, line: str) -> str:
         return f"{self._prefix}{printable(line, self._color)}\n"
-
-    def _is_shown(self, line: str, is_bar: bool, now: float) -> bool:
-        if is_bar:
-            due = now - self._bar_at >= BAR_EVERY
-            self._bar_at, self._bar = (now, None) if due else (self._bar_at, line)
-            return due and bool(line)
-        self._bar = None  # its last state is this line, or was followed by it
-        return self._filter is None or not self._filter.is_noise(line)
 
 
 def without_colors(text: bytes) -> bytes:

@@ -23,6 +23,11 @@ class LineSplitter:
         """Whether every line, and every character, that was begun has been returned."""
         return not self._rest and not self._decoder.getstate()[0]
 
+    @property
+    def rest(self) -> str:
+        r"""The beginning of a line that has no end yet, without a `\r` of which it is open what it belongs to."""
+        return self._rest.removesuffix("\r")
+
     def feed(self, chunk: bytes) -> list[tuple[str, bool]]:
         """Return the lines that `chunk` completed, each with whether a `\\r` ended it (a progress bar)."""
         return self._split(self._decoder.decode(chunk), final=False)
@@ -69,12 +74,23 @@ def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     return pieces
 
 
+_TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
+
+
+def last_traceback(lines: Sequence[str]) -> int | None:
+    """The number of the line that begins the last Python traceback in a log.
+
+    It may come after a progress bar, which an exception leaves without the end of its line.
+    """
+    for number in range(len(lines) - 1, -1, -1):
+        line, following = lines[number], lines[number + 1 : number + 2]
+        if line.startswith(_TRACEBACK) or (line.endswith(_TRACEBACK) and "".join(following).startswith('  File "')):
+            return number
+    return None
 
 
 def last_exception(lines: Sequence[str]) -> str | None:
     """The last line of the last Python traceback in a log: `ValueError: no such thing`."""
-    for start in range(len(lines) - 1, -1, -1):
-        if lines[start].startswith("Traceback (most recent call last)"):
-            return next((line for line in lines[start + 1 :] if _EXCEPTION.match(line)), None)
-    return None
+    start = last_traceback(lines)
+    return None if start is None else next((line for line in lines[start + 1 :] if _EXCEPTION.match(line)), None)

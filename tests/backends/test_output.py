@@ -93,7 +93,7 @@ def test_the_console_shows_whole_lines(up: Start) -> None:
     for index, kind in enumerate(KINDS):
         splitter = LineSplitter()
         lines = [*splitter.feed(b"".join(content(kind, index))), *splitter.flush()]
-        whole = [printable(line) for line, is_bar in lines if not is_bar]
+        whole = [printable(line).rstrip() for line, is_bar in lines if not is_bar]
         assert [line for line in shown(run.output, f"worker:{index}") if not re.match(r"\d+/1000 \[", line)] == whole, (
             kind
         )
@@ -164,6 +164,28 @@ def test_a_slow_terminal_holds_nothing_up_and_is_told_what_it_missed(home: Path,
     assert shown_lines + left_out == 4 * 20_000
     for index in range(4):
         assert digest_of_log(only_run(home), f"worker:{index}") == digest(content("flood-20", index))
+
+
+def test_a_keras_bar_is_one_line_on_the_console_in_the_logs_and_in_the_cause(
+    up: Start, home: Path, tmp_path: Path
+) -> None:
+    """The file has its bytes; a traceback that follows an unfinished bar is found."""
+    sample = ROOT / "tests" / "words" / "samples" / "keras3_fit.bin"
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"import pathlib, sys\nepoch = pathlib.Path({str(sample)!r}).read_bytes()\n"
+        "sys.stdout.buffer.write(epoch + epoch.rstrip())\nsys.stdout.flush()\nraise ValueError('no more')\n"
+    )
+    run = up("--restart", "never", program)
+    assert run.wait(20) == 1
+    with called(home, "logs", "--no-color", stdout=subprocess.PIPE) as reading:
+        logs = reading.communicate()[0].decode()
+    for text in (run.output, logs):
+        assert "␈" not in text
+        assert text.count("32/32 ━━━━━━━━━━━━━━━━━━━━ 4s 64ms/step - loss: 3.9477") == (2 if text is logs else 4)
+        assert "1/32 ━" not in text
+    assert run.events("Drained")[0]["exception"] == "ValueError: no more"
+    assert run.log("worker:0").startswith(sample.read_bytes())
 
 
 @pytest.mark.parametrize("where", ["group", "session"])

@@ -27,7 +27,7 @@ def content(kind: str, index: int) -> Iterator[bytes]:
     elif kind == "bars":
         for n in range(1000):
             yield b"\r%d/1000 [%s]" % (n, b"=" * (n // 50))
-        yield b"\r1000/1000 done\nafter the bar\r\n"
+        yield b"\r1000/1000 done".ljust(40) + b"\nafter the bar\r\n"
     elif kind == "invalid":
         yield b"\xff\xfe broken \xc3\n\xe2\x82 half a euro\n\xe2"
         yield b"\x82\xac a whole one\n\xe2"

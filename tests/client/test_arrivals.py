@@ -121,6 +121,15 @@ def test_of_a_progress_bar_the_last_state_is_shown() -> None:
     assert lines_of((1.0, "worker:0", 1, b"1/3\r2/3\r")) == [(1.0, "2/3")]
 
 
+def test_the_state_of_a_bar_is_shown_after_a_while() -> None:
+    """To those who follow a run; what is complete then is not shown twice."""
+    maker = LineMaker()
+    assert list(maker.feed(1.0, task("worker:0"), 1, b"1/3\r2/3")) == []
+    assert list(maker.due(10.9)) == []
+    assert [(line.at, line.text) for line in maker.due(11.0)] == [(1.0, "2/3")]
+    assert list(maker.feed(12.0, task("worker:0"), 1, b"\n")) == []
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     chunks=st.lists(

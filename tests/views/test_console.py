@@ -12,6 +12,7 @@ import pytest
 
 from clusterkit.views import console as console_module
 from clusterkit.views.console import Console, Show
+from clusterkit.words import redraws
 from tests.histories import job, task
 
 TASKS = job(workers=2, ps=1, evaluator=1).tasks
@@ -135,12 +136,24 @@ def test_noise_is_hidden_unless_it_is_asked_for(screen: Callable[..., Screen], n
     assert len(shown.lines()) == count
 
 
-def test_a_progress_bar_is_thinned(screen: Callable[..., Screen]) -> None:
-    r"""Of many states that \r ends within a second, the first is shown, and the last, once."""
+def test_of_a_progress_bar_its_last_state_is_shown(screen: Callable[..., Screen]) -> None:
+    """Also of one that has no end."""
     shown = screen()
     write(shown, "worker:0", b"".join(b"%d%%\r" % percent for percent in range(100)), b"100%\ndone\n")
-    write(shown, "worker:1", b"".join(b"%d%%\r" % percent for percent in range(100)))
-    assert shown.lines() == ["worker:0 0%", "worker:0 100%", "worker:0 done", "worker:1 0%", "worker:1 99%"]
+    write(shown, "worker:1", b"".join(b"%d%%\b\b\b" % percent for percent in range(100)))
+    assert shown.lines() == ["worker:0 100%", "worker:0 done", "worker:1 99%"]
+
+
+def test_the_state_of_a_bar_that_stops_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The console wakes by itself: nothing else may ever come."""
+    monkeypatch.setattr(redraws, "SHOW_EVERY", 0.1)
+    source, sink = os.pipe()
+    console = Console(sink, TASKS, Show())
+    console.output(task("worker:0"), 1, b"\r1/3\b\b\b\r2/3")
+    assert os.read(source, 1 << 16).decode() == "worker:0    │ 2/3\n"
+    console.output(task("worker:0"), 1, b"\n")
+    console.output(task("worker:0"), 1, b"done\n")
+    assert read_to_the_end(console, source, sink).decode() == "worker:0    │ done\n"
 
 
 def test_control_characters_and_bytes_that_are_no_text_do_no_harm(screen: Callable[..., Screen]) -> None:

@@ -9,11 +9,11 @@ from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
 
 from clusterkit.views import prefixed
-from clusterkit.views.prefixed import Prefixer, is_printable, without_colors
+from clusterkit.views.prefixed import Chunk, Prefixer, is_printable, without_colors
 from clusterkit.words import lines
-from clusterkit.words.lines import LineSplitter
 from clusterkit.words.noise import NoiseFilter
 from clusterkit.words.printable import printable
+from clusterkit.words.redraws import TerminalLines
 
 PREFIX = "worker:0 │ "
 OPTIONS = b"I0000 00:00:1763700000.1 1 direct_session.cc:1] SessionOptions: device_count {\n"
@@ -29,21 +29,14 @@ def shown(*chunks: bytes, noise: bool = False, color: bool = True) -> bytes:
 
 def shown_by_line(stream: bytes, noise: bool, color: bool) -> bytes:
     """The same by the way line by line alone."""
-    splitter, hidden = LineSplitter(), NoiseFilter()
-    result, bar, first = [], None, True
-    for line, is_bar in [*splitter.feed(stream), *splitter.flush()]:
-        if is_bar:
-            result += [line] * (first and bool(line))
-            bar, first = (None if first else line), False
-        else:
-            bar = None
-            result += [line] * (noise or not hidden.is_noise(line))
-    result += [] if bar is None else [bar]
+    terminal, hidden = TerminalLines(), NoiseFilter()
+    result = [line for line in terminal.feed(stream, 0.0) + terminal.flush() if noise or not hidden.is_noise(line)]
     return "".join(f"{PREFIX}{printable(line, color)}\n" for line in result).encode("utf-8", "replace")
 
 
 PARTS = [
-    b"\n", b"\n", b"\r", b"\r\n", b"step 12 loss 0.5\n", b"a", b"\t", b"}", b"  key: 1\n", b"x {\n",
+    b"\n", b"\n", b"\r", b"\r\n", b"\b", b"\b\b\b\r", b"\x1b[K", b"\x1b[2K",
+    b"step 12 loss 0.5\n", b"a", b"\t", b"}", b"  key: 1\n", b"x {\n",
     NOISE, OPTIONS, b"I", b"I1", b": I ", b"/job:worker/replica:0/task:0", b"TF-TRT Warning",
     b"2026-11-21 05:00:00.1: I tensorflow/core x\n", b"\x07", b"\x1b[32m", b"\x1b[0m", b"\x1b[2J", b"\x7f", b"\x00",
     "é €\n".encode(), "\x85".encode(), "\xa0".encode(), "\u202e".encode(), "\u2067".encode(), "\u2028".encode(),
@@ -90,13 +83,13 @@ def test_what_is_printable_is_shown_as_it_is(text: str) -> None:
 def test_plain_lines_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch, color: bool) -> None:
     """Neither are tabs, colors, text in UTF-8 and a half line before; noise costs its own neighbourhood only."""
     taken: list[int] = []
-    feed = LineSplitter.feed
+    feed = TerminalLines.feed
 
-    def counted(splitter: LineSplitter, chunk: bytes) -> list[tuple[str, bool]]:
+    def counted(terminal: TerminalLines, chunk: bytes, now: float) -> list[str]:
         taken.append(len(chunk))
-        return feed(splitter, chunk)
+        return feed(terminal, chunk, now)
 
-    monkeypatch.setattr(LineSplitter, "feed", counted)
+    monkeypatch.setattr(TerminalLines, "feed", counted)
     prefixer = Prefixer(PREFIX, noise=False, color=color)
     plain = "INFO: loss\t\x1b[32m0.5\x1b[0m é\n".encode() * 1000
     for chunk in (b"half", plain, b"half", plain):
@@ -106,12 +99,19 @@ def test_plain_lines_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch, color:
     assert sum(taken) <= prefixed.BLOCK
 
 
-@pytest.mark.parametrize(
-    ("at", "expected"),
-    [([0.0, 0.5, 0.9], ["0%"]), ([0.0, 1.0, 2.5], ["0%", "1%", "2%"]), ([5.0, 5.9, 6.1], ["0%", "2%"])],
-)
-def test_a_progress_bar_is_shown_once_a_second(at: list[float], expected: list[str]) -> None:
-    r"""Its states end with \r, and none has to wait for the next."""
+def test_a_line_that_is_being_redrawn_is_shown_once_in_a_while() -> None:
+    """Not with every state, and once more when nothing has come for long; a state that was shown is not repeated."""
     prefixer = Prefixer(PREFIX, noise=False, color=False)
-    texts = [text for n, now in enumerate(at) for text in prefixer.feed(b"%d%%\r." % n, now)]
-    assert b"".join(texts).decode().replace(".", "").replace(PREFIX, "").split() == expected
+    shown = list[tuple[float, str]]()
+
+    def take(now: float, *texts: Chunk) -> None:
+        shown.extend((now, text.decode().removeprefix(PREFIX).rstrip()) for text in map(bytes, texts))
+
+    for percent in range(100):
+        now = percent / 4
+        take(now, *prefixer.feed(b"%d%%\b\b\b\r" % percent, now), *prefixer.due(now))
+    assert prefixer.due_at == 30.5
+    take(30.5, *prefixer.due(30.5), *prefixer.due(90.0))
+    assert prefixer.due_at is None
+    take(91.0, *prefixer.feed(b"\n", 91.0))
+    assert shown == [(10.0, "40%"), (20.25, "81%"), (30.5, "99%")]

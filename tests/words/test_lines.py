@@ -91,8 +91,11 @@ TRACEBACK = ["Traceback (most recent call last):", '  File "x.py", line 1, in <m
         (TRACEBACK, None),
         ([*TRACEBACK, "W0000 00:00:1795 3 x.cc:9] in the midst", "    g()", "E: 3"], "E: 3"),
         ([*TRACEBACK, "", "a.b.C: after an empty line"], "a.b.C: after an empty line"),
+        ([f"31/32 ━━━ - mae: 1.9{TRACEBACK[0]}", *TRACEBACK[1:], "KeyError: 'x'"], "KeyError: 'x'"),
+        ([f"a log tells of a {TRACEBACK[0]}", "no frame", "E: 4"], None),
+        ([f"  + Exception Group {TRACEBACK[0]}", '  |   File "x.py"', "E: 5"], None),
     ],
 )
 def test_the_last_exception_of_a_log(log: list[str], exception: str | None) -> None:
-    """The line after the last traceback's frames, without what was printed later."""
+    """The line after the last traceback's frames, without what was printed later; a bar may stand before it."""
     assert last_exception(log) == exception

@@ -16,8 +16,9 @@ from pathlib import PurePath
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.bell import Bell
 from clusterkit.words.events import Crashed, Drained, StorageFailed
-from clusterkit.words.lines import LineSplitter, last_exception
+from clusterkit.words.lines import last_exception
 from clusterkit.words.model import Task
+from clusterkit.words.redraws import TerminalLines
 
 CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
@@ -169,8 +170,8 @@ class LogPump:
         tail = os.pread(stream.file, TAIL_BYTES, max(0, stream.written - TAIL_BYTES))
         os.close(stream.file)
         self._viewer(stream.task, stream.attempt, b"")
-        splitter = LineSplitter()
-        lines = [line for line, _ in splitter.feed(tail) + splitter.flush()]
+        terminal = TerminalLines()
+        lines = terminal.feed(tail, 0.0) + terminal.flush()
         shown = tuple(line[:500] for line in lines if line.strip())[-TAIL_LINES:]
         exception = last_exception(lines)
         self._post(Drained(stream.task, stream.attempt, shown, None if exception is None else exception[:1000]))
