@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.benchmarks.counting import counting_scenarios, fit_ending_scenario
 from tests.benchmarks.figures import Kind, Row, Target
 from tests.benchmarks.networks import mwms_network_scenario, ps_network_scenario
 from tests.benchmarks.output import output_scenario
@@ -14,6 +15,8 @@ from tests.benchmarks.training import mwms_scenario, ps_scenario, steady_scenari
 
 # The supervisor's time for a task with 256 tasks over that with 64. 1 is what is meant; clocks of 10 ms are coarse.
 NO_GROWTH = 1.15
+# That steps are counted costs at most 0.5 % of them.
+COUNTING = Target(0.995, "uncounted", least=True)
 
 ROWS = (
     Row(
@@ -46,8 +49,16 @@ ROWS = (
     Row("supervisor's time per task, 256 tasks", "growth", "many", "ms"),
     Row("  of that with 64", "growth", "growth", "times", (Target(NO_GROWTH, kind=Kind.ABSOLUTE),)),
     Row("SIGINT to everything gone, 8 obedient tasks", "ending", "down", "s", (Target(0.3, "limit", Kind.DIFFERENCE),)),
+    Row(
+        "SIGINT to everything gone, a mirrored `fit` of 2 workers", "fit-ending", "down", "s",
+        (Target(2, kind=Kind.ABSOLUTE),),
+    ),
     Row("plain program SIGKILLed, kill to it running again", "plain-restart", "back", "s"),
     Row("training, PS job", "steady", "rate", "steps/s", (Target(0.98, "shell", least=True),)),
+    *(
+        Row(f"{what} whose steps clusterkit counts", f"counting-{kind}", "rate", "steps/s", (COUNTING,))
+        for kind, what in (("ps", "a coordinator's closures"), ("mwms", "a mirrored loop"), ("fit", "one `fit`"))
+    ),
     Row("training, PS job, virtual network", "ps-network", "rate", "steps/s", (Target(0.9, "host", least=True),)),
     Row("training, MWMS, virtual network", "mwms-network", "rate", "steps/s", (Target(0.9, "host", least=True),)),
 )  # fmt: skip
@@ -61,11 +72,13 @@ def scenarios(torchrun: Sequence[str] | None) -> list[Scenario]:
         many_scenario(start),
         growth_scenario(),
         ending_scenario(start),
+        fit_ending_scenario(),
         restart_scenario(start),
         ps_scenario(),
         worker_scenario(),
         gang_scenario(),
         steady_scenario(),
+        *counting_scenarios(),
         ps_network_scenario(),
         mwms_network_scenario(),
         mwms_scenario(),

@@ -32,3 +32,10 @@ def supervisor(place: Path) -> int | None:
         pid: int = json.loads(file.read_text())["pid"]
         return pid
     return None
+
+
+def last_step(place: Path) -> int:
+    """The highest step that a run of ours has taken note of so far; 0 if none."""
+    journals = [path.read_bytes() for path in (place / HOME).glob("runs/*/journal.jsonl")]
+    events = [json.loads(line) for journal in journals for line in journal.split(b"\n")[:-1]]
+    return max((event["step"] for event in events if event["event"] == "Progressed"), default=0)
