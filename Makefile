@@ -8,8 +8,9 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-# A session that takes so many seconds is ended, and says what it was doing.
-PYTEST := $(BIN)/python -m pytest --session-timeout=2700
+# A session that takes so many seconds is ended, and says what it was doing. The soak may take hours.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --session-timeout=2700
+SOAK := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .PHONY: help
 help: ## List the targets.
@@ -31,21 +32,21 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 
 .PHONY: test
 test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores).
-	$(PYTEST) -n 3 --dist loadfile -m "not soak"
+	$(PYTEST) -m "not soak"
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no TensorFlow (about a minute).
-	$(PYTEST) -n 3 --dist loadfile -m "not soak and not tensorflow and not slow"
+	$(PYTEST) -m "not soak and not tensorflow and not slow"
 
 ROOM ?= network
 
 .PHONY: test-room
 test-room: $(READY) ## Run the tests of one room: make test-room ROOM=network.
-	$(PYTEST) -n 3 --dist loadfile -m "not soak" tests/$(ROOM)
+	$(PYTEST) -m "not soak" tests/$(ROOM)
 
 .PHONY: soak
 soak: $(READY) ## Run the long random tests.
-	$(PYTEST) --session-timeout=0 -m soak
+	$(SOAK) -m soak
 
 # torchrun's torch has a place of its own, away from TensorFlow's; without it that peer has no figures.
 TORCH ?= torch==2.13.0+cpu
