@@ -6,21 +6,62 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from clusterkit.api import Attempt as Attempt
     from clusterkit.api import Cluster as Cluster
     from clusterkit.api import ClusterFailed as ClusterFailed
     from clusterkit.api import Result as Result
     from clusterkit.api import RunEnded as RunEnded
+    from clusterkit.api import StillRunning as StillRunning
+    from clusterkit.api import TaskHandle as TaskHandle
     from clusterkit.api import WaitTimeout as WaitTimeout
+    from clusterkit.client.control import Refused as Refused
     from clusterkit.words.errors import BadJob as BadJob
     from clusterkit.words.errors import ClusterkitError as ClusterkitError
+    from clusterkit.words.errors import RunDirectoryError as RunDirectoryError
+    from clusterkit.words.events import AttemptEnded as AttemptEnded
+    from clusterkit.words.events import Checkpointed as Checkpointed
+    from clusterkit.words.events import Exited as Exited
+    from clusterkit.words.events import Failed as Failed
+    from clusterkit.words.events import FaultHealed as FaultHealed
+    from clusterkit.words.events import FaultInjected as FaultInjected
+    from clusterkit.words.events import Finished as Finished
+    from clusterkit.words.events import Inspected as Inspected
+    from clusterkit.words.events import Progressed as Progressed
+    from clusterkit.words.events import Ready as Ready
+    from clusterkit.words.events import RestartPlanned as RestartPlanned
+    from clusterkit.words.events import Resumed as Resumed
+    from clusterkit.words.events import Spawned as Spawned
+    from clusterkit.words.events import Stopping as Stopping
+    from clusterkit.words.events import Succeeded as Succeeded
+    from clusterkit.words.events import Warned as Warned
 
 __version__ = "0.1.0"
 
 # Imported when they are used: every module of clusterkit imports this one first, and the command has to be instant.
-_HOME_OF = {
-    **dict.fromkeys(("Cluster", "ClusterFailed", "Result", "RunEnded", "WaitTimeout"), "clusterkit.api"),
-    **dict.fromkeys(("BadJob", "ClusterkitError"), "clusterkit.words.errors"),
+_NAMES = {
+    "api": ("Attempt", "Cluster", "ClusterFailed", "Result", "RunEnded", "StillRunning", "TaskHandle", "WaitTimeout"),
+    "client.control": ("Refused",),
+    "words.errors": ("BadJob", "ClusterkitError", "RunDirectoryError"),
+    "words.events": (
+        "AttemptEnded",
+        "Checkpointed",
+        "Exited",
+        "Failed",
+        "FaultHealed",
+        "FaultInjected",
+        "Finished",
+        "Inspected",
+        "Progressed",
+        "Ready",
+        "RestartPlanned",
+        "Resumed",
+        "Spawned",
+        "Stopping",
+        "Succeeded",
+        "Warned",
+    ),
 }
+_HOME_OF = {name: f"clusterkit.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = ["__version__", *sorted(_HOME_OF)]
 
 

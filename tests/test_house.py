@@ -48,7 +48,7 @@ ROOMS = {
     "pytest_plugin": {"words", "client", "views", "api"},
     "patches": {"words", "job", "task"},
     "examples": set[str](),
-    "__init__": {"words", "api"},
+    "__init__": {"words", "client", "api"},
     "__main__": {"cli"},
 }
 # Rules: their time, seeds and environment are arguments. They import no other modules of clusterkit than such.

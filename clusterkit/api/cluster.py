@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
 from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.functions import RUNNER, pickle_call, read_returns
-from clusterkit.api.options import Invocation, check_names, invocation
+from clusterkit.api.options import Invocation, check_names, invocation, with_options_in_help
 from clusterkit.api.result import Result, read_result
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import TaskHistory, Tasks, known
@@ -41,14 +41,13 @@ E = TypeVar("E", bound=ev.Event)
 class Cluster:
     """A running cluster. The constructor returns when every task has been started; `with` ends it.
 
-    `program` is a file, or a function, which is called with `args` and `kwargs` in every task. `home` is where the
-    run directory goes, in place of CLUSTERKIT_HOME. `patience` is the longest that the waits below wait, in seconds,
-    if they are not told; None is for ever. The other keywords are the flags of `clusterkit up`.
-
-    Everything here blocks, and can be used from any thread; a coroutine awaits `asyncio.to_thread(cluster.wait)`.
-    If this process ends, in whatever way, so does the run. Raises BadJob where nothing can be started.
+    Every method blocks, and can be called from any thread; a coroutine awaits `asyncio.to_thread(cluster.wait)`.
+    If this process ends, in whatever way, so does the run.
     """
 
+    __module__ = "clusterkit"
+
+    @with_options_in_help
     def __init__(
         self,
         program: Program | None = None,
@@ -59,6 +58,13 @@ class Cluster:
         patience: float | None = None,
         **options: Unpack[Options],
     ) -> None:
+        """Start a job. Raises BadJob with every problem if it can't run as asked.
+
+        `program` is a file, or a function, which is called with `args` and `kwargs` in every task. `home` is the state
+        directory, instead of CLUSTERKIT_HOME. `patience` limits the methods that wait, in seconds, if they are given
+        no timeout; None is no limit. The other keywords are the options of `clusterkit up`; None leaves one out, and
+        a duration is in seconds, or text such as '1m30s'.
+        """
         check_names(options)
         self.patience = patience
         self.run_id = options["run_id"] = options.get("run_id") or new_run_id()
@@ -121,8 +127,8 @@ class Cluster:
     def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event:
         """The first event of the run, past or to come, of a kind, or for which a function is true, with such fields.
 
-        The kind is a class of clusterkit.words.events, or its name; `task="worker:1"`. Raises WaitTimeout, and where
-        the run is over without it, ClusterFailed or RunEnded.
+        The kind is a class such as `clusterkit.Spawned`, or its name; a field is `task="worker:1"`. Raises WaitTimeout,
+        and if the run is over without it, ClusterFailed or RunEnded.
         """
         fits, what = matcher(wanted, fields), told(wanted, fields)
         for event in self._follow(timeout, what):

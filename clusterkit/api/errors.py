@@ -9,6 +9,8 @@ from clusterkit.words.errors import ClusterkitError
 class RunEnded(ClusterkitError):
     """The run was over before what was asked or waited for. Carries the result."""
 
+    __module__ = "clusterkit"
+
     def __init__(self, what: str, result: Result) -> None:
         super().__init__(what, result)
         self.what = what
@@ -21,9 +23,13 @@ class RunEnded(ClusterkitError):
 class ClusterFailed(RunEnded):
     """The job failed, or took longer than its `timeout`. Carries the result."""
 
+    __module__ = "clusterkit"
+
 
 class WaitTimeout(ClusterkitError, TimeoutError):
     """What was waited for did not come in time; the run goes on. `known` tells what is known of it, line by line."""
+
+    __module__ = "clusterkit"
 
     def __init__(self, what: str, seconds: float, known: str) -> None:
         super().__init__(what, seconds, known)
@@ -37,3 +43,5 @@ class WaitTimeout(ClusterkitError, TimeoutError):
 
 class StillRunning(ClusterkitError):
     """The run has no result yet."""
+
+    __module__ = "clusterkit"

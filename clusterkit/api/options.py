@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from clusterkit.job.handed import Handed
 from clusterkit.job.options import OPTIONS, Entry, Kind
@@ -16,6 +17,8 @@ from clusterkit.words.job import Options, Path
 from clusterkit.words.secrets import looks_secret
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., None])
+_HINTS = get_type_hints(Options)
 __tracebackhide__ = True  # a test that fails here is to show its own line
 
 
@@ -35,6 +38,27 @@ def check_names(options: Mapping[str, object]) -> None:
             close = difflib.get_close_matches(name, OPTIONS, 1)
             hint = f"Did you mean {close[0]}?" if close else f"The options are {', '.join(OPTIONS)}."
             raise TypeError(f"Cluster has no option {name!r}. {hint}")
+
+
+def with_options_in_help(constructor: F) -> F:
+    """List every option in the constructor's help: its type, what it is for, and its default."""
+    plain = inspect.signature(constructor)
+    own = [one for one in plain.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    named = [inspect.Parameter(name, own[-1].kind, default=None, annotation=_hint_of(name)) for name in OPTIONS]
+    constructor.__signature__ = plain.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+    constructor.__doc__ = "\n".join([inspect.cleandoc(constructor.__doc__ or ""), "", *map(_help, OPTIONS.values())])
+    return constructor
+
+
+def _hint_of(name: str) -> Any:
+    hint = _HINTS[name]
+    return str | os.PathLike[str] if hint == Path else hint
+
+
+def _help(entry: Entry) -> str:
+    default = f" [default: {entry.default}]" if entry.default else ""
+    kind = inspect.formatannotation(_hint_of(entry.name)).replace("collections.abc.", "")
+    return f"{entry.name}: {kind}\n    {entry.about.help}{default}"
 
 
 class Invocation(NamedTuple):

@@ -20,6 +20,8 @@ class Result(RunResult):
     `recoveries` are its failures and restarts in order of time, `faults` its injected faults.
     """
 
+    __module__ = "clusterkit"
+
     directory: Path
     returns: Mapping[str, Any]
     recoveries: tuple[Recovery, ...] = ()

@@ -26,6 +26,8 @@ class Attempt:
     one that it reported, `fault` the number of the injected fault that explains its failure.
     """
 
+    __module__ = "clusterkit"
+
     number: int
     pid: int | None
     exit: Exit | None = None
@@ -77,6 +79,8 @@ class TaskHistory:
 
 class TaskHandle:
     """One task of a running cluster, such as `cluster.tasks["worker:1"]`."""
+
+    __module__ = "clusterkit"
 
     def __init__(self, task: Task, history: TaskHistory, ask: Ask) -> None:
         self.task = task

@@ -23,6 +23,8 @@ class NotLive(ClusterkitError):
 class Refused(ClusterkitError):
     """The run rejected the request, and said why."""
 
+    __module__ = "clusterkit"
+
 
 class Client:
     """A connection to a live run. Raises NotLive if the run is not live, or ends."""

@@ -1,4 +1,4 @@
-"""Errors: one root, each carries its data and says what to do."""
+"""Errors: one root, each carries its data and says what to do. Those that `clusterkit` exports have short names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from collections.abc import Sequence
 class ClusterkitError(Exception):
     """The root of every error that clusterkit raises for a user to see."""
 
+    __module__ = "clusterkit"
+
     exit_code = 1
 
 
 class BadJob(ClusterkitError):
     """The job can't be run as asked; nothing was started. Carries every problem found."""
+
+    __module__ = "clusterkit"
 
     exit_code = 2
 
@@ -27,6 +31,8 @@ class NoPorts(ClusterkitError):
 
 class RunDirectoryError(ClusterkitError):
     """The run directory can't be made, read or written."""
+
+    __module__ = "clusterkit"
 
     exit_code = 2
 
