@@ -21,7 +21,7 @@ from clusterkit.words.events import (
 )
 from clusterkit.words.faults import FaultAction, plain
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult, RunState
 
 ACCURACY, LOSS = "accuracy", "loss"
@@ -203,7 +203,7 @@ def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[
     key = task, attempt
     newest = saved.at_start.get(key)
     if newest is not None and step < newest:
-        lost = f"{newest - step} step{'s' * (newest - step != 1)}"
+        lost = number_of("step", newest - step)
         what = f"went on from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
         yield task, attempt, what
     elif step <= 0:

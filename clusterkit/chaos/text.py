@@ -10,6 +10,7 @@ from clusterkit.chaos.tally import PERCENTILES, Row, by_action, by_type
 from clusterkit.views.tables import number, table
 from clusterkit.words.durations import shown
 from clusterkit.words.faults import plain
+from clusterkit.words.model import number_of
 from clusterkit.words.printable import printable
 
 Replay = Callable[[Outcome | Shrunk], str]
@@ -21,7 +22,7 @@ def baseline_line(baseline: Baseline, metric: str | None) -> str:
     if baseline.last_step is not None:
         parts.append(f"step {baseline.last_step}")
     count = len(baseline.checkpoints)
-    parts.append(f"{count} checkpoint{'s' * (count != 1)}")
+    parts.append(number_of("checkpoint", count))
     if metric is not None:
         parts.append(f"{metric} {baseline.metrics[metric]:.4g}")
     return ", ".join(parts) + "."
@@ -44,7 +45,7 @@ def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
     lines += [f"  its directory: {outcome.directory}", "  to replay it:", f"    {replay(outcome)}"]
     if shrunk is None:
         return "\n".join(map(printable, lines))
-    took = f"{shrunk.runs} run{'s' * (shrunk.runs != 1)}"
+    took = number_of("run", shrunk.runs)
     if shrunk.trial.faults == outcome.trial.faults:
         lines.append(f"  nothing smaller fails ({took})")
     else:
@@ -60,7 +61,7 @@ def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
     passed = len(outcomes) - len(failed)
     mark = "✘" if failed else "✔" if len(outcomes) == runs else "–"
     cut = "" if len(outcomes) == runs else f" ({runs} were asked for)"
-    parts = [f"{mark} {passed} of {len(outcomes)} runs passed{cut}, seed {seed}."]
+    parts = [f"{mark} {passed} of {number_of('run', len(outcomes))} passed{cut}, seed {seed}."]
     if actions := by_action(outcomes):
         rows = [(str(row.action), str(row.injected), str(row.recovered)) for row in actions]
         parts.append(table(("ACTION", "INJECTED", "RECOVERED"), rows).rstrip("\n"))

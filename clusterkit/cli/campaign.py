@@ -17,6 +17,7 @@ from clusterkit.chaos.text import baseline_line, document, failure, run_line, su
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
 from clusterkit.cli.terminal import CLEAR_LINE, act, echo, is_screen
 from clusterkit.system.process import ENDING
+from clusterkit.words.model import number_of
 
 
 class Stopped(BaseException):
@@ -59,7 +60,7 @@ def run_campaign(asked: JobTemplate, terms: Terms, json_file: str | None) -> int
 
 def _greeting(terms: Terms) -> str:
     side = "one after the other" if terms.parallel == 1 else f"{terms.parallel} side by side"
-    runs = f"{terms.runs} run{'s' * (terms.runs != 1)}"
+    runs = number_of("run", terms.runs)
     return f"campaign {terms.name}: {runs}, {side}, seed {terms.seed}. Actions: {', '.join(terms.actions)}."
 
 

@@ -6,6 +6,7 @@ import click
 
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.terminal import echo
+from clusterkit.words.model import number_of
 
 
 @click.command("reap")
@@ -17,6 +18,6 @@ def command(everywhere: bool) -> None:
     with exit_on_error():
         counts = reap_strays(everywhere)
     for run_id, count in counts.items():
-        echo(f"Ended {count} process(es) of the run {run_id}.")
+        echo(f"Ended {number_of('process', count)} of the run {run_id}.")
     if not counts:
         echo("Nothing was left behind.")

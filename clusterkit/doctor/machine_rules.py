@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clusterkit.doctor.diagnosis import Grade, Judged
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import ProgramKind
+from clusterkit.words.model import ProgramKind, number_of
 
 GB, MB = 1 << 30, 1 << 20
 THREADS = 120  # of a task that trains with another one, measured on 2 cores; a few more for each further core
@@ -70,11 +70,11 @@ def judge_machine(machine: MachineFacts) -> Judged:
         text = f"The control group allows {machine.quota:.1f} of {machine.cores} cores, so TensorFlow starts too many"
         yield "quota", Grade.DOUBT, f"{text} threads. Set TF_NUM_INTRAOP_THREADS, or use --cpus-per-task."
     else:
-        yield "cores", Grade.FINE, f"Tasks can use {machine.cores} cores."
+        yield "cores", Grade.FINE, f"Tasks can use {number_of('core', machine.cores)}."
     yield from _memory(machine)
     yield from _limits(machine)
     if machine.gpus and machine.gpu_devices:
-        yield "gpu", Grade.FINE, f"Tasks can use {len(machine.gpus)} GPU(s): {', '.join(machine.gpus)}."
+        yield "gpu", Grade.FINE, f"Tasks can use {number_of('GPU', len(machine.gpus))}: {', '.join(machine.gpus)}."
     elif machine.gpu_devices:
         text = f"There is a GPU, but tasks can't use it: {machine.why_no_gpu}. They use the processor."
         yield "gpu-unused", Grade.DOUBT, text
@@ -130,7 +130,8 @@ def judge_state(state: StateFacts) -> Judged:
         yield "state", Grade.FINE, f"{state.path} is writable, and {state.room / GB:.0f} GB are free."
     if state.strays:
         count, runs = sum(state.strays.values()), ", ".join(sorted(state.strays))
-        text = f"{count} process(es) of runs whose supervisor is gone still run ({runs}). Run: clusterkit reap"
+        left = f"{number_of('process', count)} of runs whose supervisor is gone"
+        text = f"{left} still {'runs' if count == 1 else 'run'} ({runs}). Run: clusterkit reap"
         yield "strays", Grade.DOUBT, text
 
 

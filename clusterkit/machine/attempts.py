@@ -14,6 +14,7 @@ from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import CloseOutput, Sweep
 from clusterkit.words.job import RestartPolicy
+from clusterkit.words.model import number_of
 from clusterkit.words.outcome import PREEMPTED, Asked, Exit
 from clusterkit.words.states import TaskState
 
@@ -121,7 +122,9 @@ class Attempts:
             pids = ", ".join(map(str, event.stuck))
             self.ending.fail(f"processes of {record.task} do not die of SIGKILL (pid {pids}), so its port is not free")
         elif event.left:
-            self.state.warn(f"{record.task} left {event.left} process(es) behind; they were killed.", record.task)
+            self.state.warn(
+                f"{record.task} left {number_of('process', event.left)} behind, which clusterkit killed.", record.task
+            )
         if not record.drained:
             self.state.timers.set(Timer.DRAIN, self.state.now + self.state.job.limits.drain, record.task)
         self._down_when_clear(record)

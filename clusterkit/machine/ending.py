@@ -49,7 +49,7 @@ class Ending:
         state, limits = self.state, self.state.job.limits
         self.verdict = Verdict(RunState.SUCCEEDED, 0, f"{leader.task} exited with code 0")
         state.drop_held()
-        state.record(Succeeded(leader.task))
+        state.record(Succeeded(leader.task, tuple(record.task for record in state.alive())))
         state.timers.set(Timer.FINISH, state.now + limits.finish - limits.servers)
         state.timers.set(Timer.EVALUATOR, state.now + limits.evaluator)
         for record in state.alive():

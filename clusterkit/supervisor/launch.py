@@ -211,7 +211,8 @@ def _info(directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], 
 def _reap(backend: Backend) -> list[str]:
     try:
         return [
-            f"The run {run_id} had lost its supervisor and left {count} process(es) behind; they were killed."
+            f"The run {run_id} had lost its supervisor and left {number_of('process', count)} behind, "
+            "which clusterkit killed."
             for run_id, count in backend.strays().items()
         ]
     except WillNotDie as error:

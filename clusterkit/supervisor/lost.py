@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from clusterkit.client.store import RunStore
+from clusterkit.words.model import number_of
 
 
 def supervisor_lost(run_id: str, number: int, left: int) -> None:
@@ -17,7 +18,8 @@ def supervisor_lost(run_id: str, number: int, left: int) -> None:
         if run.path.is_dir() and not run.result_file.exists():
             run.write_failure(1, f"the supervisor was killed by {name}")
     with suppress(OSError, ValueError):  # whoever read it may be gone too
-        told = f"clusterkit: the supervisor was killed by {name}; {left} process(es) of the run were ended."
+        what = f"{number_of('process', left)} of the run {'was' if left == 1 else 'were'} ended"
+        told = f"clusterkit: the supervisor was killed by {name}; {what}."
         print(told, file=sys.stderr, flush=True)
 
 

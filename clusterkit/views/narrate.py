@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from clusterkit.views.details import signal_name
 from clusterkit.words import events as ev
+from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure
 from clusterkit.words.printable import printable, printable_lines
 
@@ -62,10 +63,12 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
             return _of_fault(event)
         case ev.Succeeded(task):
-            return Level.INFO, f"{task} exited with code 0: the job is done. Ending the other tasks."
+            others = " Ending the other tasks." if event.others else ""
+            return Level.INFO, f"{task} exited with code 0: the job is done.{others}"
         case ev.Stopping(reason, tasks, grace):
             waits = f" Waiting up to {grace:g} s for {_listed(tasks)}; Ctrl-C again kills." if tasks and grace else ""
-            return Level.WARNING, f"Stopping every task: {reason}.{waits if reason.endswith('SIGINT') else ''}"
+            what = "every task" if tasks else "the run"
+            return Level.WARNING, f"Stopping {what}: {reason}.{waits if reason.endswith('SIGINT') else ''}"
         case ev.Warned(text):
             return Level.WARNING, text
         case _:
@@ -104,7 +107,7 @@ def _of_request(event: ev.Requested | ev.Refused) -> str:
         case ev.Verb.STACKS:
             return f"Asked for the Python stacks of {tasks}."
         case ev.Verb.PROFILE:
-            return f"Asked for a profile of {tasks}, over {event.steps} step{'s' * (event.steps != 1)}."
+            return f"Asked for a profile of {tasks}, over {number_of('step', event.steps)}."
         case ev.Verb.FAULT:
             return f"Asked to inject the fault: {event.fault}."
         case ev.Verb.HEAL:
@@ -118,7 +121,7 @@ def _of_request(event: ev.Requested | ev.Refused) -> str:
 def _of_profile(event: ev.Profiled) -> str:
     if event.path is None:
         return f"{event.task} gave no profile: {event.why}."
-    of = "" if event.steps is None else f" of {event.steps} step{'s' * (event.steps != 1)}"
+    of = "" if event.steps is None else f" of {number_of('step', event.steps)}"
     return f"{event.task} wrote a profile{of}: {event.path}"
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from textwrap import wrap
 
 from clusterkit.words.durations import shown
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, number_of
 from clusterkit.words.printable import printable
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 
@@ -30,7 +30,7 @@ def unrecovered_lines(report: RecoveryReport, restarts: int) -> list[str]:
     texts = {fault.number: fault.fault for fault in report.faults}
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
-    why = f"no new step after {restarts} restart{'s' * (restarts != 1)}" if restarts else "nothing was restarted"
+    why = f"no new step after {number_of('restart', restarts)}" if restarts else "nothing was restarted"
     return [f"  The job did not recover{of}: {why}.", *_lines(report, ())]
 
 

@@ -10,7 +10,7 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
 from clusterkit.words.durations import shown
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, number_of
 from clusterkit.words.noise import NoiseFilter
 from clusterkit.words.outcome import AttemptEnded, Failure, RunResult, RunState
 from clusterkit.words.printable import NO_STYLE, printable
@@ -58,7 +58,7 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     good = result.state is RunState.SUCCEEDED
     mark = "✔" if result.exit_code == 0 else "!" if good else "✘"
     steps = f" · step {result.last_step}" if result.last_step is not None else ""
-    restarts = f" · {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
+    restarts = f" · {number_of('restart', result.restarts)}" if result.restarts else ""
     text = f"{mark} run {run_id} {result.state} after {shown(result.duration)}{steps}{restarts}"
     rule = "─" * (width - len(text) - 1)
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.exit_code == 0 else _RED,))]

@@ -90,9 +90,10 @@ class FaultHealed:
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """The leader exited with code 0, so the job succeeded."""
+    """The leader exited with code 0, so the job succeeded. `others` still run; empty in older journals."""
 
     task: Task
+    others: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ TYPE_ORDER = tuple(TaskType)
 
 
 def number_of(kind: str, count: int) -> str:
-    """`2 workers`, `1 chief`, `2 ps`."""
-    return f"{count} {kind}{'s' * (count != 1 and kind != TaskType.PS)}"
+    """`2 workers`, `1 chief`, `2 ps`, `2 processes`."""
+    plural = "" if count == 1 or kind == TaskType.PS else "es" if kind.endswith("s") else "s"
+    return f"{count} {kind}{plural}"
 
 
 @dataclass(frozen=True, slots=True)

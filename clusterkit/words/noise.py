@@ -18,9 +18,14 @@ _KNOWN = re.compile(
     r"|TF-TRT Warning"
     r"|All log messages before absl::InitializeLog\(\) is called are written to STDERR"
     r"|Skipping registering GPU devices"
-    r"|^/job:\w+/replica:\d+/task:\d+$"  # the second line of an INFO message
     r"|Input of GeneratorDatasetOp::Dataset will not be optimized"
     r"|Local rendezvous is aborting with status: (?:OUT_OF_RANGE|ABORTED: Cleanup)"
+)
+
+# Further lines of a message: hidden where its first line is, and shown where that is shown.
+_CONTINUED = re.compile(
+    r"/job:\w+/replica:\d+/task:\d+$|\t \[\[|Additional GRPC error information from remote target|:UNKNOWN:|:\{|$"
+    r"|The error could be from a previous operation\.|The tasks have crashed\."
 )
 
 _OPTIONS = "SessionOptions: "  # a protobuf in its text form follows, over many lines
@@ -35,25 +40,26 @@ _CLUES = (
     (b"U", (b"Unable to register cu", b"GPU devices")),
     (b"C", (b"Could not find cuda",)),
     (b"L", (b"Local rendezvous",)),
-    (b"/", (b"/job:",)),
     (b"y", (b"computation placer already",)),
 )
 _INFO_CLUE = re.compile(rb"\nI[01]")  # faster than looking for either
 
 
 class NoiseFilter:
-    """Tells noise from the rest in one attempt's output. It remembers when it is inside a printed protobuf."""
+    """Tells noise from the rest in one attempt's output. It remembers whether it is inside a message of many lines."""
 
     def __init__(self) -> None:
+        self._in_noise = False
         self._in_proto = False
 
     def is_noise(self, line: str) -> bool:
         """Whether the console hides the line by default; the log file has it."""
-        if self._in_proto and _PROTO.fullmatch(line):
+        if (self._in_proto and _PROTO.fullmatch(line)) or (self._in_noise and _CONTINUED.match(line)):
             return True
         info = _INFO.match(line) is not None
         self._in_proto = info and _OPTIONS in line
-        return info or _KNOWN.search(line) is not None
+        self._in_noise = info or _KNOWN.search(line) is not None
+        return self._in_noise
 
     def may_hide(self, whole: bytes) -> bool:
         """Whether there can be noise in lines that have a newline before and after each.
@@ -61,7 +67,7 @@ class NoiseFilter:
         If not, `is_noise` need not be asked about any of them.
         """
         return (
-            self._in_proto
+            self._in_noise
             or any(letter in whole and any(clue in whole for clue in clues) for letter, clues in _CLUES)
             or (b"I" in whole and _INFO_CLUE.search(whole) is not None)
         )

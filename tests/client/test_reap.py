@@ -41,7 +41,7 @@ def test_reap_ends_what_a_lost_run_left(up: Start, clusterkit: Clusterkit, home:
     left_behind(up, home)
     reap = clusterkit("reap")
     assert reap.wait(20) == 0
-    assert reap.output == "Ended 6 process(es) of the run lost.\n"
+    assert reap.output == "Ended 6 processes of the run lost.\n"
     assert processes_of(home) == {}
     again = clusterkit("reap")
     assert again.wait(20) == 0
@@ -58,7 +58,7 @@ def test_reap_leaves_other_state_directories_alone_unless_told(up: Start, cluste
     assert len(processes_of(home)) == 6
     reap = clusterkit("reap", "--all", env=elsewhere)
     assert reap.wait(20) == 0
-    assert "Ended 6 process(es) of the run lost." in reap.output
+    assert "Ended 6 processes of the run lost." in reap.output
 
 
 def test_the_next_up_ends_what_a_lost_run_left(up: Start, home: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_next_up_ends_what_a_lost_run_left(up: Start, home: Path) -> None:
     left_behind(up, home)
     run = up("--run-id", "next", CHILDREN / "roles.py", "--steps", "3")
     assert run.wait(20) == 0
-    assert "The run lost had lost its supervisor and left 6 process(es) behind; they were killed." in run.output
+    assert "The run lost had lost its supervisor and left 6 processes behind, which clusterkit killed." in run.output
     assert processes_of(home) == {}
 
 

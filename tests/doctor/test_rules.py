@@ -78,7 +78,7 @@ ROWS: list[tuple[str, Facts, str, Grade, str]] = [
     ("few tasks in the control group", machine(group_tasks=700), "threads", WRONG, "pids.max"),
     ("any number of threads", machine(threads=None), "threads", FINE, "no limit on threads"),
     ("no GPU", machine(), "gpu", NOTE, "There is no GPU; TensorFlow uses the processor."),
-    ("GPUs", machine(gpus=("GPU-1", "GPU-2"), gpu_devices=2), "gpu", FINE, "2 GPU(s): GPU-1, GPU-2"),
+    ("GPUs", machine(gpus=("GPU-1", "GPU-2"), gpu_devices=2), "gpu", FINE, "2 GPUs: GPU-1, GPU-2"),
     ("a GPU without its tools", machine(gpu_devices=1, why_no_gpu="no tool"), "gpu-unused", DOUBT, "no tool"),
     (
         "ports that can't be held",
@@ -90,7 +90,7 @@ ROWS: list[tuple[str, Facts, str, Grade, str]] = [
     ("a closed state directory", state(problem="it is not writable"), "state", WRONG, "Set CLUSTERKIT_HOME"),
     ("little room", state(room=500 << 20), "state-room", DOUBT, "500 MB are free"),
     ("no room", state(room=1 << 20), "state-room", WRONG, "1 MB are free"),
-    ("what a dead run has left", state(strays={"a": 2, "b": 1}), "strays", DOUBT, "3 process(es)"),
+    ("what a dead run has left", state(strays={"a": 2, "b": 1}), "strays", DOUBT, "3 processes"),
     ("TF_CONFIG", environment({"TF_CONFIG": "{}"}), "tf-config", DOUBT, "every task gets its own"),
     ("silence", environment({"TF_CPP_MIN_LOG_LEVEL": "3"}), "silenced", DOUBT, "TF_CPP_MIN_LOG_LEVEL=3"),
     (

@@ -171,7 +171,7 @@ def test_what_a_task_leaves_behind_is_told() -> None:
     run.machine.handle(ev.Exited(worker, 1, Exit(code=0)), BEGAN)
     actions = run.machine.handle(ev.Swept(worker, 1, left=2), BEGAN)
     texts = [a.event.text for a in actions if isinstance(a, Record) and isinstance(a.event, ev.Warned)]
-    assert texts == ["worker:0 left 2 process(es) behind; they were killed."]
+    assert texts == ["worker:0 left 2 processes behind, which clusterkit killed."]
 
 
 @pytest.mark.parametrize(

@@ -62,5 +62,5 @@ def test_a_result_that_can_not_be_written_is_no_error(
     supervisor_lost("r-1", 9, 3)
     supervisor_lost("no-such-run", 9, 3)
     assert capsys.readouterr().err == 2 * (
-        "clusterkit: the supervisor was killed by SIGKILL; 3 process(es) of the run were ended.\n"
+        "clusterkit: the supervisor was killed by SIGKILL; 3 processes of the run were ended.\n"
     )

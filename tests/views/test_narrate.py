@@ -74,8 +74,13 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             "Fault 2 is healed, since its time is over: stop random(2) for=3s.",
         ),
         (ev.PhaseChanged(WORKER, 1, "evaluation", True), Level.DEBUG, "worker:1 makes no steps now: evaluation."),
-        (ev.Succeeded(CHIEF), Level.INFO, "chief:0 exited with code 0: the job is done. Ending the other tasks."),
-        (ev.Stopping("clusterkit got SIGINT"), Level.WARNING, "Stopping every task: clusterkit got SIGINT."),
+        (ev.Succeeded(CHIEF), Level.INFO, "chief:0 exited with code 0: the job is done."),
+        (
+            ev.Succeeded(CHIEF, (WORKER,)),
+            Level.INFO,
+            "chief:0 exited with code 0: the job is done. Ending the other tasks.",
+        ),
+        (ev.Stopping("clusterkit got SIGINT"), Level.WARNING, "Stopping the run: clusterkit got SIGINT."),
         (
             ev.Stopping("clusterkit got SIGINT", (WORKER, PS), 10.0),
             Level.WARNING,

@@ -64,6 +64,59 @@ def test_a_printed_protobuf_is_noise_to_its_end() -> None:
     assert not noise.is_noise("}")
 
 
+@pytest.mark.parametrize(
+    ("message", "hidden"),
+    [
+        (
+            [
+                "W0000 00:00:1763700000.1 1 local_rendezvous.cc:404] Local rendezvous is aborting with status: "
+                "OUT_OF_RANGE: End of sequence",
+                "\t [[{{node IteratorGetNext}}]]",
+            ],
+            True,
+        ),
+        (
+            [
+                "I0000 00:00:1763700000.1 1 kernel_and_device.cc:101] Ignoring error status when releasing "
+                "multi-device function handle UNIMPLEMENTED: Releasing a handle on a remote device is not yet implemented.",
+                "",
+            ],
+            True,
+        ),
+        (
+            ["I0000 00:00:1763700000.1 1 eager_service_impl.cc:1] Creating context on", "/job:worker/replica:0/task:0"],
+            True,
+        ),
+        (
+            [
+                "E0000 00:00:1763700000.1 1 base_collective_executor.cc:252] BaseCollectiveExecutor::StartAbort "
+                "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):",
+                "/job:worker/replica:0/task:1",
+                "The tasks have crashed. Check the task logs for an earlier error",
+            ],
+            False,
+        ),
+        (
+            [
+                "W0000 00:00:1763700000.1 1 local_rendezvous.cc:412] Local rendezvous is aborting with status: "
+                "UNAVAILABLE: Socket closed",
+                "Additional GRPC error information from remote target /job:worker/replica:0/task:1 while calling /x:",
+                ':UNKNOWN:Error received from peer  {grpc_message:"Socket closed", grpc_status:14}',
+                "The error could be from a previous operation. Restart your program to reset.",
+                "\t [[{{node MatMul}}]]",
+            ],
+            False,
+        ),
+    ],
+)
+def test_a_message_of_many_lines_is_hidden_or_shown_as_a_whole(message: list[str], hidden: bool) -> None:
+    """As TensorFlow printed them; what the program prints after it is shown."""
+    noise = NoiseFilter()
+    assert [noise.is_noise(line) for line in message] == [hidden] * len(message)
+    assert not noise.is_noise("step 1 of 5")
+    assert not any(noise.is_noise(line) for line in message[1:])
+
+
 def test_other_information_does_not_begin_a_protobuf() -> None:
     """Lines that look like a field are hidden only where options were announced."""
     noise = NoiseFilter()
