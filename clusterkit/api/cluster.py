@@ -236,8 +236,8 @@ class Cluster:
     def _follow(self, timeout: float | None, what: str) -> Iterator[ev.Event]:
         """Every event from the first on, until the run is over. Raises WaitTimeout.
 
-        Looks at the file, rather than subscribe at the control socket: it is there before the first answer and after
-        the last one, and a supervisor that hangs can't make this process wait.
+        Reads the file, which exists before the supervisor answers and after it has ended, so that a supervisor that
+        hangs cannot make this process wait.
         """
         seconds = self.patience if timeout is None else timeout
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -53,20 +52,6 @@ class Client:
         except OSError:
             pass
         raise NotLive(f"The run {self._run.run_id} ended before it answered.")
-
-    def events(self, offset: int = 0, timeout: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Every event of the journal from `offset` on, with the offset after it, until the run ends.
-
-        Raises TimeoutError if nothing arrives for `timeout` seconds.
-        """
-        self.call("subscribe", **{"from": offset})
-        self._socket.settimeout(timeout)
-        try:
-            while (message := self._next()) is not None:
-                if message.get("method") == "event":
-                    yield message["params"]["offset"], message["params"]["event"]
-        except ConnectionError:
-            return
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,8 +1,4 @@
-"""The control socket: a small JSON-RPC server in a thread of its own.
-
-Requests become events in the supervisor's inbox. Subscriptions are read from the journal file, at each client's own
-pace: a snapshot and what follows it are one stream, and a slow client takes one chunk of memory and nobody's time.
-"""
+"""The control socket: a small JSON-RPC server in a thread of its own. Requests become events in the inbox."""
 
 from __future__ import annotations
 
@@ -14,21 +10,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from clusterkit.client.control_socket import listen
 from clusterkit.client.directory import RunDirectory
-from clusterkit.supervisor.params import no_offset, offset_in, requested
-from clusterkit.supervisor.subscription import CHUNK, Subscription, begins_event
+from clusterkit.supervisor.params import requested
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.bell import Bell
 from clusterkit.words import protocol
 from clusterkit.words.actions import Answer
-from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.events import Crashed, Impaired, Requested, Verb
 from clusterkit.words.protocol import Call, RpcError
 
+CHUNK = 1 << 16
 REST = 1.0  # seconds until the next try to accept where no client can be accepted
 Post = Callable[[Requested | Impaired | Crashed], None]
 
@@ -38,8 +32,6 @@ class _Client:
     connection: socket.socket
     received: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
-    answers: bytearray = field(default_factory=bytearray)  # that go out once no event is half sent
-    subscription: Subscription | None = None
     leaving: bool = False  # cut off as soon as the error is sent
 
 
@@ -47,7 +39,6 @@ class ControlServer:
     """Serves any number of clients. None of them can delay another, or the supervisor."""
 
     def __init__(self, run: RunDirectory, greeting: dict[str, Any], post: Post) -> None:
-        self._journal = _open(run.journal)
         self._greeting = {"protocol": protocol.PROTOCOL, **greeting}
         self._post = post
         self._socket, self._unlink = listen(run)
@@ -62,7 +53,6 @@ class ControlServer:
         self._asking: dict[int, tuple[_Client, int | str | None]] = {}
         self._answers: list[Answer] = []
         self._count = 0
-        self._followed = False  # set before a subscriber's first look at the journal, so that it misses nothing
         self._stopped = False
         self._thread = start_thread("control", self._run, post)
 
@@ -72,18 +62,12 @@ class ControlServer:
             self._answers.append(answer)
         self._bell.ring()
 
-    def wake(self) -> None:
-        """The journal has grown. Costs nothing while nobody follows it."""
-        if self._followed:
-            self._bell.ring()
-
     def stop(self) -> None:
-        """Send what the clients take at once, and close. A subscriber reads the rest in the journal itself."""
+        """Send the answers that the clients accept at once, and close."""
         self._stopped = True
         self._bell.ring()
         join(self._thread)
         self._socket.close()
-        os.close(self._journal)
         self._bell.close()
         self._unlink()
 
@@ -147,9 +131,6 @@ class ControlServer:
             else:
                 result = {"request": answer.request, "tasks": [str(task) for task in answer.tasks]}
                 self._send(client, protocol.answer(call_id, result))
-        for client in list(self._clients.values()):
-            if client.subscription is not None:
-                self._push(client)
 
     def _serve(self, client: _Client, mask: int) -> None:
         if mask & selectors.EVENT_WRITE:
@@ -186,8 +167,6 @@ class ControlServer:
     def _dispatch(self, client: _Client, call: Call) -> None:
         if call.method == "hello":
             self._send(client, protocol.answer(call.id, self._greeting))
-        elif call.method == "subscribe":
-            self._subscribe(client, call)
         elif call.method in set(Verb):
             self._count += 1
             event = requested(self._count, call)
@@ -196,36 +175,26 @@ class ControlServer:
         else:
             raise RpcError(protocol.METHOD_NOT_FOUND, f"There is no method {call.method[:40]!r}.", call.id)
 
-    def _subscribe(self, client: _Client, call: Call) -> None:
-        offset = offset_in(call)
-        if not begins_event(self._journal, offset):
-            raise no_offset(call)
-        if client.subscription is None:
-            client.subscription = Subscription(self._journal, offset)
-        client.subscription.go_to(offset)
-        self._followed = True
-        self._send(client, protocol.answer(call.id, {}))
-
     def _cut_off(self, client: _Client, error: RpcError) -> None:
         client.leaving = True
         client.received = b""
         self._send(client, protocol.failure(error))
 
     def _send(self, client: _Client, line: bytes) -> None:
-        if len(client.answers) > protocol.LONGEST * 16:  # asks and asks, and never reads
+        if len(client.unsent) > protocol.LONGEST * 16:  # it sends requests and never reads the answers
             self._drop(client)
             return
-        client.answers += line
+        client.unsent += line
         self._push(client)
 
     def _push(self, client: _Client) -> None:
-        """Send until the client takes no more, reading on in the journal for a subscriber."""
+        """Send until the client accepts no more."""
         try:
-            while client.unsent or self._fill(client):
+            while client.unsent:
                 del client.unsent[: client.connection.send(client.unsent)]
         except BlockingIOError:
             pass
-        except OSError:  # it has hung up, or the journal can't be read
+        except OSError:  # it has hung up
             self._drop(client)
             return
         if client.leaving and not client.unsent:
@@ -234,32 +203,12 @@ class ControlServer:
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.unsent else 0)
         self._selector.modify(client.connection, wanted)
 
-    def _fill(self, client: _Client) -> bool:
-        """Find what has to be sent next: the rest of an event that has begun, answers, events; whether there is any."""
-        events = client.subscription
-        if events is not None and events.in_an_event:
-            client.unsent += events.next()
-        elif client.answers:
-            client.unsent, client.answers = client.answers, bytearray()
-        elif events is not None and not client.leaving:
-            client.unsent += events.next()
-        return bool(client.unsent)
-
     def _drop(self, client: _Client) -> None:
         if self._clients.pop(client.connection.fileno(), None):
             self._selector.unregister(client.connection)
             client.connection.close()
-            self._followed = any(other.subscription is not None for other in self._clients.values())
             if self._rests_until is not None:  # its descriptor is free
                 self._rests_until = 0.0
-
-
-def _open(journal: Path) -> int:
-    """Open the journal once for all: later there may be no descriptor. Raises RunDirectoryError."""
-    try:
-        return os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise RunDirectoryError(f"{journal} can't be read: {error.strerror}.") from None
 
 
 def _peer_uid(connection: socket.socket) -> int:

@@ -153,7 +153,6 @@ def _run(
     def observe(event: Event, now: float) -> None:
         journal.write(event, now)
         recoveries.take(now, event)
-        control.wake()
         if isinstance(event, Crashed):
             console.say(crash.keep(directory, event), bad=True)
         told = sentence(event)

@@ -10,7 +10,7 @@ from clusterkit.words.protocol import INVALID_PARAMS, Call, RpcError
 
 LONGEST_PROFILE = 3600.0  # seconds
 LONGEST_NAME = 40  # characters of a task's name; evaluator:4095 has 14
-MOST = 1 << 63  # steps, and bytes of a file, are below it
+MOST = 1 << 63  # steps are below it
 
 
 def requested(number: int, call: Call) -> Requested:
@@ -27,19 +27,6 @@ def requested(number: int, call: Call) -> Requested:
     if not isinstance(force, bool):
         raise _wrong(call, "`force` is true or false.")
     return Requested(number, Verb(call.method), _tasks(call), signal, force, fault, steps, float(seconds))
-
-
-def offset_in(call: Call) -> int:
-    """From where in the journal a subscriber wants it. Raises RpcError."""
-    offset = call.params.get("from", 0)
-    if not _is_count(offset, 0, MOST):
-        raise no_offset(call)
-    return int(offset)
-
-
-def no_offset(call: Call) -> RpcError:
-    """For an offset at which no event begins."""
-    return _wrong(call, "`from` is the offset of an event in the journal, in bytes: 0, or one that came with an event.")
 
 
 def _tasks(call: Call) -> tuple[Task, ...]:

@@ -17,12 +17,13 @@ pytestmark = pytest.mark.process
 
 FOLLOWERS = 50
 SECONDS = 6
-# Follows the events over the socket and the logs in their files, merged in the order of arrival, as `logs -f` does.
+# Follows the journal as `events -f` does, and the logs, merged in the order of arrival, as `logs -f` does.
 FOLLOWER = """
 import hashlib, json, os, sys, threading
 from pathlib import Path
-from clusterkit.client.control import Client
 from clusterkit.client.directory import RunDirectory
+from clusterkit.client.follow import Life, follow
+from clusterkit.client.journal import JournalReader
 run, over, digest = RunDirectory(Path(sys.argv[1])), threading.Event(), hashlib.sha256()
 
 def follow_logs():
@@ -38,14 +39,12 @@ def follow_logs():
                 merged.update(log.read(int(end) - log.tell()))
     print(merged.hexdigest(), sum(log.tell() for log in logs.values()))
 
-with Client(run) as client:
-    print("here", flush=True)
-    logs = threading.Thread(target=follow_logs)
-    logs.start()
-    for offset, event in client.events(0, timeout=100):
-        digest.update(json.dumps(event, sort_keys=True).encode())
-        if event["event"] == "Finished":
-            break
+print("here", flush=True)
+logs = threading.Thread(target=follow_logs)
+logs.start()
+for entries in follow(JournalReader(run).new, Life(run).is_over, every=0.1, timeout=100):
+    for entry in entries:
+        digest.update(json.dumps(entry.message, sort_keys=True).encode())
 print(digest.hexdigest())
 over.set()
 logs.join()
@@ -72,7 +71,7 @@ def seconds_of_writing(run: Up) -> float:
 
 @contextmanager
 def followers(run: Up) -> Iterator[list[subprocess.Popen[str]]]:
-    """Fifty of them, each subscribed."""
+    """Fifty of them, each of which has begun."""
     command = [sys.executable, "-c", FOLLOWER, str(run.run)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, env=env, text=True) for _ in range(FOLLOWERS)]

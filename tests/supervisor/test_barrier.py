@@ -80,7 +80,6 @@ class Planted:
         if self.process.poll() is None and self.run is not None:
             with suppress(ClusterkitError), Client(RunDirectory(self.run), timeout=0.5) as client:
                 client.call("hello")
-                client.call("subscribe", **{"from": 0})
         return self.process.poll() is not None
 
     def result(self) -> dict[str, Any]:

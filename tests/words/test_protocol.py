@@ -13,7 +13,7 @@ from clusterkit.words import protocol
 from clusterkit.words.protocol import Call, RpcError, parse_call
 
 LINES = 10_000
-WORDS = ("2.0", "hello", "kill", "subscribe", "down", "jsonrpc", "id", "method", "params", "tasks", "signal", "")
+WORDS = ("2.0", "hello", "kill", "stacks", "down", "jsonrpc", "id", "method", "params", "tasks", "signal", "")
 NUMBERS = (0, -1, 7, 2**31, 2**70, 0.5, 1e308, math.nan, math.inf, -math.inf)
 
 
@@ -42,7 +42,7 @@ def nearly(draw: random.Random) -> dict[str, Any]:
     right = {
         "jsonrpc": "2.0",
         "id": draw.choice([1, "a", 2**70]),
-        "method": draw.choice(["hello", "kill", "subscribe", "down"]),
+        "method": draw.choice(["hello", "kill", "stacks", "down"]),
         "params": {name: anything(draw) for name in ("tasks", "signal", "from", "force") if draw.random() < 0.5},
     }
     return {
