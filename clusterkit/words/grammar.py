@@ -31,6 +31,7 @@ _RANDOM = re.compile(r"random\((\d+)\)")
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|kbit|Mbit|Gbit)?", re.ASCII)
 _FACTORS = {None: 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "kbit": 125, "Mbit": 125e3, "Gbit": 125e6}
 _STEPS = re.compile(r"(\d+)steps?", re.ASCII)
+_BARE = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # a number without a unit
 
 
 def parse_fault(text: str) -> Fault:
@@ -165,12 +166,17 @@ def _moment(word: str, probability: float) -> Trigger:
         return Trigger(Moment(name), int(value or 1), False, probability)
     if equals:
         raise ValueError(f"{word!r} is not a trigger. Write 20s, step=100, ready, checkpoint, restart or every=10s.")
+    if _BARE.fullmatch(word):
+        step = "" if "." in word else f", or @ step={word} for a training step"
+        raise ValueError(f"@ {word} has no unit. Write @ {word}s for a time{step}.")
     return Trigger(Moment.TIME, seconds(word), False, probability)
 
 
 def _every(value: str, probability: float) -> Trigger:
     if value in (Moment.CHECKPOINT, Moment.RESTART):
         return Trigger(Moment(value), 1, True, probability)
+    if _BARE.fullmatch(value):
+        raise ValueError(f"every={value} has no unit. Write every={value}s or every={value}steps.")
     match = _STEPS.fullmatch(value)
     distance = float(match[1]) if match else seconds(value)
     if distance < (1 if match else 0.1):
