@@ -8,43 +8,64 @@ import sys
 
 import click
 
+from clusterkit.cli.help import WIDEST
 from clusterkit.cli.lazy import LazyGroup
 
-COMMANDS = {
-    "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
-    "chaos": ("clusterkit.cli.chaos", "Run a job many times, broken in many ways, and check that it recovers."),
-    "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it ends."),
-    "down": ("clusterkit.cli.waiting:down", "Stop a live run."),
-    "wait": ("clusterkit.cli.waiting:wait", "Wait until a run ends; exit with its exit code."),
-    "ls": ("clusterkit.cli.ls", "List the runs."),
-    "ps": ("clusterkit.cli.ps", "List the tasks of a run."),
-    "top": ("clusterkit.cli.top", "Show the tasks of a live run, updated continuously."),
-    "logs": ("clusterkit.cli.logs", "Show the output of tasks."),
-    "events": ("clusterkit.cli.events", "Show the journal of a run."),
-    "show": ("clusterkit.cli.show", "Show how a run ended."),
-    "kill": ("clusterkit.cli.acting:kill", "Send a signal to tasks."),
-    "pause": ("clusterkit.cli.acting:pause", "Pause tasks with SIGSTOP."),
-    "unpause": ("clusterkit.cli.acting:unpause", "Resume paused tasks."),
-    "restart": ("clusterkit.cli.acting:restart", "Restart tasks."),
-    "fault": ("clusterkit.cli.fault", "Inject a fault into a live run, or end it."),
-    "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
-    "profile": ("clusterkit.cli.profile", "Write a TensorBoard profile of tasks while they train."),
-    "tensorboard": ("clusterkit.cli.tensorboard", "Show a run in TensorBoard."),
-    "rm": ("clusterkit.cli.removing:rm", "Remove finished runs."),
-    "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),
-    "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
-    "config": ("clusterkit.cli.config", "Show what `up` would start, without starting it."),
-    "check": ("clusterkit.cli.check", "Read a program and say what will go wrong with it."),
-    "doctor": ("clusterkit.cli.doctor", "Find problems with this machine, Python and its packages."),
-    "reap": ("clusterkit.cli.reap", "Kill the processes of runs that lost their supervisor."),
-    "completion": ("clusterkit.cli.completion", "Print the completion script for a shell."),
+SECTIONS = {
+    "Run": {
+        "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
+        "check": ("clusterkit.cli.check", "Read a program and say what will go wrong with it."),
+        "config": ("clusterkit.cli.config", "Print the job that `up` would run as a job file."),
+        "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it ends."),
+        "wait": ("clusterkit.cli.waiting:wait", "Wait until a run ends; exit with its exit code."),
+        "down": ("clusterkit.cli.waiting:down", "Stop a live run."),
+    },
+    "Inspect": {
+        "ls": ("clusterkit.cli.ls", "List the runs."),
+        "ps": ("clusterkit.cli.ps", "List the tasks of a run."),
+        "top": ("clusterkit.cli.top", "Show the tasks of a live run, updated continuously."),
+        "logs": ("clusterkit.cli.logs", "Show the output of tasks."),
+        "events": ("clusterkit.cli.events", "Show the journal of a run."),
+        "show": ("clusterkit.cli.show", "Show how a run ended."),
+        "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
+        "profile": ("clusterkit.cli.profile", "Write a TensorBoard profile of tasks while they train."),
+        "tensorboard": ("clusterkit.cli.tensorboard", "Show a run in TensorBoard."),
+    },
+    "Act": {
+        "kill": ("clusterkit.cli.acting:kill", "Send a signal to tasks."),
+        "pause": ("clusterkit.cli.acting:pause", "Pause tasks with SIGSTOP."),
+        "unpause": ("clusterkit.cli.acting:unpause", "Resume paused tasks."),
+        "restart": ("clusterkit.cli.acting:restart", "Restart tasks."),
+    },
+    "Break": {
+        "fault": ("clusterkit.cli.fault", "Inject a fault into a live run, or end it."),
+        "chaos": ("clusterkit.cli.chaos", "Run a job many times with random faults."),
+    },
+    "Maintain": {
+        "doctor": ("clusterkit.cli.doctor", "Find problems with this machine and its packages."),
+        "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
+        "rm": ("clusterkit.cli.removing:rm", "Remove finished runs."),
+        "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),
+        "reap": ("clusterkit.cli.reap", "Kill the processes of runs that lost their supervisor."),
+        "completion": ("clusterkit.cli.completion", "Print the completion script for a shell."),
+    },
 }
+COMMANDS = [name for section in SECTIONS.values() for name in section]
 
 
-@click.group(cls=LazyGroup, commands_at=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
+    examples=(
+        ("up --workers 2 --ps 1 train.py", "Run a cluster."),
+        ("ps", "Look at its tasks, from another terminal."),
+        ("kill worker:1", "See whether training recovers."),
+    ),
+)
 @click.version_option(package_name="clusterkit", message="%(version)s")
 def cli() -> None:
-    """Runs a real multi-process TensorFlow cluster on this machine.
+    """Run a real multi-process TensorFlow cluster on this machine.
 
     Every option can also be set in the environment: --workers of `up` is CLUSTERKIT_UP_WORKERS.
     """

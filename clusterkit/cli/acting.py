@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clusterkit.cli.addressing import OnTasks, choose
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.params import echo_json, json_option, run_option, tasks_argument, tasks_of
+from clusterkit.cli.help import option
+from clusterkit.cli.params import echo_json, json_option, tasks_of
 from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -32,24 +34,29 @@ class SignalName(click.ParamType[int]):
             self.fail(f"{value!r} is not a signal. Write TERM, SIGTERM or 15.", param, ctx)
 
 
-@click.command("kill")
-@click.option("-s", "--signal", "number", type=SignalName(), default="KILL", metavar="SIG", help="[KILL]")
-@run_option
-@tasks_argument
+@click.command(
+    "kill",
+    cls=OnTasks,
+    required=True,
+    examples=(
+        ("kill worker:1", "Kill one task of the newest live run."),
+        ("kill -s term worker", "Send SIGTERM to every worker."),
+        ("kill 2026 ps:0", "In the run whose id begins with 2026."),
+    ),
+)
+@option("-s", "--signal", "number", type=SignalName(), default="KILL", metavar="SIG", help="The signal.")
 @json_option
 def kill(number: int, run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     """Send a signal to every process of the tasks. The run handles the outcome as it would any other failure.
 
-    TASK is worker:1, worker for every worker, or all.
+    TASK is worker:1, worker for every worker, or all. RUN is a run id or its beginning.
     """
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     answer = _ask(run, "kill", tasks, signal=number)
     _print(answer, as_json, f"got {name}")
 
 
-@click.command("pause")
-@run_option
-@tasks_argument
+@click.command("pause", cls=OnTasks, required=True, examples=[("pause ps:0", "Pause a task.")])
 @json_option
 def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     """Pause tasks with SIGSTOP. They keep their memory and connections, and make no progress."""
@@ -57,9 +64,7 @@ def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     _print(answer, as_json, "is paused")
 
 
-@click.command("unpause")
-@run_option
-@tasks_argument
+@click.command("unpause", cls=OnTasks, required=True, examples=[("unpause all", "Resume every paused task.")])
 @json_option
 def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     """Resume paused tasks. A task that a fault has stopped as well resumes when that fault ends."""
@@ -67,18 +72,15 @@ def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     _print(answer, as_json, "resumed")
 
 
-@click.command("restart")
-@run_option
-@tasks_argument
+@click.command("restart", cls=OnTasks, required=True, examples=[("restart worker:1", "Restart a task.")])
 @click.option("--no-wait", is_flag=True, help="Return without waiting for the tasks to restart.")
 @json_option
 def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
     """Restart tasks, together with those in their restart scope. This does not use up the restart budget."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.store import RunStore
 
     with exit_on_error():
-        look = RunSnapshot(RunStore().choose(run, finished=False))
+        look = RunSnapshot(choose(run, finished=False))
     before = {str(task): of.attempt for task, of in look.status.tasks.items()}
     answer = _ask(look.run.run_id, "restart", tasks)
     if not no_wait:
@@ -89,10 +91,9 @@ def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: boo
 
 def _ask(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
     from clusterkit.client.control import Client
-    from clusterkit.client.store import RunStore
 
     with exit_on_error():
-        chosen = RunStore().choose(run, finished=False)
+        chosen = choose(run, finished=False)
         with Client(chosen) as client:
             return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
 

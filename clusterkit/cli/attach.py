@@ -8,36 +8,46 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clusterkit.cli.addressing import OnTasks, choose
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import option
 from clusterkit.cli.options import display_options
-from clusterkit.cli.params import run_argument
+from clusterkit.cli.params import tasks_shown
 from clusterkit.cli.terminal import echo, use_color
 
 if TYPE_CHECKING:
     from clusterkit.cli.watching import LiveConsole
 
 
-@click.command("attach")
-@run_argument
-@click.option("-n", "--tail", type=click.IntRange(min=0), default=0, metavar="N", help="Show the last N lines first.")
-@display_options(collects=False)
+@click.command(
+    "attach",
+    cls=OnTasks,
+    examples=(
+        ("attach", "Show the newest live run."),
+        ("attach -n 20 worker:1", "Show one task, and its last 20 lines first."),
+    ),
+)
+@option("-n", "--tail", type=click.IntRange(min=0), default=0, metavar="N", help="Show the last N lines first.")
+@display_options
 def command(
-    run: str | None, tail: int, only: tuple[str, ...], all_output: bool, log_level: str, quiet: bool, color: bool | None
-) -> None:
+    run: str | None, tasks: tuple[str, ...], tail: int, all_output: bool, log_level: str, quiet: bool,
+    color: bool | None,
+) -> None:  # fmt: skip
     """Show a live run as `up` does until it ends, and exit with its exit code.
 
-    Ctrl-C detaches; the run continues.
+    With TASKs, only their output is shown. Ctrl-C detaches; the run continues.
     """
     from clusterkit.cli.watching import LiveConsole
-    from clusterkit.client.store import RunStore
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
-    show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color))
     level = Level.WARNING if quiet else Level[log_level.upper()]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with exit_on_error():
-        watched = LiveConsole(RunStore().choose(run, finished=False), show, level, tail)
+        chosen = choose(run, finished=False)
+        only = frozenset(map(str, tasks_shown(chosen, tasks))) if tasks else frozenset[str]()
+        show = Show(tasks=not quiet, only=only, noise=all_output, color=use_color(color))
+        watched = LiveConsole(chosen, show, level, tail)
     sys.exit(_until_over(watched))
 
 

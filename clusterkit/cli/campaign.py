@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,6 +13,7 @@ from clusterkit.chaos.model import Outcome
 from clusterkit.chaos.runner import Campaign, Terms
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
+from clusterkit.cli.params import echo_json
 from clusterkit.cli.terminal import CLEAR_LINE, act, echo, is_screen
 from clusterkit.system.process import ENDING
 from clusterkit.words.model import number_of
@@ -28,9 +27,9 @@ class Stopped(BaseException):
         self.number = number
 
 
-def run_campaign(asked: JobTemplate, terms: Terms, json_file: str | None) -> int:
+def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     """Run the campaign, show its progress, and return the exit code."""
-    say = Say(terms.runs, to_stderr=json_file == "-")
+    say = Say(terms.runs, to_stderr=as_json)
     outcomes: list[Outcome] = []
     campaign: Campaign | None = None
     code = 0
@@ -53,8 +52,8 @@ def run_campaign(asked: JobTemplate, terms: Terms, json_file: str | None) -> int
     if campaign is not None:
         outcomes.sort(key=lambda outcome: outcome.trial.number)
         say.line("\n" + summary(outcomes, terms.runs, terms.seed))
-        if json_file is not None:
-            _write(json_file, _document(campaign, outcomes))
+        if as_json:
+            echo_json(_document(campaign, outcomes))
     return code or int(any(outcome.violations for outcome in outcomes))
 
 
@@ -91,17 +90,6 @@ def _signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _write(file: str, value: dict[str, Any]) -> None:
-    text = json.dumps(value, indent=2) + "\n"
-    if file == "-":
-        echo(text, nl=False)
-        return
-    try:
-        Path(file).write_text(text)
-    except OSError as error:
-        echo(f"clusterkit: cannot write {file}: {error.strerror}.", err=True)
 
 
 class Say:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.options import display_options, given, job_options, program_argument
+from clusterkit.cli.help import Command, option
+from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.terminal import echo
 from clusterkit.words.faults import FaultAction
 
@@ -37,55 +38,58 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
         return tuple(dict.fromkeys(map(FaultAction, names)))
 
 
-@click.command("chaos", context_settings={"allow_interspersed_args": False})
-@click.option("--runs", type=click.IntRange(min=1), default=30, show_default=True, metavar="N", help="How many runs.")
-@click.option("--actions", type=Actions(), metavar="A,B", help="What is done. [all that the job can have]")
-@click.option(
-    "--rate",
-    type=click.FloatRange(1, 50),
-    default=2.0,
-    show_default=True,
-    metavar="N",
-    help="Faults in a run, on average.",
+@click.command(
+    "chaos",
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        ("chaos --workers 2 --ps 1 train.py", "30 runs with random faults."),
+        ("chaos --runs 5 --actions kill,stop --workers 2 train.py", "Fewer runs, and only these faults."),
+        ("chaos --json --workers 2 train.py > chaos.json", "Everything as JSON, for CI."),
+    ),
 )
-@click.option(
+@option("--runs", type=click.IntRange(min=1), default=30, metavar="N", help="How many runs.")
+@option("--actions", type=Actions(), metavar="A,B", help="Which faults.", show_default="all that the job can have")
+@option("--rate", type=click.FloatRange(1, 50), default=2.0, metavar="N", help="Faults in a run, on average.")
+@option(
     "--parallel",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Runs side by side. [half as many as cores; with TensorFlow a quarter]",
+    help="Runs side by side.",
+    show_default="half as many as cores; with TensorFlow a quarter",
 )
-@click.option("--metric", metavar="NAME", help="What is compared with a run without faults. [accuracy, else loss]")
-@click.option(
+@option(
+    "--metric", metavar="NAME", help="What is compared with a run without faults.", show_default="accuracy, else loss"
+)
+@option(
     "--tolerance",
     type=click.FloatRange(min=0),
     metavar="X",
-    help="By how much it may differ. [0.05; of a loss, half of it]",
+    help="By how much the metric may differ.",
+    show_default="0.05; of a loss, half of it",
 )
-@click.option(
+@option(
     "--shrink",
     "shrunk",
     type=click.IntRange(min=0),
     default=3,
-    show_default=True,
     metavar="N",
     help="How many failing runs are shrunk to the smallest schedule that still fails.",
 )
-@click.option("-x", "--fail-fast", is_flag=True, help="Begin no other run once one has failed.")
-@click.option("--keep", is_flag=True, help="Keep the directories of runs that passed, too.")
-@click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON; - is standard output.")
+@option("-x", "--fail-fast", is_flag=True, help="Begin no other run once one has failed.")
+@option("--keep", is_flag=True, help="Keep the directories of runs that passed, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
 @job_options()
 @program_argument
-@display_options(collects=True)
 def command(
     runs: int, actions: tuple[FaultAction, ...] | None, rate: float, parallel: int | None, metric: str | None,
-    tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, json_file: str | None,
-    **values: object,
+    tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, as_json: bool, **values: object,
 ) -> None:  # fmt: skip
     """Run PROGRAM many times, break something else each time, and check that it recovers.
 
-    Takes every option of `up`. The first run is without faults; each other one has to come to the same: the job
-    succeeds at the same step with nearly the same metric, loses no step beyond the last checkpoint, leaves nothing
-    behind, and names what was broken as the cause. A run that does not is shrunk to the smallest faults that do it.
+    Takes every option of `up` that describes a job. The first run is without faults. Each other run has to succeed at
+    the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
+    what was broken as the cause. The faults of a run that does not are reduced to the fewest that still make it fail.
     """
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import Terms
@@ -99,7 +103,7 @@ def command(
             name, runs, seed, _actions(asked.job, actions), rate, parallel or _side_by_side(asked.job), shrunk,
             Measure(metric, tolerance), keep, fail_fast,
         )  # fmt: skip
-        sys.exit(run_campaign(asked, terms, json_file))
+        sys.exit(run_campaign(asked, terms, as_json))
 
 
 def _asked(options: Gathered) -> JobTemplate:

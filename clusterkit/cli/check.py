@@ -7,13 +7,19 @@ import sys
 import click
 
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Command
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
 
-@click.command("check", context_settings={"allow_interspersed_args": False})
-@job_options("file", "module", "workers", "ps", "chief", "evaluator", "cwd", "keras")
+@click.command(
+    "check",
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=[("check --workers 2 train.py", "As a job with two workers."), ("check -f job.toml", "")],
+)
+@job_options("file", "module", "workers", "ps", "chief", "evaluator", "cwd", "tf_config", "keras", "patches")
 @program_argument
 @json_option
 def command(as_json: bool, **values: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from clusterkit.cli.help import Command
 from clusterkit.cli.terminal import echo
 
 # click's own function for bash passes the words as bash splits them, also at colons: worker:1 would be three.
@@ -27,7 +28,9 @@ complete -o nosort -F _clusterkit_complete clusterkit
 """
 
 
-@click.command("completion")
+@click.command(
+    "completion", cls=Command, examples=[("completion fish > ~/.config/fish/completions/clusterkit.fish", "")]
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the script with which SHELL completes commands, runs and tasks.

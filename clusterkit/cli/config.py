@@ -5,14 +5,20 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.terminal import echo
 
 
-@click.command("config", context_settings={"allow_interspersed_args": False})
+@click.command(
+    "config",
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=[("config --workers 2 train.py > job.toml", "")],
+)
 @job_options()
 @program_argument
-@click.option(
+@option(
     "--show-secrets",
     is_flag=True,
     help="Show variables named like TOKEN, SECRET, PASSWORD, KEY or CREDENTIAL.",

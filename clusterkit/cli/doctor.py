@@ -7,15 +7,24 @@ import sys
 import click
 
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import given, job_options
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import color_option, echo, use_color
 
 
-@click.command("doctor")
+@click.command(
+    "doctor",
+    cls=Command,
+    examples=(
+        ("doctor", "Examine this machine."),
+        ("doctor --workers 8 --ps 2", "And whether such a job fits."),
+        ("doctor --python ~/venv/bin/python", "With the packages of another interpreter."),
+    ),
+)
 @job_options("file", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "network",
              "cpus_per_task", "gpus_per_task")  # fmt: skip
-@click.option("--deep", is_flag=True, help="Run a small job too, of two workers: ten to thirty seconds.")
+@option("--deep", is_flag=True, help="Run a small job too, of two workers: ten to thirty seconds.")
 @json_option
 @color_option
 def command(as_json: bool, deep: bool, color: bool | None, **values: object) -> None:

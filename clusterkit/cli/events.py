@@ -8,27 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
+from clusterkit.cli.help import option
+from clusterkit.cli.params import json_option, tasks_shown
 from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
     from clusterkit.client.journal import Entry
 
 
-@click.command("events")
-@run_argument
-@click.option("-f", "--follow", "following", is_flag=True, help="Follow the run until it ends.")
-@task_option
+@click.command(
+    "events",
+    cls=OnTasks,
+    usual=LIVE_OR_NEWEST,
+    examples=[("events -f", "Follow the newest run."), ("events worker:1", "What concerns one task.")],
+)
+@option("-f", "--follow", "following", is_flag=True, help="Follow the run until it ends.")
 @json_option
 def command(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Show a run's journal: its events and decisions. Without RUN: the newest live run, or else the newest."""
+    """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
     from clusterkit.client.follow import Life, follow
     from clusterkit.client.journal import JournalReader
-    from clusterkit.client.store import RunStore
 
     with exit_on_error():
-        chosen = RunStore().choose(run, finished=True)
+        chosen = choose(run, finished=True)
         names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
     journal = JournalReader(chosen)
     for entries in follow(journal.new, Life(chosen).is_over) if following else [journal.new()]:

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clusterkit.cli.addressing import OnRun, RunId, choose
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.params import RunId, echo_json, json_option, run_option
+from clusterkit.cli.help import option
+from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.faults import ON_STORAGE, FaultAction
+from clusterkit.words.grammar import EXAMPLE, parse_all
 
 if TYPE_CHECKING:
     from clusterkit.client.directory import RunDirectory
@@ -33,26 +37,57 @@ class RunOrFault(RunId):
         return str(value)
 
 
-@click.command("fault")
-@run_option
-@click.argument("words", nargs=-1, type=RunOrFault(), metavar="[RUN] FAULT...")
-@click.option("--heal", is_flag=True, help="End every open fault now.")
+class OnFaults(OnRun):
+    """A command that takes a run and faults, which it gets as `run` and `texts`."""
+
+    words = "[RUN] FAULT..."
+    kind = RunOrFault()
+    otherwise = f"It is not a fault either: a fault begins with an action ({', '.join(FaultAction)})."
+
+    def address(self, ctx: click.Context, words: list[str]) -> None:
+        from clusterkit.client.store import RUN_ID
+
+        if words and words[0].split() == [words[0]] and words[0] not in set(FaultAction):
+            if not RUN_ID.fullmatch(words[0]):
+                ctx.fail(f"{words[0]!r} is neither a run nor a fault. Write a fault in quotes: {EXAMPLE!r}.")
+            self.set_run(ctx, words.pop(0))
+        if len(words) > 1 and words[0] in set(FaultAction) - ON_STORAGE:
+            ctx.fail(f"Write a fault in quotes: {' '.join(words)!r}.")
+        ctx.params["texts"] = tuple(words)
+
+
+@click.command(
+    "fault",
+    cls=OnFaults,
+    examples=(
+        ("fault 'kill worker:1'", "Now."),
+        ("fault 'stop any for=10s @ step=500'", "Freeze a task for a while."),
+        ("fault 2026 'partition worker:0 | ps:0'", "Cut off two tasks of a run from each other."),
+        ("fault --heal", "End what is still open."),
+    ),
+)
+@option("--heal", is_flag=True, help="End every open fault now.")
 @json_option
-def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) -> None:
+def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) -> None:
     """Inject faults. A FAULT is 'ACTION TARGET [for=10s] [@ TRIGGER]', such as 'kill worker:1 @ step=100'.
 
     \b
-    Actions  on tasks: kill, term, stop, slow [share=20%], hang-start, memory [limit=1GB]
-             on the virtual network: partition, delay [by=100ms jitter=10ms],
-             loss [share=10%], rate [limit=100KB], reset;
-             of tasks from the rest, or 'worker:0,ps:0 | worker:1'
-             on checkpoints: corrupt-checkpoint [how=flip|truncate], disk-full
-    Targets  worker:1, worker (one at random), worker:*, any, all, random(2)
-    Triggers 20s, step=100, ready, checkpoint, restart (restart=2: the second), every=10s,
-             every=50steps, every=checkpoint; and p=0.5 for a probability. Without one: now.
+    Actions on tasks:
+      kill, term, stop, slow [share=20%], hang-start, memory [limit=1GB]
+    Actions on the virtual network, between tasks and the rest, or between
+    two sides, 'worker:0,ps:0 | worker:1':
+      partition, delay [by=100ms jitter=10ms], loss [share=10%],
+      rate [limit=100KB], reset
+    Actions on checkpoints:
+      corrupt-checkpoint [how=flip|truncate], disk-full
+    Targets:
+      worker:1, worker (one at random), worker:*, any, all, random(2)
+    Triggers, without one now:
+      20s, step=100, ready, checkpoint, restart, restart=2 (the second),
+      every=10s, every=50steps, every=checkpoint; with a probability: p=0.5
     """
     with exit_on_error():
-        run, faults = _split(run, words)
+        faults = _read(texts)
         if not faults and not heal:
             raise BadFault("No fault given. Write one, such as 'kill worker:1', or use --heal.")
         chosen, answers = _ask(run, faults, heal)
@@ -65,25 +100,19 @@ def command(run: str | None, words: tuple[str, ...], heal: bool, as_json: bool) 
         echo(f"{chosen.run_id}: {fault}")
 
 
-def _split(run: str | None, words: tuple[str, ...]) -> tuple[str | None, list[Fault]]:
-    """The run, where the first word names one, and the faults. Raises BadFault with the problems of all of them."""
-    from clusterkit.words.faults import FaultAction
-    from clusterkit.words.grammar import parse_all
-
-    if run is None and words and words[0].split() == [words[0]] and words[0] not in set(FaultAction):
-        run, words = words[0], words[1:]
-    faults, problems = parse_all(words)
+def _read(texts: tuple[str, ...]) -> list[Fault]:
+    """The faults. Raises BadFault with the problems of all of them."""
+    faults, problems = parse_all(texts)
     if problems:
         raise BadFault("\n".join(problems))
-    return run, faults
+    return faults
 
 
 def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory, list[dict[str, Any]]]:
     from clusterkit.client.control import Client
-    from clusterkit.client.store import RunStore
     from clusterkit.faults.aim import live_problems_of
 
-    chosen = RunStore().choose(run, finished=False)
+    chosen = choose(run, finished=False)
     info = chosen.info()
     if info and (problems := [p for fault in faults for p in live_problems_of(fault, info.job)]):
         raise BadFault("\n".join(problems))  # the run would report them one at a time

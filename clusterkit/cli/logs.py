@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.params import json_option, run_argument, task_option, tasks_shown
+from clusterkit.cli.help import option
+from clusterkit.cli.params import json_option, tasks_shown
 from clusterkit.cli.terminal import color_option, echo, use_color
 from clusterkit.words import durations
 
@@ -55,31 +57,35 @@ class Pattern(click.ParamType[re.Pattern[str]]):
             self.fail(f"{value!r} is not a regular expression: {error}.", param, ctx)
 
 
-@click.command("logs")
-@run_argument
-@click.option("-f", "--follow", is_flag=True, help="Follow the run until it ends; implies --merge.")
-@task_option
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only the output of this attempt.")
-@click.option("--since", type=Since(), help="Only output since then: 30s ago, or a time.")
-@click.option(
-    "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, of each task or merged."
+@click.command(
+    "logs",
+    cls=OnTasks,
+    usual=LIVE_OR_NEWEST,
+    examples=(
+        ("logs worker:1", "What one task wrote."),
+        ("logs -f -n 20 ps worker:0", "The last 20 lines of some tasks, and what follows."),
+        ("logs 2026 --grep loss --since 5m", "In the run whose id begins with 2026."),
+    ),
 )
-@click.option("--grep", type=Pattern(), metavar="RE", help="Only lines that match this regular expression.")
-@click.option("-t", "--timestamps", is_flag=True, help="Show the time of each line.")
-@click.option("--merge", is_flag=True, help="Show the lines of all tasks in the order of time.")
+@option("-f", "--follow", is_flag=True, help="Follow the run until it ends; implies --merge.")
+@option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only the output of this attempt.")
+@option("--since", type=Since(), help="Only output since then: 30s ago, or a time.")
+@option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, of each task or merged.")
+@option("--grep", type=Pattern(), metavar="RE", help="Only lines that match this regular expression.")
+@option("-t", "--timestamps", is_flag=True, help="Show the time of each line.")
+@option("--merge", is_flag=True, help="Show the lines of all tasks in the order of time.")
 @color_option
 @json_option
 def command(
     run: str | None, follow: bool, tasks: tuple[str, ...], attempt: int | None, since: float | None, tail: int | None,
     grep: re.Pattern[str] | None, timestamps: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show the output of a run's tasks. Without RUN: the newest live run, or else the newest."""
+    """Show the output of a run's tasks, also the start-up noise of TensorFlow that `up` hides."""
     from clusterkit.cli.reading import LogReader, Wanted
-    from clusterkit.client.store import RunStore
     from clusterkit.views.loglines import LogText
 
     with exit_on_error():
-        chosen = RunStore().choose(run, finished=True)
+        chosen = choose(run, finished=True)
         shown = tasks_shown(chosen, tasks)
     colored = use_color(color)
     text = LogText(shown, colored, timestamps, as_json)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Command, option
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
 
-@click.command("ls")
-@click.option("-l", "--live", is_flag=True, help="Only live runs.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the run ids.")
+@click.command("ls", cls=Command, examples=[("ls --live", "Only the runs that are live.")])
+@option("-l", "--live", is_flag=True, help="Only live runs.")
+@option("-q", "--quiet", is_flag=True, help="Only the run ids.")
 @json_option
 def command(live: bool, quiet: bool, as_json: bool) -> None:
     """List the runs, the newest first."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 import click
 from click.shell_completion import CompletionItem
 
+from clusterkit.cli.help import option
 from clusterkit.cli.terminal import color_option
 from clusterkit.job.options import OPTIONS, Entry, Gathered, Kind
 from clusterkit.words import durations
@@ -92,19 +93,24 @@ _TYPES: Mapping[Kind, click.ParamType[Any]] = {
     Kind.DURATION: Duration(),
     Kind.VARIABLES: EnvPair(),
 }
+only_option = option(
+    "--only", type=Collected(TaskFilter()), multiple=True, help="Show only these tasks; the logs keep everything."
+)
 program_argument = click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")
 
 
 def _option(entry: Entry) -> Decorator:
     about = entry.about
-    text = f"{about.help} [{entry.default}]" if entry.default else about.help
+    shown = entry.default or False
     if entry.kind is Kind.SWITCH:
-        return click.option(f"{entry.flag}/--no-{entry.key}", default=None, help=text)
+        return option(f"{entry.flag}/--no-{entry.key}", default=None, help=about.help, show_default=shown)
     kind = click.Choice(entry.choices) if entry.choices else _TYPES.get(entry.kind, click.STRING)
     names = [about.short, entry.flag] if about.short else [entry.flag]
     is_multiple = entry.kind in (Kind.TEXTS, Kind.VARIABLES)
     metavar = "N" if entry.kind is Kind.NUMBER else about.metavar
-    return click.option(*names, type=Collected(kind), multiple=is_multiple, metavar=metavar, help=text)
+    return option(
+        *names, type=Collected(kind), multiple=is_multiple, metavar=metavar, help=about.help, show_default=shown
+    )
 
 
 def job_options(*names: str) -> Decorator:
@@ -112,23 +118,21 @@ def job_options(*names: str) -> Decorator:
     return _adding([_option(OPTIONS[name]) for name in names or OPTIONS])
 
 
-def display_options(collects: bool) -> Decorator:
-    """Add the options that say how a run is shown; `collects`: report their problems together with the job's."""
-    kind = Collected(TaskFilter()) if collects else TaskFilter()
+def display_options(command: Command) -> Command:
+    """Add the options that say how a run is shown."""
     return _adding([
-        click.option("--only", type=kind, multiple=True, help="Show only these tasks; the logs keep everything."),
-        click.option("--all-output", is_flag=True, help="Show TensorFlow's start-up noise too."),
-        click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True,
-                     help="How much clusterkit itself tells."),
-        click.option("-q", "--quiet", is_flag=True, help="Show no task's output, only problems and the end."),
+        option("--all-output", is_flag=True, help="Show TensorFlow's start-up noise too."),
+        option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
+               help="Which of clusterkit's own messages to show."),
+        option("-q", "--quiet", is_flag=True, help="Show no task's output, only problems and the end."),
         color_option,
-    ])  # fmt: skip
+    ])(command)  # fmt: skip
 
 
 def _adding(options: Sequence[Decorator]) -> Decorator:
     def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
+        for one in reversed(options):
+            command = one(command)
         return command
 
     return add

@@ -1,4 +1,4 @@
-"""The parameters that the commands on runs share, with their completion."""
+"""What the commands on runs share: which tasks are meant, and output as JSON."""
 
 from __future__ import annotations
 
@@ -7,65 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
+from clusterkit.cli.addressing import ALL
 from clusterkit.cli.terminal import echo
-from clusterkit.words.model import Task, TaskType
+from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
     from clusterkit.client.directory import RunDirectory
 
-ALL = "all"
-Command = Callable[..., Any]
-
-
-class RunId(click.ParamType[str]):
-    """A run id, or the beginning of one."""
-
-    name = "run"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not value:
-            self.fail("A run id is not empty.", param, ctx)
-        return str(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from clusterkit.client.store import RunStore, newest_first
-
-        runs = [run for run in RunStore().all() if run.run_id.startswith(incomplete)]
-        return [CompletionItem(run.run_id) for run in newest_first(runs)]
-
-
-class TaskName(click.ParamType[str]):
-    """`worker:1`, `worker` for all of a type, or `all`."""
-
-    name = "task"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == ALL or value in set(TaskType):
-            return str(value)
-        try:
-            return str(Task.parse(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a task. Write worker:1, worker for all of a type, or all.", param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from clusterkit.client.store import NoSuchRun, RunStore
-
-        try:
-            tasks = _tasks_of(RunStore().choose(ctx.params.get("run"), finished=True))
-        except NoSuchRun:
-            tasks = ()
-        names = [*map(str, tasks), *dict.fromkeys(str(task.type) for task in tasks), ALL]
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-run_argument = click.argument("run", required=False, type=RunId(), metavar="[RUN]")
-run_option = click.option("--run", type=RunId(), metavar="RUN", help="The run. [the newest live one]")
-tasks_argument = click.argument("tasks", nargs=-1, required=True, type=TaskName(), metavar="TASK...")
-task_option = click.option(
-    "--task", "tasks", multiple=True, type=TaskName(), metavar="TASK", help="Only of this task, or task type."
-)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

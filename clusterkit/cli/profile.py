@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clusterkit.cli.addressing import OnTasks, choose
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
-from clusterkit.cli.params import echo_json, json_option, run_argument, task_option, tasks_of
+from clusterkit.cli.params import echo_json, json_option, tasks_of
 from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 WRITTEN_WITHIN = 30.0  # seconds after the window for tasks to write what they have
 
 
-@click.command("profile")
-@run_argument
-@click.option("--steps", type=click.IntRange(min=1), default=20, metavar="N", help="Number of steps to profile. [20]")
-@click.option("--timeout", type=Duration(), default=30.0, help="Stop after this time, even with fewer steps. [30s]")
-@task_option
+@click.command(
+    "profile",
+    cls=OnTasks,
+    examples=[("profile worker:1", "The next 20 steps of one task."), ("profile --steps 5", "")],
+)
+@option("--steps", type=click.IntRange(min=1), default=20, metavar="N", help="Number of steps to profile.")
+@option("--timeout", type=Duration(), default="30s", help="Stop after this time, even with fewer steps.")
 @json_option
 def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...], as_json: bool) -> None:
     """Write a TensorBoard profile of tasks while they train, for programs that use clusterkit.training.
@@ -35,13 +39,12 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     """
     from clusterkit.client.control import Client
     from clusterkit.client.journal import JournalReader
-    from clusterkit.client.store import RunStore
     from clusterkit.views.narrate import sentence
     from clusterkit.views.profiles import Answers
     from clusterkit.words.model import Task
 
     with exit_on_error():
-        chosen = RunStore().choose(run, finished=False)
+        chosen = choose(run, finished=False)
         journal = JournalReader(chosen)
         journal.skip()
         with Client(chosen) as client:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import click
 
+from clusterkit.cli.addressing import OnRun, choose
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.params import echo_json, json_option, run_argument
+from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
 
-@click.command("ps")
-@run_argument
+@click.command("ps", cls=OnRun, examples=[("ps", ""), ("ps --json", "For scripts.")])
 @json_option
 def command(run: str | None, as_json: bool) -> None:
     """List the tasks of a run. CPU is the average over the attempt; `top` shows the current use."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.store import RunStore
     from clusterkit.views.listing import tasks_table
 
     with exit_on_error():
-        look = RunSnapshot(RunStore().choose(run, finished=False))
+        look = RunSnapshot(choose(run, finished=False))
         meter = None
         if look.live:
             from clusterkit.system.usage import Meter  # psutil is a third of the time that all of `ps` takes

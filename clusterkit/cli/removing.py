@@ -7,13 +7,15 @@ import time
 
 import click
 
+from clusterkit.cli.addressing import RunId
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
-from clusterkit.cli.params import RunId, echo_json, json_option
+from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
 
-@click.command("rm")
+@click.command("rm", cls=Command, examples=[("rm 20261122-080115-c2ea mine", "")])
 @click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
 @json_option
 def rm(runs: tuple[str, ...], as_json: bool) -> None:
@@ -36,10 +38,17 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
     sys.exit(1 if problems else 0)
 
 
-@click.command("prune")
-@click.option("--older-than", type=Duration(), metavar="AGE", help="Runs that ended longer ago than this, such as 7d.")
-@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All finished runs but the newest N.")
-@click.option("--dry-run", is_flag=True, help="Only print which runs would be removed.")
+@click.command(
+    "prune",
+    cls=Command,
+    examples=(
+        ("prune --older-than 7d", "Runs that ended more than a week ago."),
+        ("prune --keep 20 --dry-run", "Show what would go if 20 stayed."),
+    ),
+)
+@option("--older-than", type=Duration(), metavar="AGE", help="Runs that ended longer ago than this, such as 7d.")
+@option("--keep", type=click.IntRange(min=0), metavar="N", help="All finished runs but the newest N.")
+@option("--dry-run", is_flag=True, help="Only print which runs would be removed.")
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove old finished runs, selected by --older-than, --keep, or both."""

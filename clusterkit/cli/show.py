@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.params import echo_json, json_option, run_argument
+from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, use_color
 
 if TYPE_CHECKING:
@@ -16,21 +17,24 @@ if TYPE_CHECKING:
     from clusterkit.words.recovery import RecoveryReport
 
 
-@click.command("show")
-@run_argument
+@click.command(
+    "show",
+    cls=OnRun,
+    usual=LIVE_OR_NEWEST,
+    examples=[("show", "The newest run."), ("show 20261122-080115", "The run whose id begins like this.")],
+)
 @json_option
 def command(run: str | None, as_json: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, its state so far."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.journal import JournalReader
-    from clusterkit.client.store import RunStore
     from clusterkit.recovery.reading import report_of
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire
     from clusterkit.words.secrets import without_secrets
 
     with exit_on_error():
-        look = RunSnapshot(RunStore().choose(run, finished=True))
+        look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else look.run.result()
     recovered = report_of(look.run)
     lines = list(timeline(JournalReader(look.run).events()))

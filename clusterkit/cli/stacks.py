@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import click
 
+from clusterkit.cli.addressing import OnTasks, choose
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
-from clusterkit.cli.params import TaskName, echo_json, json_option, run_option, tasks_of
+from clusterkit.cli.params import echo_json, json_option, tasks_of
 from clusterkit.cli.terminal import echo
 
 
-@click.command("stacks")
-@run_option
-@click.argument("tasks", nargs=-1, type=TaskName(), metavar="[TASK]...")
-@click.option("--timeout", type=Duration(), default=3.0, help="How long to wait for the stacks. [3s]")
+@click.command("stacks", cls=OnTasks, examples=[("stacks", "Of every task."), ("stacks worker:1 ps:0", "")])
+@option("--timeout", type=Duration(), default="3s", help="How long to wait for the stacks.")
 @json_option
 def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
     """Show the Python stacks of every thread of tasks, without disturbing them."""
     from clusterkit.backends.local.stacks import collect, dump_of
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.control import Client
-    from clusterkit.client.store import RunStore
     from clusterkit.words.model import Task
 
     with exit_on_error():
-        chosen = RunStore().choose(run, finished=False)
+        chosen = choose(run, finished=False)
         with Client(chosen) as client:
             answer = client.call("stacks", tasks=tasks_of(chosen, tasks))
     attempts = {str(task): of.attempt for task, of in RunSnapshot(chosen).status.tasks.items()}

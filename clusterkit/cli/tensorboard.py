@@ -7,15 +7,20 @@ import signal
 
 import click
 
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.params import run_argument
+from clusterkit.cli.help import option
 from clusterkit.cli.terminal import echo
 
 
-@click.command("tensorboard")
-@run_argument
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port to listen on. [a free port]"
+@click.command("tensorboard", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("tensorboard --port 6006", "")])
+@option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="The port to listen on.",
+    show_default="a free port",
 )
 def command(run: str | None, port: int) -> None:
     """Show a live or finished run in TensorBoard until Ctrl-C is pressed.
@@ -23,7 +28,6 @@ def command(run: str | None, port: int) -> None:
     In addition to what the tasks wrote, it shows what clusterkit recorded: steps, steps per second, reported metrics
     and, while the run is live, CPU and memory usage. It listens on 127.0.0.1 only.
     """
-    from clusterkit.client.store import RunStore
     from clusterkit.job.preflight import tensorboard_problems
     from clusterkit.tensorboard.process import TensorBoard
     from clusterkit.words.errors import BadJob, ClusterkitError
@@ -31,7 +35,7 @@ def command(run: str | None, port: int) -> None:
 
     happened = queue.SimpleQueue[TensorBoardReady | TensorBoardLost | Crashed]()
     with exit_on_error():
-        chosen = RunStore().choose(run, finished=True)
+        chosen = choose(run, finished=True)
         if problems := tensorboard_problems():
             raise BadJob(problems)
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,13 +8,14 @@ from typing import Any, TextIO
 
 import click
 
+from clusterkit.cli.help import option
 from clusterkit.views.colors import HELP, wants_color
 from clusterkit.words.printable import printable_lines
 
 CLEAR_SCREEN = "\x1b[H\x1b[2J"  # the cursor to the first line, and everything below it cleared
 CLEAR_LINE = "\r\x1b[K"
 
-color_option = click.option("--color/--no-color", default=None, help=HELP)
+color_option = option("--color/--no-color", default=None, help=HELP, show_default="colors on a terminal")
 
 
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:

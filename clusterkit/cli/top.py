@@ -9,32 +9,34 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clusterkit.cli.addressing import OnRun, choose
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
-from clusterkit.cli.params import json_option, run_argument
+from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import RunSnapshot
 
 
-@click.command("top")
-@run_argument
-@click.option("-i", "--interval", type=Duration(), default=1.0, help="Time between updates. [1s]")
-@click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after N updates. [when the run ends]")
+@click.command("top", cls=OnRun, examples=[("top -i 5s", ""), ("top --count 1 --json", "One sample.")])
+@option("-i", "--interval", type=Duration(), default="1s", help="Time between updates.")
+@option(
+    "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N updates.", show_default="when the run ends"
+)
 @json_option
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.follow import Life, follow
-    from clusterkit.client.store import RunStore
     from clusterkit.system.usage import Meter
     from clusterkit.views.listing import tasks_table
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with exit_on_error():
-            look, meter = RunSnapshot(RunStore().choose(run, finished=False)), Meter()
+            look, meter = RunSnapshot(choose(run, finished=False)), Meter()
         looks = follow(look.refresh, Life(look.run).is_over, max(interval, 0.1))
         look.rows(meter)  # CPU usage is measured from one sample to the next
         for _ in islice(looks, 1, None if count is None else count + 1):

@@ -8,18 +8,32 @@ from pathlib import Path
 import click
 
 from clusterkit.cli.errors import exit_on_error
-from clusterkit.cli.options import display_options, given, job_options, program_argument
+from clusterkit.cli.help import Command, option
+from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
 from clusterkit.cli.terminal import use_color
 
 
-@click.command("up", context_settings={"allow_interspersed_args": False})
-@click.option(
-    "-d", "--detach", is_flag=True, help="Return when every task is ready, print the run id; the run goes on."
+@click.command(
+    "up",
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        ("up --workers 2 train.py", "Two workers."),
+        ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. What stands after "
+         "the program goes to the program."),
+        ("up -f job.toml --workers 4", "A job file, with another number of workers."),
+        ('up --workers 2 --fault "kill worker:1 @ step=100" train.py', "Kill a worker when step 100 is reported."),
+        ("up -d --workers 2 train.py", "In the background. Then: ps, logs, kill, down."),
+    ),
+)  # fmt: skip
+@option(
+    "-d", "--detach", is_flag=True, help="Run in the background: return when every task is ready, print the run id."
 )
-@click.option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
+@option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
 @job_options()
 @program_argument
-@display_options(collects=True)
+@only_option
+@display_options
 @click.option("--rope", type=int, hidden=True, help="A pipe to the process that the run must not outlive.")
 @click.option("--handed", type=int, hidden=True, help="A file with what no command line may show.")
 @click.option(
@@ -41,7 +55,7 @@ def command(
     """Run PROGRAM as a cluster until its job is done.
 
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
-    that fails is started again with what TensorFlow needs restarted beside it; Ctrl-C ends everything.
+    that fails is restarted, together with the tasks that its strategy needs restarted. Ctrl-C ends everything.
     """
     from clusterkit.job.handed import take
     from clusterkit.job.options import Gathered, merged

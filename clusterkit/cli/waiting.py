@@ -6,23 +6,23 @@ import sys
 
 import click
 
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
-from clusterkit.cli.params import echo_json, json_option, run_argument
+from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
 
-@click.command("wait")
-@run_argument
+@click.command("wait", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("wait --json", "")])
 @json_option
 def wait(run: str | None, as_json: bool) -> None:
-    """Wait until a run ends, and exit with its exit code. Without RUN: the newest live run, or else the newest."""
-    from clusterkit.client.store import RunStore
+    """Wait until a run ends, and exit with its exit code."""
     from clusterkit.words import wire
     from clusterkit.words.printable import printable
 
     with exit_on_error():
-        chosen = RunStore().choose(run, finished=True)
+        chosen = choose(run, finished=True)
     chosen.wait_until_over()
     result = chosen.result()
     code = 1 if result is None else result.exit_code
@@ -38,19 +38,27 @@ def wait(run: str | None, as_json: bool) -> None:
     sys.exit(code)
 
 
-@click.command("down")
-@run_argument
-@click.option("--kill", is_flag=True, help="Skip the grace period.")
-@click.option("-t", "--timeout", type=Duration(), help="Kill what still runs after this time. [the run's grace period]")
+@click.command(
+    "down",
+    cls=OnRun,
+    examples=[("down", "Stop the newest live run."), ("down --kill 2026", "At once, by the beginning of its id.")],
+)
+@option("--kill", is_flag=True, help="Skip the grace period.")
+@option(
+    "-t",
+    "--timeout",
+    type=Duration(),
+    help="Kill what still runs after this time.",
+    show_default="the run's grace period",
+)
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
     from clusterkit.client.control import Client, NotLive
     from clusterkit.client.follow import Life
-    from clusterkit.client.store import RunStore
 
     with exit_on_error():
-        chosen = RunStore().choose(run, finished=False)
+        chosen = choose(run, finished=False)
         was_live, life = chosen.is_live(), Life(chosen)
         try:
             with Client(chosen) as client:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Group, option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.terminal import echo
 
 IDLE = "30m"
 
 
-@click.group("warm")
+@click.group("warm", cls=Group, examples=[("warm start --idle 2h", ""), ("warm stop", "")])
 def command() -> None:
     """Keep TensorFlow imported between runs, so that the next `up` starts training almost immediately.
 
@@ -21,8 +22,8 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--preload", multiple=True, metavar="MODULE", help="Import this too, for runs with the same --preload.")
-@click.option("--idle", type=Duration(), default=IDLE, show_default=True, help="Stop after this time without a run.")
+@option("--preload", multiple=True, metavar="MODULE", help="Import this too, for runs with the same --preload.")
+@option("--idle", type=Duration(), default=IDLE, help="Stop after this time without a run.")
 def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
     from clusterkit.warm.choice import launch_to_share

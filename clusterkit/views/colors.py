@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 HELP = (
     "Colors, those of the tasks too; the log files keep them all. NO_COLOR and FORCE_COLOR in the environment decide "
-    "where neither is given. [colors on a terminal]"
+    "where neither is given."
 )
 
 

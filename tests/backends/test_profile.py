@@ -27,7 +27,7 @@ def test_every_task_of_a_parameter_server_job_writes_a_profile(ck: Clusterkit) -
         assert Path(told["path"]).read_text() == "recorded"
         assert told["path"].startswith(f"{run}/tensorboard/{task}/plugins/profile/")
     assert [profiles[task]["steps"] for task in profiles] == [5, None, None]
-    said = ck("profile", run.name, "--task", "ps", "--steps", "2").out.splitlines()
+    said = ck("profile", run.name, "ps", "--steps", "2").out.splitlines()
     assert [line.partition(": /")[0] for line in said] == [
         "chief:0 wrote a profile of 2 steps",
         "ps:0 wrote a profile",

@@ -33,7 +33,7 @@ def test_what_can_not_be_done_is_a_sentence_and_an_exit_code(ck: Clusterkit) -> 
     assert ck("kill", "ps", code=1).err == f"clusterkit: The run {run.name} has no task of the type ps.\n"
     assert ck("unpause", "worker:0", code=1).err == "clusterkit: worker:0 is not paused now.\n"
     assert ck("stacks", "--run", "nosuch", code=1).err.startswith("clusterkit: There is no run 'nosuch'")
-    assert "is not a task" in ck("kill", "wroker:1", code=2).err
+    assert "'wroker:1' is neither a run nor a task" in ck("kill", "wroker:1", code=2).err
     assert "is not a signal" in ck("kill", "-s", "FOO", "worker:1", code=2).err
     assert ck("pause", code=2).err
 

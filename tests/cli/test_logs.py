@@ -48,7 +48,7 @@ def test_without_merging_each_task_is_told_by_itself(turns: Clusterkit) -> None:
 
 def test_lines_are_chosen(turns: Clusterkit) -> None:
     """By task, attempt, time, number and pattern; all of it together."""
-    assert numbers(turns("logs", "--task", "worker:1", "--tail", "3").out) == [17, 19]
+    assert numbers(turns("logs", "worker:1", "--tail", "3").out) == [17, 19]
     assert numbers(turns("logs", "--merge", "--grep", "line 1", "--tail", "2").out) == [18, 19]
     assert numbers(turns("logs", "--merge", "--tail", "6").out) == [16, 17, 18, 19]
     assert turns("logs", "--attempt", "2").out == ""
@@ -75,12 +75,12 @@ def test_following_ends_with_the_run_and_misses_nothing(ck: Clusterkit) -> None:
 def test_a_run_is_named_by_the_beginning_of_its_id(turns: Clusterkit) -> None:
     """A unique one; what could be two is refused, with both."""
     turns("up", "--run-id", "turnip", ROLES, "--steps", "1")
-    assert numbers(turns("logs", "turns", "--tail", "1", "--task", "worker:0").out) == []
-    assert numbers(turns("logs", "turns", "--tail", "2", "--task", "worker:0").out) == [18]
+    assert numbers(turns("logs", "turns", "--tail", "1", "worker:0").out) == []
+    assert numbers(turns("logs", "turns", "worker:0", "--tail", "2").out) == [18]
     refused = turns("logs", "turn", code=1)
     assert "matches several runs: turnip, turns" in refused.err
     assert "There is no run 'nope'" in turns("logs", "nope", code=1).err
-    assert "has no task ps:0" in turns("logs", "--task", "ps:0", code=1).err
+    assert "has no task ps:0" in turns("logs", "ps:0", code=1).err
 
 
 def test_events_are_followed_to_the_end(ck: Clusterkit) -> None:
@@ -89,7 +89,7 @@ def test_events_are_followed_to_the_end(ck: Clusterkit) -> None:
     lines = ck.lines("events", "-f", run.name)
     assert [line["event"] for line in lines[:2]] == ["Began", "Changed"]
     assert lines[-1]["event"] == "Finished"
-    text = ck("events", "--task", "worker:1").out
+    text = ck("events", "worker:1").out
     assert "worker:1 exited with code 3 (attempt 1)." in text
     assert "worker:1 is started, attempt 2" in text
     assert "chief:0 is started" not in text

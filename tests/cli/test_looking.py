@@ -44,7 +44,7 @@ def test_top_goes_on_until_the_run_is_over(ck: Clusterkit) -> None:
 def test_top_as_often_as_asked(ck: Clusterkit) -> None:
     """With a line about the run above the tasks."""
     run = ck.up(*LONG)
-    shown = ck("top", "-n", "2", "-i", "0.1").out
+    shown = ck("top", "--count", "2", "-i", "0.1").out
     assert shown.count(f"run {run.name}: running") == 2
     assert shown.count("worker:1") == 2
 
@@ -105,13 +105,17 @@ def test_ps_is_instant(ck: Clusterkit) -> None:
 
 
 COMPLETIONS = {
-    "clusterkit p": ["ps", "pause", "profile", "prune"],
+    "clusterkit p": ["ps", "profile", "pause", "prune"],
     "clusterkit ps o": ["one"],
     "clusterkit show ": ["one"],
-    "clusterkit logs --task ev": ["evaluator:0", "evaluator"],
+    "clusterkit logs ev": ["evaluator:0", "evaluator"],
     "clusterkit kill wor": ["worker:0", "worker:1", "worker"],
     "clusterkit kill worker:": ["0", "1"],  # bash has split the word at the colon
     "clusterkit kill --run one worker:1 a": ["all"],
+    "clusterkit logs o": ["one"],
+    "clusterkit logs one c": [],
+    "clusterkit logs one e": ["evaluator:0", "evaluator"],
+    "clusterkit fault o": ["one"],
 }
 
 

@@ -23,7 +23,7 @@ def test_a_session_by_hand(ck: Clusterkit, tmp_path: Path) -> None:
     rows = ck("ps").out.splitlines()
     assert rows[0].split()[:4] == ["TASK", "STATE", "ATTEMPT", "PID"]
     assert [row.split()[:3] for row in rows[1:]] == [[task, "running", "1"] for task in TASKS]
-    assert ck("logs", "--tail", "1", "--task", "chief").out == "chief:0 │ chief:0 goes from step 0 to 200\n"
+    assert ck("logs", "--tail", "1", "chief").out == "chief:0 │ chief:0 goes from step 0 to 200\n"
     assert ck("kill", "worker:1").out == "worker:1 got SIGKILL.\n"
     wait_for(ck.home / "runs" / run, "Spawned", task="worker:1", attempt=2)
     worker = next(row for row in ck("ps").out.splitlines() if row.startswith("worker:1"))

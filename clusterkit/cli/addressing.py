@@ -1,0 +1,156 @@
+"""Which run and which tasks a command is about: `[RUN] [TASK]...`, or the run as `--run RUN`.
+
+A word that can be a task is one: `worker:1`, `worker`, `all`. Any other first word is a run.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from clusterkit.cli.help import Command, Option
+from clusterkit.words.model import Task, TaskType
+
+if TYPE_CHECKING:
+    from clusterkit.client.directory import RunDirectory
+
+ALL = "all"
+LIVE_OR_NEWEST = "the newest live run, or else the newest"
+A_TASK = "worker:1, worker for all of a type, or all"
+FIRST = "clusterkit.run"  # key in a context's meta, if the first word names the run
+
+
+class RunId(click.ParamType[str]):
+    """A run id, or the beginning of one."""
+
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("A run id is not empty.", param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from clusterkit.client.store import RunStore, newest_first
+
+        runs = [run for run in RunStore().all() if run.run_id.startswith(incomplete)]
+        return [CompletionItem(run.run_id) for run in newest_first(runs)]
+
+
+class RunOrTask(RunId):
+    """A word that is a run or a task."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from clusterkit.client.store import RUN_ID
+
+        word = str(value)
+        task = task_named(word)
+        if task is None and not RUN_ID.fullmatch(word):
+            kind, colon, index = word.partition(":")
+            close = difflib.get_close_matches(kind, list(TaskType), 1) if colon else []
+            hint = f" Did you mean {close[0]}:{index}?" if close and index.isdecimal() else ""
+            self.fail(f"{word!r} is neither a run nor a task. A task is {A_TASK}.{hint}", param, ctx)
+        return task or word
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        before = [word for word in ctx.params.get("words") or () if task_named(word) is None]
+        run = ctx.params.get("run") or next(iter(before), None)
+        names = [name for name in _names_in(run) if name.startswith(incomplete)]
+        runs = [] if run or ctx.params.get("words") else super().shell_complete(ctx, param, incomplete)
+        return [*map(CompletionItem, names), *runs]
+
+
+class OnRun(Command):
+    """A command on one run, which it gets as `run`. `usual` is the run where none is named."""
+
+    words = "[RUN]"
+    kind = RunId()
+    otherwise = ""  # what a first word is not either, if it names no run
+
+    def __init__(self, *args: Any, usual: str = "the newest live run", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        words = click.Argument(["words"], nargs=-1, type=self.kind, metavar=self.words)
+        run = Option(["--run"], type=RunId(), metavar="RUN", help="The run.", show_default=usual)
+        self.params = [words, run, *self.params]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            self.address(ctx, list(ctx.params.pop("words")))
+        return rest
+
+    def address(self, ctx: click.Context, words: list[str]) -> None:
+        """Turn the words into parameters."""
+        if words:
+            self.set_run(ctx, words.pop(0))
+        if words:
+            ctx.fail(f"Only one run can be named. {words[0]!r} is one too many.")
+
+    def set_run(self, ctx: click.Context, run: str) -> None:
+        """The first word is the run."""
+        if ctx.get_parameter_source("run") is ParameterSource.COMMANDLINE:
+            ctx.fail(f"The run is named twice: {run!r} and --run {ctx.params['run']}.")
+        ctx.params["run"], ctx.meta[FIRST] = run, True
+
+
+class OnTasks(OnRun):
+    """A command on tasks of one run, which it gets as `run` and `tasks`; `required`: at least one has to be named."""
+
+    words = "[RUN] [TASK]..."
+    kind = RunOrTask()
+    otherwise = f"It is not a task either: a task is {A_TASK}."
+
+    def __init__(self, *args: Any, required: bool = False, **kwargs: Any) -> None:
+        self.words = "[RUN] TASK..." if required else self.words
+        super().__init__(*args, **kwargs)
+        self._required = required
+
+    def address(self, ctx: click.Context, words: list[str]) -> None:
+        if words and task_named(words[0]) is None:
+            self.set_run(ctx, words.pop(0))
+        if wrong := [word for word in words if task_named(word) is None]:
+            ctx.fail(f"{wrong[0]!r} is not a task. A task is {A_TASK}; a run goes before the tasks.")
+        if self._required and not words:
+            ctx.fail(f"No task is named. A task is {A_TASK}.")
+        ctx.params["tasks"] = tuple(words)
+
+
+def task_named(word: str) -> str | None:
+    """What a word names: `worker:1`, `worker` or `all`; None if it names no task, as its form shows."""
+    if word == ALL or word in set(TaskType):
+        return word
+    try:
+        return str(Task.parse(word))
+    except ValueError:
+        return None
+
+
+def choose(run: str | None, finished: bool) -> RunDirectory:
+    """The run that the present command is about, see `RunStore.choose`. Raises NoSuchRun."""
+    from clusterkit.client.store import NoSuchRun, RunStore
+
+    store = RunStore()
+    try:
+        return store.choose(run, finished)
+    except NoSuchRun as error:
+        context = click.get_current_context()
+        otherwise = context.command.otherwise if isinstance(context.command, OnRun) else ""
+        if FIRST not in context.meta or not otherwise:
+            raise
+        raise NoSuchRun(f"{error} {otherwise}") from None
+
+
+def _names_in(run: str | None) -> list[str]:
+    """What names tasks of a run."""
+    from clusterkit.client.store import NoSuchRun, RunStore
+
+    try:
+        info = RunStore().choose(run, finished=True).info()
+    except NoSuchRun:
+        return []
+    tasks = info.job.tasks if info else ()
+    return [*map(str, tasks), *dict.fromkeys(str(task.type) for task in tasks), ALL]

@@ -1,0 +1,46 @@
+"""How help is written: defaults in one form, and examples at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import click
+from click.types import OptionHelpExtra
+
+WIDEST = 10_000  # columns: help is as wide as the terminal
+_LONGEST = 46  # columns of an example whose description stands beside it
+
+Examples = Sequence[tuple[str, str]]  # a command line without `clusterkit`, and what it does
+
+
+class Option(click.Option):
+    """An option whose help ends with `[default: …]`: its default, or a description of it in `show_default`."""
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)  # a number that is out of range is told its range
+        if isinstance(self.show_default, str):
+            extra["default"] = self.show_default
+        return extra
+
+
+class Command(click.Command):
+    """A command with `examples`, which end its help."""
+
+    def __init__(self, *args: Any, examples: Examples = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write_dl([(f"clusterkit {line}", what) for line, what in self.examples], _LONGEST)
+
+
+class Group(Command, click.Group):
+    """A group with `examples`."""
+
+
+option = partial(click.option, cls=Option, show_default=True)

@@ -1,0 +1,102 @@
+"""The help: groups of commands, examples that parse, defaults in one form, the width of the terminal."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from clusterkit.cli import COMMANDS, SECTIONS, cli
+from clusterkit.cli.help import Command
+from clusterkit.cli.options import PROBLEMS
+from clusterkit.words.grammar import parse_fault
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Every command, and every one of a group, by its words."""
+    for name in COMMANDS:
+        yield (name,)
+        found = cli.get_command(click.Context(cli), name)
+        if isinstance(found, click.Group):
+            yield from ((name, sub) for sub in found.commands)
+
+
+EVERY = list(commands())
+
+
+def context_of(*words: str) -> click.Context:
+    """A command's context, as click makes it."""
+    context = click.Context(cli, info_name="clusterkit", **cli.context_settings)
+    for word in words:
+        assert isinstance(context.command, click.Group)
+        found = context.command.get_command(context, word)
+        assert found is not None
+        context = click.Context(found, parent=context, info_name=word, **found.context_settings)
+    return context
+
+
+def help_of(*words: str, columns: int = 80) -> str:
+    """What `--help` prints on a terminal."""
+    with pytest.MonkeyPatch.context() as patch:  # click's CliRunner has 80 columns, always
+        patch.setenv("COLUMNS", str(columns))
+        return context_of(*words).get_help()
+
+
+def test_commands_are_in_groups() -> None:
+    """In the order of the table, with one column for all groups."""
+    text = help_of()
+    assert [name for name in re.findall(r"^(\w+):$", text, re.M) if name in SECTIONS] == list(SECTIONS)
+    rows = re.findall(r"^  ([a-z]\w+)( +)\w", text.partition("Run:\n")[2].partition("Examples:")[0], re.M)
+    assert [name for name, _ in rows] == COMMANDS
+    assert len({len(name) + len(space) for name, space in rows}) == 1
+
+
+@pytest.mark.parametrize("words", [(), *EVERY], ids=" ".join)
+def test_help_is_as_wide_as_the_terminal(words: tuple[str, ...]) -> None:
+    """No line is longer than 80 columns where there are 80, and no paragraph is cut short where there are more."""
+    assert max(map(len, help_of(*words).splitlines())) <= 80
+    narrow, wide = help_of(*words), help_of(*words, columns=200)
+    assert len(wide.splitlines()) <= len(narrow.splitlines())
+    assert wide.split() == narrow.split()
+
+
+def test_wide_terminals_are_used() -> None:
+    """Also beyond the 80 columns that click takes by default."""
+    assert max(map(len, help_of("up", columns=160).splitlines())) > 120
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_defaults_have_one_form(words: tuple[str, ...]) -> None:
+    """`[default: 30]` at the end of the description, and no bounds beside it."""
+    context = context_of(*words)
+    records = [param.get_help_record(context) for param in context.command.params if isinstance(param, click.Option)]
+    for _, description in filter(None, records):
+        assert re.fullmatch(r"[^\[\]]+(  \[default: [^\[\]]+\])?", description)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_parse(name: str) -> None:
+    """Each command has some, of itself, with options, tasks and faults that it takes."""
+    command = cli.get_command(click.Context(cli), name)
+    assert isinstance(command, Command)
+    assert command.examples
+    for line, _ in command.examples:
+        assert line.split()[0] == name
+        words = shlex.split(line.partition(" > ")[0])[1:]
+        context = command.make_context(name, list(words))
+        assert context.meta.get(PROBLEMS, {}) == {}
+        for text in context.params.get("texts") or context.params.get("fault") or ():
+            parse_fault(text)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_n_and_json_mean_one_thing(name: str) -> None:
+    """`-n` is the number of last lines, and `--json` takes no value."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    for param in command.params:
+        assert "-n" not in param.opts or "--tail" in param.opts
+        assert "--json" not in param.opts or (isinstance(param, click.Option) and param.is_flag)
