@@ -78,7 +78,7 @@ def test_a_printed_protobuf_is_noise_to_its_end() -> None:
         (
             [
                 "I0000 00:00:1763700000.1 1 kernel_and_device.cc:101] Ignoring error status when releasing "
-                "multi-device function handle UNIMPLEMENTED: Releasing a handle on a remote device is not yet implemented.",
+                "multi-device function handle UNIMPLEMENTED: Releasing it is not yet implemented.",
                 "",
             ],
             True,
