@@ -24,8 +24,10 @@ def explained(result: RunResult, job: JobSpec) -> RunResult:
     text, hints = _error_text(result), list[str]()
 
     def read() -> None:
-        from clusterkit.check.reading import findings_of  # imported late: only failed runs need it
+        from clusterkit.check.misplaced import refused  # imported late: only failed runs need them
+        from clusterkit.check.reading import findings_of
 
+        hints.extend(filter(None, [refused(job, text)]))
         with suppress(Exception):  # the files may contain anything
             finding = matching(findings_of(job, strict=False), text)
             hints.extend([] if finding is None else [f"{finding.location}: {finding.what} {finding.advice}"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -57,6 +58,7 @@ def command(
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
     that fails is restarted, together with the tasks that its strategy needs restarted. Ctrl-C ends everything.
     """
+    from clusterkit.check.misplaced import unmentioned
     from clusterkit.job.handed import take
     from clusterkit.job.options import Gathered, merged
     from clusterkit.supervisor.guardian import check_rope
@@ -73,6 +75,8 @@ def command(
             options = merged(options, Gathered({"env": env}, problems))
         only = tuple(filter(None, only))  # of which some may have been no task's
         prepared = prepare(options, only)
+        if values["program"] and (hint := unmentioned(prepared.job)):
+            prepared = replace(prepared, warnings=(*prepared.warnings, hint))
         if rope is not None:
             check_rope(rope)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach))

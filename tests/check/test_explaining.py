@@ -46,6 +46,13 @@ def finding(result: RunResult, job: JobSpec) -> str | None:
     return explained(result, job).finding
 
 
+def test_an_option_of_up_that_the_program_got_explains_its_failure(tmp_path: Path) -> None:
+    """Before anything that its text may show."""
+    job = job_of(tmp_path, TF, args=["--workers", "3"])
+    found = finding(failed("main.py: error: unrecognized arguments: --workers 3", exit_=Exit(code=2)), job)
+    assert str(found).startswith("--workers is an option of `clusterkit up`, but ")
+
+
 CAUSES = {  # a program, files beside it, the job, the exception, and what is said
     "a strategy that is too late": (f"{TF}tf.zeros(1)\n"
     f"{MADE}", {}, {}, STARTUP, "main.py:4: The strategy is created after"),
