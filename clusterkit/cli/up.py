@@ -5,13 +5,18 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
-from clusterkit.cli.terminal import use_color
+from clusterkit.cli.terminal import echo, use_color
+
+if TYPE_CHECKING:
+    from clusterkit.job.options import Gathered
+    from clusterkit.supervisor.prepare import Prepared
 
 
 @click.command(
@@ -58,25 +63,15 @@ def command(
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
     that fails is restarted, together with the tasks that its strategy needs restarted. Ctrl-C ends everything.
     """
-    from clusterkit.check.misplaced import unmentioned
-    from clusterkit.job.handed import take
-    from clusterkit.job.options import Gathered, merged
     from clusterkit.supervisor.guardian import check_rope
     from clusterkit.supervisor.launch import Display, up
-    from clusterkit.supervisor.prepare import prepare
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
     from clusterkit.warm.session import Session
 
     with exit_on_error():
-        options = given(values)
-        if handed is not None:
-            env, problems = take(handed)
-            options = merged(options, Gathered({"env": env}, problems))
         only = tuple(filter(None, only))  # of which some may have been no task's
-        prepared = prepare(options, only)
-        if values["program"] and (hint := unmentioned(prepared.job)):
-            prepared = replace(prepared, warnings=(*prepared.warnings, hint))
+        prepared = _prepared(given(values), handed, only)
         if rope is not None:
             check_rope(rope)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach))
@@ -86,5 +81,22 @@ def command(
         sys.exit(up(prepared, Display(show, level), rope, own))
     from clusterkit.cli.detached import up_detached
 
+    for warning in prepared.warnings:
+        echo(f"clusterkit: {warning}", err=True)
     with exit_on_error():
         sys.exit(up_detached(prepared, Display(show, level), not no_wait, rope))
+
+
+def _prepared(options: Gathered, handed: int | None, only: tuple[str, ...]) -> Prepared:
+    """The job, with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
+    from clusterkit.check.misplaced import unmentioned
+    from clusterkit.job.handed import take
+    from clusterkit.job.options import Gathered, merged
+    from clusterkit.supervisor.prepare import prepare
+
+    if handed is not None:  # a Python process gives the arguments
+        env, problems = take(handed)
+        return prepare(merged(options, Gathered({"env": env}, problems)), only)
+    prepared = prepare(options, only)
+    hint = unmentioned(prepared.job) if options.options.get("args") else None
+    return prepared if hint is None else replace(prepared, warnings=(*prepared.warnings, hint))

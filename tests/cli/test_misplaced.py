@@ -14,7 +14,7 @@ PARSES = "import argparse\nparser = argparse.ArgumentParser()\n{}\nprint(parser.
 
 
 def test_a_program_that_does_not_know_the_option(ck: Clusterkit, tmp_path: Path) -> None:
-    """A line before the start, and a hint below the cause; with `up -d` too."""
+    """A line before the start, and a hint below the cause."""
     program = tmp_path / "train.py"
     program.write_text(PARSES.format(""))
     out = ck("up", "--restart", "never", program, "--workers", "2", code=1).out
@@ -22,7 +22,13 @@ def test_a_program_that_does_not_know_the_option(ck: Clusterkit, tmp_path: Path)
         f"Write options of `up` before the program: clusterkit up --workers … {program}"
     )
     assert "Hint: --workers is an option of `clusterkit up`" in out
-    assert "Hint: --workers" in ck("up", "-d", "--restart", "never", program, "--workers", "2", code=1).err
+
+
+def test_a_detached_run(ck: Clusterkit, tmp_path: Path) -> None:
+    """It is said where the command was typed."""
+    program = tmp_path / "train.py"
+    program.write_text("import time\ntime.sleep(60)\n")
+    assert "before the program: clusterkit up" in ck("up", "-d", program, "--workers", "2").err
 
 
 def test_a_program_that_knows_it(ck: Clusterkit, tmp_path: Path) -> None:
