@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import pytest
 
 from clusterkit.words.durations import seconds
+from clusterkit.words.errors import BadJob
 from clusterkit.words.printable import printable
 
 if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
@@ -21,6 +23,7 @@ if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords
 
+P = TypeVar("P")
 TIMEOUT = "2m"
 TAIL = 20  # lines of each log that a failing test shows
 ENDING = 15.0  # seconds by which waits outlast the run's timeout: the run's own report says more
@@ -31,23 +34,41 @@ MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that th
 class Clusters:
     """The value of the fixture `cluster`: call it with the arguments of `clusterkit.Cluster` to start a cluster."""
 
-    def __init__(self, home: Path, defaults: Keywords) -> None:
+    def __init__(self, home: Path, defaults: Keywords, places: Sequence[Path]) -> None:
         self.home = home
         self.started: list[Cluster] = []
         self._defaults = defaults
+        self._places = places
         self._ends = ExitStack()
 
     def __call__(self, program: Program | None = None, **options: Unpack[Keywords]) -> Cluster:
-        """Start a cluster, which ends after the test at the latest. The marker's options are the defaults."""
+        """Start a cluster, which ends after the test at the latest. The marker's options are the defaults.
+
+        A relative program or job file is looked for beside the test, in pytest's rootdir, and in the current directory.
+        """
         from clusterkit.api import Cluster
 
         __tracebackhide__ = True
         options = {**self._defaults, **options}
         options = {"patience": patience(options["timeout"]), **options}
-        cluster = Cluster(program, **options)
+        if "file" in options:
+            options["file"] = self._find(options["file"])
+        try:
+            cluster = Cluster(self._find(program), **options)
+        except BadJob as error:
+            if others := [str(place) for place in self._places if place != Path.cwd()]:
+                error.add_note(f"Relative paths were looked for in {' and '.join(others)} too.")
+            raise
         self.started.append(cluster)
         self._ends.callback(cluster.stop)
         return cluster
+
+    def _find(self, path: P) -> P | Path:
+        """Return where a relative path is; unchanged if it is below the current directory, or nowhere."""
+        if not isinstance(path, str | os.PathLike):
+            return path
+        found = [place for place in self._places if (place / path).is_file()]
+        return found[0] / path if found and found[0] != Path.cwd() else path
 
     def stop(self) -> None:
         """End all running clusters, even if ending one of them fails."""
@@ -103,7 +124,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     session()  # before CLUSTERKIT_HOME changes: it finds the user's warm servers there
     keep = request.config.getoption("--cluster-keep")
     home = _home(request.node.name, keep, tmp_path_factory)
-    clusters = Clusters(home, _defaults(request))
+    places = dict.fromkeys([request.path.parent, request.config.rootpath])
+    clusters = Clusters(home, _defaults(request), list(places))
     request.node.stash[CLUSTERS] = clusters
     if keep:
         request.node.user_properties.append((KEPT, str(home)))
@@ -124,14 +146,18 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the causes and logs of the clusters to the report of a failed test."""
     report = yield
     if report.failed:
         item.stash[FAILED] = True
         started = clusters.started if (clusters := item.stash.get(CLUSTERS, None)) else []
+        error = call.excinfo.value if call.excinfo else None
         for cluster in started:
-            report.sections += sections(cluster, f" (run {cluster.run_id})" if len(started) > 1 else "")
+            suffix = f" (run {cluster.run_id})" if len(started) > 1 else ""
+            report.sections += [(f"clusterkit: {title}{suffix}", text) for title, text in sections(cluster, error)]
     return report
 
 
@@ -145,26 +171,49 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(str(home))
 
 
-def sections(cluster: Cluster, suffix: str) -> list[tuple[str, str]]:
-    """Return the cause of the failure and the tails of the logs, each with a title that ends with `suffix`."""
-    found = [(f"clusterkit: cause{suffix}", _cause(cluster))]
+def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[str, str]]:
+    """Yield the title and the text of what a report shows: how the run ended or where it is, and the end of each log.
+
+    What the exception says is left out, and so is the log of the attempt that is the cause: its end is with the cause.
+    """
+    shown = None
+    if not cluster.running:
+        shown = cluster.result.cause
+        if not _says(error, cluster):
+            yield "cause" if shown else "result", cluster.result.report()
+    elif lines := [*_where(cluster, error), *_failures(cluster)]:
+        yield "the run so far", "\n".join(lines)
     for name, task in cluster.tasks.items():
         for attempt in _attempts_to_show(task):
-            title = f"clusterkit: {name} attempt {attempt.number} log{suffix}"
-            lines = task.logs(attempt.number).splitlines()[-TAIL:]
-            found.append((title, "\n".join(map(printable, lines))))
-    return found
+            if shown is None or (shown.task, shown.attempt) != (task.task, attempt.number):
+                lines = task.logs(attempt.number).splitlines()[-TAIL:]
+                yield f"{name} attempt {attempt.number} log", "\n".join(map(printable, lines))
 
 
-def _cause(cluster: Cluster) -> str:
+def _says(error: BaseException | None, cluster: Cluster) -> bool:
+    """Whether the text of an exception, or of one that led to it, says how the run ended or where it is."""
+    from clusterkit.api import RunEnded, WaitTimeout
+
+    while error is not None:
+        if isinstance(error, RunEnded) and error.result.directory == cluster.directory:
+            return True
+        if isinstance(error, WaitTimeout) and error.run_id == cluster.run_id and cluster.running:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _where(cluster: Cluster, error: BaseException | None) -> list[str]:
     from clusterkit.api.tasks import known
+
+    return [] if _says(error, cluster) else ["The run was still active.", known(cluster.tasks)]
+
+
+def _failures(cluster: Cluster) -> list[str]:
     from clusterkit.views.narrate import failed
     from clusterkit.words.events import Failed
 
-    if not cluster.running:
-        return cluster.result.report()
-    failures = [f"  {failed(event.failure)}" for event in cluster.events() if isinstance(event, Failed)]
-    return "\n".join(["The run was still active.", known(cluster.tasks), *failures])
+    return [f"  {failed(event.failure)}" for event in cluster.events() if isinstance(event, Failed)]
 
 
 def _attempts_to_show(task: TaskHandle) -> list[Attempt]:

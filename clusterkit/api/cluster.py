@@ -244,7 +244,7 @@ class Cluster:
             for events in follow(JournalReader(self._run).events, self._supervisor.wait, LOOK, seconds):
                 yield from (event for _, event in events)
         except TimeoutError:
-            raise WaitTimeout(what, seconds or 0.0, known(self.tasks)) from None
+            raise WaitTimeout(what, seconds or 0.0, known(self.tasks), self.run_id) from None
 
     def _ended(self, what: str) -> RunEnded:
         result = self.result

@@ -7,7 +7,7 @@ from clusterkit.words.errors import ClusterkitError
 
 
 class RunEnded(ClusterkitError):
-    """The run was over before what was asked or waited for. Carries the result."""
+    """The run was over before what you asked or waited for. Carries the result."""
 
     __module__ = "clusterkit"
 
@@ -27,15 +27,16 @@ class ClusterFailed(RunEnded):
 
 
 class WaitTimeout(ClusterkitError, TimeoutError):
-    """What was waited for did not come in time; the run goes on. `known` tells what is known of it, line by line."""
+    """What was waited for did not come in time; the run continues. `known` describes each task in a line."""
 
     __module__ = "clusterkit"
 
-    def __init__(self, what: str, seconds: float, known: str) -> None:
-        super().__init__(what, seconds, known)
+    def __init__(self, what: str, seconds: float, known: str, run_id: str) -> None:
+        super().__init__(what, seconds, known, run_id)
         self.what = what
         self.seconds = seconds
         self.known = known
+        self.run_id = run_id
 
     def __str__(self) -> str:
         return f"Waited for {self.what} for {self.seconds:g} s, in vain. So far:\n{self.known}"

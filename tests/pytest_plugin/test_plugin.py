@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -66,7 +68,7 @@ def test_a_test_without_its_fault_fails(session: pytest.Pytester) -> None:
 
 
 def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
-    """They are sections of its report; the traceback omits clusterkit's own frames."""
+    """The exception has the cause with the end of its log; other logs are sections. Clusterkit's frames are hidden."""
     source = """
         def test_it(cluster):
             run = cluster(ROLES, workers=2, restart="never", args=["--steps", 10000, "--fail", "worker:1:1:3:7"])
@@ -76,14 +78,105 @@ def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines([
         ">*run.wait_for_step(500)",
-        "*ClusterFailed: The run was over before step 500.",
-        "*- clusterkit: cause -*",
-        "*Cause: worker:1 exited with code 7 (attempt 1)*",
+        "E * clusterkit.ClusterFailed: The run was over before step 500.",
+        "E *Cause: worker:1 exited with code 7 (attempt 1)",
+        "E *worker:1 │ worker:1 goes from step *",
         "*- clusterkit: worker:0 attempt 1 log -*",
         "worker:0 goes from step 0 to 10000",
-        "*- clusterkit: worker:1 attempt 1 log -*",
     ])  # fmt: skip
     outcome.stdout.no_fnmatch_line("*def wait_for_step*")
+    for once in ("Cause: worker:1", "worker:1 goes from step", "✘ run", "Everything of this run"):
+        assert outcome.stdout.str().count(once) == 1, once
+
+
+def test_a_run_that_the_exception_does_not_describe_has_a_section(session: pytest.Pytester) -> None:
+    """The result of one that succeeded, the cause of one that failed; nothing that is in another section too."""
+    source = """
+        import pytest
+        from clusterkit import ClusterFailed
+
+        def test_it(cluster):
+            good = cluster(ROLES, run_id="good", args=["--steps", 5])
+            bad = cluster(ROLES, run_id="bad", restart="never", args=["--fail", "worker:0:1:3:7"])
+            good.wait()
+            with pytest.raises(ClusterFailed):
+                bad.wait()
+            assert bad.result.ok
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines([
+        "*- clusterkit: result (run good) -*",
+        "✔ run good succeeded *",
+        "*- clusterkit: worker:0 attempt 1 log (run good) -*",
+        "worker:0 is done",
+        "*- clusterkit: cause (run bad) -*",
+        "✘ run bad failed *",
+        "*Cause: worker:0 exited with code 7*",
+    ])  # fmt: skip
+    assert outcome.stdout.str().count("worker:0 goes from step 0 to 20") == 1
+    outcome.stdout.no_fnmatch_line("*log (run bad)*")
+
+
+def test_a_wait_that_took_too_long_describes_the_run(session: pytest.Pytester) -> None:
+    """Each task once, in the exception, also if another one came of it; earlier failures are in the section."""
+    source = """
+        def test_it(cluster):
+            run = cluster(ROLES, restart_backoff=0.1, args=["--steps", 10000, "--fail", "worker:0:1:3:7"])
+            run.wait_for_step(1, attempt=2)
+            try:
+                run.wait_for_step(10000, timeout=0.2)
+            except TimeoutError as error:
+                raise AssertionError("too slow") from error
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines([
+        "E *WaitTimeout: Waited for step 10000 *",
+        "E * worker:0 is running (attempt 2)*",
+        "*- clusterkit: the run so far -*",
+        "  worker:0 exited with code 7 (attempt 1)",
+    ])  # fmt: skip
+    assert outcome.stdout.str().count("worker:0 is running") == 1
+
+
+def test_programs_are_found_beside_the_test_and_in_rootdir(session: pytest.Pytester) -> None:
+    """From any current directory, the test's place first; a job file too; the message names every place."""
+    source = """
+        import pytest
+        from clusterkit import BadJob
+
+        def test_beside(cluster):
+            assert cluster("mine.py").wait() and "beside" in cluster.started[0].tasks["worker:0"].logs()
+
+        def test_rootdir(cluster):
+            assert cluster("jobs/other.py").wait()
+
+        def test_file(cluster):
+            assert cluster(file="job.toml").wait()
+
+        def test_current(cluster, monkeypatch, tmp_path):
+            monkeypatch.chdir(tmp_path)
+            (tmp_path / "new.py").write_text("")
+            assert cluster("new.py").wait()
+
+        def test_missing(cluster):
+            cluster("gone.py")
+    """
+    inner, jobs, here = session.mkdir("tests"), session.mkdir("jobs"), session.mkdir("here")
+    (inner / "test_it.py").write_text(textwrap.dedent(source))
+    (inner / "mine.py").write_text("print('beside')")
+    (session.path / "mine.py").write_text("print('not this one')")
+    (jobs / "other.py").write_text("")
+    (inner / "job.toml").write_text(f"program = {str(jobs / 'other.py')!r}\n")
+    (session.path / "pytest.ini").write_text("[pytest]")
+    os.chdir(here)  # pytester changes back
+    outcome = session.runpytest_subprocess("-p", "clusterkit.pytest_plugin", inner, timeout=60)
+    outcome.assert_outcomes(passed=4, failed=1)
+    outcome.stdout.fnmatch_lines([
+        f"E *BadJob: There is no program gone.py. It was looked for in {here} and in PATH.",
+        f"E *Relative paths were looked for in {inner} and {session.path} too.",
+    ])  # fmt: skip
 
 
 def test_a_test_that_fails_while_the_run_goes_on_shows_where_it_is(session: pytest.Pytester) -> None:
@@ -97,6 +190,7 @@ def test_a_test_that_fails_while_the_run_goes_on_shows_where_it_is(session: pyte
     outcome = run(session, source)
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines([
+        "*- clusterkit: the run so far -*",
         "The run was still active.",
         "  worker:0 is running (attempt 2), at step *",
         "  worker:0 exited with code 7 (attempt 1)",
@@ -175,7 +269,7 @@ def test_under_xdist_tests_do_not_disturb_each_other(session: pytest.Pytester) -
     """
     outcome = run(session, source, "-n", "2")
     outcome.assert_outcomes(passed=3, failed=1)
-    outcome.stdout.fnmatch_lines(["2 workers*", "*- clusterkit: cause -*", "*- clusterkit: worker:0 attempt 1 log -*"])
+    outcome.stdout.fnmatch_lines(["2 workers*", "*- clusterkit: result -*", "*- clusterkit: worker:0 attempt 1 log -*"])
 
 
 def test_run_directories_are_kept_where_that_is_asked_for(
