@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import selectors
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from clusterkit.client.control_socket import listen
 from clusterkit.client.directory import RunDirectory
 from clusterkit.supervisor.params import requested
-from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.bell import Bell
+from clusterkit.system.worker import READABLE, WRITABLE, Worker
 from clusterkit.words import protocol
 from clusterkit.words.actions import Answer
 from clusterkit.words.events import Crashed, Impaired, Requested, Verb
@@ -44,46 +42,24 @@ class ControlServer:
         self._socket, self._unlink = listen(run)
         self._rests_until: float | None = None  # when a client can't be accepted
         self._told = False
-        self._selector = selectors.DefaultSelector()
-        self._bell = Bell()
-        self._selector.register(self._socket, selectors.EVENT_READ)
-        self._selector.register(self._bell, selectors.EVENT_READ)
         self._clients: dict[int, _Client] = {}
-        self._lock = threading.Lock()
         self._asking: dict[int, tuple[_Client, int | str | None]] = {}
-        self._answers: list[Answer] = []
         self._count = 0
-        self._stopped = False
-        self._thread = start_thread("control", self._run, post)
+        self._worker = Worker("control", post, self._until_accepting)
+        self._worker.watch(self._socket.fileno(), self._accept)
+        self._worker.start()
 
     def answer(self, answer: Answer) -> None:
         """Send a client what the machine said to its request. For the supervisor's thread."""
-        with self._lock:
-            self._answers.append(answer)
-        self._bell.ring()
+        self._worker.do(partial(self._answer, answer))
 
     def stop(self) -> None:
         """Send the answers that the clients accept at once, and close."""
-        self._stopped = True
-        self._bell.ring()
-        join(self._thread)
+        self._worker.stop()
+        for client in self._clients.values():
+            client.connection.close()
         self._socket.close()
-        self._bell.close()
         self._unlink()
-
-    def _run(self) -> None:
-        while not self._stopped:
-            for key, mask in self._selector.select(self._until_accepting()):
-                if key.fileobj is self._socket:
-                    self._accept()
-                elif key.fileobj is self._bell:
-                    self._answer_bell()
-                elif client := self._clients.get(key.fd):
-                    self._serve(client, mask)
-        self._answer_bell()
-        for client in list(self._clients.values()):
-            self._drop(client)
-        self._selector.close()
 
     def _until_accepting(self) -> float | None:
         """The rest before clients are accepted again, in seconds; once it is over, they are."""
@@ -92,16 +68,16 @@ class ControlServer:
         if (left := self._rests_until - time.monotonic()) > 0:
             return left
         self._rests_until = None
-        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._worker.watch(self._socket.fileno(), self._accept)
         return None
 
-    def _accept(self) -> None:
+    def _accept(self, _: int) -> None:
         try:
             connection, _ = self._socket.accept()
         except (BlockingIOError, ConnectionError):  # it has hung up meanwhile
             return
         except OSError as error:  # no descriptor is free: the client stays at the door, and would wake us all the time
-            self._selector.unregister(self._socket)
+            self._worker.forget(self._socket.fileno())
             self._rests_until = time.monotonic() + REST
             self._tell(error)
             return
@@ -109,8 +85,8 @@ class ControlServer:
             connection.close()
             return
         connection.setblocking(False)
-        self._clients[connection.fileno()] = _Client(connection)
-        self._selector.register(connection, selectors.EVENT_READ)
+        client = self._clients[connection.fileno()] = _Client(connection)
+        self._worker.watch(connection.fileno(), partial(self._serve, client))
 
     def _tell(self, error: OSError) -> None:
         if not self._told:
@@ -118,24 +94,20 @@ class ControlServer:
             why = f"{error.strerror}. Commands for this run wait until it can: end other clients, or raise `ulimit -n`"
             self._post(Impaired(f"The control socket can't accept a client: {why}."))
 
-    def _answer_bell(self) -> None:
-        self._bell.clear()
-        with self._lock:
-            answers, self._answers = self._answers, []
-        for answer in answers:
-            client, call_id = self._asking.pop(answer.request)
-            if call_id is None or client.connection.fileno() < 0:
-                continue
-            if answer.problem is not None:
-                self._send(client, protocol.failure(RpcError(protocol.REFUSED, answer.problem, call_id)))
-            else:
-                result = {"request": answer.request, "tasks": [str(task) for task in answer.tasks]}
-                self._send(client, protocol.answer(call_id, result))
+    def _answer(self, answer: Answer) -> None:
+        client, call_id = self._asking.pop(answer.request)
+        if call_id is None or client.connection.fileno() < 0:
+            return
+        if answer.problem is not None:
+            self._send(client, protocol.failure(RpcError(protocol.REFUSED, answer.problem, call_id)))
+        else:
+            result = {"request": answer.request, "tasks": [str(task) for task in answer.tasks]}
+            self._send(client, protocol.answer(call_id, result))
 
-    def _serve(self, client: _Client, mask: int) -> None:
-        if mask & selectors.EVENT_WRITE:
+    def _serve(self, client: _Client, ready: int) -> None:
+        if ready & WRITABLE:
             self._push(client)
-        if mask & selectors.EVENT_READ and client.connection.fileno() >= 0:
+        if ready & ~WRITABLE and client.connection.fileno() >= 0:
             self._receive(client)
 
     def _receive(self, client: _Client) -> None:
@@ -200,12 +172,11 @@ class ControlServer:
         if client.leaving and not client.unsent:
             self._drop(client)
             return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.unsent else 0)
-        self._selector.modify(client.connection, wanted)
+        self._worker.rearm(client.connection.fileno(), READABLE | (WRITABLE if client.unsent else 0))
 
     def _drop(self, client: _Client) -> None:
         if self._clients.pop(client.connection.fileno(), None):
-            self._selector.unregister(client.connection)
+            self._worker.forget(client.connection.fileno())
             client.connection.close()
             if self._rests_until is not None:  # its descriptor is free
                 self._rests_until = 0.0

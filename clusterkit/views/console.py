@@ -41,7 +41,10 @@ _Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is show
 
 
 class Console:
-    """Writes whole lines to the terminal, in a thread of its own. Other threads only append to its queue."""
+    """Writes whole lines to the terminal, in a thread of its own. Other threads only append to its queue.
+
+    Why not a Worker: it ends once its queue is empty, however long the terminal takes.
+    """
 
     def __init__(
         self, descriptor: int, tasks: Collection[Task], show: Show, post: Callable[[Crashed], None] = exit_on_crash

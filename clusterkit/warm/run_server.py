@@ -81,7 +81,10 @@ class Launch:
 
 
 class ForkServer:
-    """A fork server. A thread waits until it is ready and then until it ends, and posts both."""
+    """A fork server. A thread waits until it is ready and then until it ends, and posts both.
+
+    Why not a Worker: it waits for one thing after the other, which is simpler as a sequence.
+    """
 
     def __init__(self, channel: socket.socket, lifeline: int, pid: int, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # its imported modules, each with its directory

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import selectors
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 
-from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.bell import Bell
+from clusterkit.system.worker import Worker
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.lines import last_exception
 from clusterkit.words.model import Task
@@ -51,16 +49,11 @@ class LogPump:
         self._arrived: list[bytes] = []  # what is to be noted there
         self._arrivals = os.open(arrivals, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._viewer = viewer
-        self._selector = selectors.DefaultSelector()
-        self._bell = Bell()
-        self._selector.register(self._bell, selectors.EVENT_READ)
-        self._lock = threading.Lock()
-        self._added: list[Stream] = []
-        self._closing: set[tuple[Task, int]] = set()
-        self._stopped = False
+        self._streams: dict[tuple[Task, int], Stream] = {}
         self._full = False
         _make_fast()
-        self._thread = start_thread("logs", self._run, post)
+        self._worker = Worker("logs", post, self._note)
+        self._worker.start()
 
     def open(self, task: Task, attempt: int, path: PurePath) -> int:
         """Make the attempt's log and a pipe to it; return the pipe's end for the task. Raises OSError."""
@@ -73,40 +66,22 @@ class LogPump:
         with suppress(OSError):  # the user's share of pipe memory may be used up
             fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         os.set_blocking(source, False)
-        with self._lock:
-            self._added.append(Stream(task, attempt, str(task).encode(), source, file))
-        self._bell.ring()
+        self._worker.do(partial(self._add, Stream(task, attempt, str(task).encode(), source, file)))
         return sink
 
     def close(self, task: Task, attempt: int) -> None:
         """Wait no longer for the end of an attempt's output."""
-        with self._lock:
-            self._closing.add((task, attempt))
-        self._bell.ring()
+        self._worker.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
         """End the thread, and keep what the pipes still hold: the thread may have failed before it was read."""
-        self._stopped = True
-        self._bell.ring()
-        join(self._thread)
+        self._worker.stop()
         self._keep_the_rest()
-        self._selector.close()
         os.close(self._arrivals)
-        self._bell.close()
-
-    def _run(self) -> None:
-        while not self._stopped:
-            for key, _ in self._selector.select():
-                if key.data is None:
-                    self._answer_bell()
-                else:
-                    self._move(key.data)
-            self._note()
 
     def _keep_the_rest(self) -> None:
         """No task lives any more, so that a pipe holds no more than fits into it."""
-        known = [key.data for key in self._selector.get_map().values() if key.data is not None]
-        for stream in known + self._added:
+        for stream in self._streams.values():
             with suppress(OSError):
                 for _ in range(READS):
                     self._keep(stream, os.read(stream.source, PIPE_SIZE))
@@ -115,16 +90,13 @@ class LogPump:
         with suppress(OSError):
             self._note()
 
-    def _answer_bell(self) -> None:
-        self._bell.clear()
-        with self._lock:
-            added, self._added = self._added, []
-            closing, self._closing = self._closing, set()
-        for stream in added:
-            self._selector.register(stream.source, selectors.EVENT_READ, stream)
-        for key in list(self._selector.get_map().values()):
-            if key.data is not None and (key.data.task, key.data.attempt) in closing:
-                self._end(key.data)
+    def _add(self, stream: Stream) -> None:
+        self._streams[stream.task, stream.attempt] = stream
+        self._worker.watch(stream.source, lambda _: self._move(stream))
+
+    def _close(self, task: Task, attempt: int) -> None:
+        if (stream := self._streams.get((task, attempt))) is not None:
+            self._end(stream)
 
     def _move(self, stream: Stream) -> None:
         try:
@@ -165,7 +137,8 @@ class LogPump:
 
     def _end(self, stream: Stream) -> None:
         self._note()  # who follows the run reads of the end only after all that came before it
-        self._selector.unregister(stream.source)
+        del self._streams[stream.task, stream.attempt]
+        self._worker.forget(stream.source)
         os.close(stream.source)
         tail = os.pread(stream.file, TAIL_BYTES, max(0, stream.written - TAIL_BYTES))
         os.close(stream.file)

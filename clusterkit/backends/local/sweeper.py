@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Callable, Collection
 from functools import partial
 
 from clusterkit.backends.local.family import Ended, Family
-from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.barrier import start_thread
 from clusterkit.system.sweep import WillNotDie
+from clusterkit.system.worker import Worker
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
@@ -21,39 +21,32 @@ class Sweeper:
     def __init__(self, family: Family, post: Post) -> None:
         self._family = family
         self._post = post
-        self._ended = queue.SimpleQueue[Ended | None]()
-        self._thread = start_thread("sweeper", self._run, post)
+        self._ended: list[Ended] = []  # since the last look; for the thread
+        self._worker = Worker("sweeper", post, self._sweep)
+        self._worker.start()
 
     def sweep(self, ended: Ended) -> None:
         """Kill what the attempt left behind, and reap it: Swept."""
-        self._ended.put(ended)
+        self._worker.do(lambda: self._ended.append(ended))
 
     def stop(self) -> None:
         """End the thread; an attempt whose Swept was not posted yet is left to others."""
-        self._ended.put(None)
-        join(self._thread)
+        self._worker.stop()
 
-    def _run(self) -> None:
-        while batch := self._next():
-            left = self._left_of(batch)
-            for ended in batch:
-                if ended in left:  # it may take its time to die, and the others must not wait for it
-                    start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
-                else:
-                    self._post(Swept(ended.task, ended.attempt))
+    def _sweep(self) -> None:
+        batch, self._ended = self._ended, []
+        left = self._left_of(batch) if batch else ()
+        for ended in batch:
+            if ended in left:  # it may take its time to die, and the others must not wait for it
+                start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
+            else:
+                self._post(Swept(ended.task, ended.attempt))
 
     def _left_of(self, batch: Collection[Ended]) -> Collection[Ended]:
         try:
             return self._family.reap_clean(batch)
         except CannotLook:  # each is looked at again, for a while
             return batch
-
-    def _next(self) -> list[Ended]:
-        """What has ended since the last look; waits until something has. Empty when nothing will any more."""
-        batch = [self._ended.get()]
-        while not self._ended.empty():
-            batch.append(self._ended.get())
-        return [ended for ended in batch if ended is not None] if None not in batch else []
 
     def _end(self, ended: Ended) -> None:
         try:

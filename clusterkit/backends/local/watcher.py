@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -12,9 +11,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from clusterkit.backends.local.reports import LONGEST, parse_report
-from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.bell import Bell
 from clusterkit.system.process import Child, exit_of
+from clusterkit.system.worker import ONCE, READABLE, Worker
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
@@ -60,7 +58,7 @@ class Waiting:
 
 
 class Watcher:
-    """Epoll over the tasks' pidfds and their progress pipes. Sleeps when nothing happens.
+    """Waits for the tasks' pidfds and their progress pipes. Sleeps when nothing happens.
 
     A pipe is waited for until something is in it. From then on it is looked at after each rest, together with the
     others that rest, until it is found empty and nothing of it has to be passed on any more.
@@ -68,80 +66,61 @@ class Watcher:
 
     def __init__(self, post: Post, pipes: Mapping[Task, PurePath]) -> None:
         self._post = post
-        self._epoll = select.epoll()
+        self._worker = Worker("watcher", post, self._look_at_rested)
         self._known: dict[int, Channel | Waiting] = {}
         self._channels = {task: self._listen(task, path) for task, path in pipes.items()}
         self._resting: dict[int, float] = {}
-        self._bell = Bell()
-        self._epoll.register(self._bell, select.EPOLLIN)
         self._pace = Pace(REST, LONGEST_REST, EVERY)
-        self._hurry = False
-        self._stopped = False
-        self._thread = start_thread("watcher", self._run, post)
+        self._worker.start()
 
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
-        self._known[child.pidfd] = Waiting(task, attempt, child)
-        self._epoll.register(child.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
+        self._watch(child.pidfd, Waiting(task, attempt, child))
 
     def hurry(self) -> None:
         """From now on look at the pipes without long rests, and pass on the newest step that each look finds."""
-        self._hurry = True
-        self._bell.ring()
+        self._worker.do(self._hurry)
 
     def stop(self) -> None:
         """End the thread and close what it read."""
-        self._stopped = True
-        self._bell.ring()
-        join(self._thread)
+        self._worker.stop()
         for channel in self._channels.values():
             os.close(channel.fd)
-        self._epoll.close()
-        self._bell.close()
 
     def _listen(self, task: Task, path: PurePath) -> Channel:
         # Opened for writing too, so that it never comes to an end between two attempts.
         channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-        self._known[channel.fd] = channel
-        self._epoll.register(channel.fd, select.EPOLLIN | select.EPOLLONESHOT)
+        self._watch(channel.fd, channel)
         return channel
 
-    def _run(self) -> None:
-        while not self._stopped:
-            for fd, _ in self._epoll.poll(self._until_next()):
-                self._take(fd, time.monotonic())
-            self._look_at_rested(time.monotonic())
-
-    def _until_next(self) -> float | None:
-        return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
+    def _watch(self, fd: int, known: Channel | Waiting) -> None:
+        self._known[fd] = known
+        self._worker.watch(fd, lambda _: self._take(fd, time.monotonic()), READABLE | ONCE)
 
     def _take(self, fd: int, now: float) -> None:
-        if fd == self._bell.fileno():
-            self._answer_bell()
-            return
         known = self._known.get(fd)
         if isinstance(known, Waiting):
             self._ended(fd, known)
         elif isinstance(known, Channel):
             self._look(known, now)
 
-    def _answer_bell(self) -> None:
-        self._bell.clear()
-        if self._hurry:
-            self._pace = Pace(HURRIED, HURRIED, 0.0)
-            self._resting = dict.fromkeys(self._resting, 0.0)
+    def _hurry(self) -> None:
+        self._pace = Pace(HURRIED, HURRIED, 0.0)
+        self._resting = dict.fromkeys(self._resting, 0.0)
 
-    def _look_at_rested(self, now: float) -> None:
-        rest = self._pace.rest
+    def _look_at_rested(self) -> float | None:
+        """Look at what has rested for long enough; return the seconds until the next one has, None if none rests."""
+        now, rest = time.monotonic(), self._pace.rest
         moment = now // rest * rest  # for which they were told to rest, so that what is passed on keeps its beat
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
             self._take(fd, moment)
+        return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
 
     def _look(self, channel: Channel, now: float) -> None:
         size = self._read(channel, now)
         if not size and channel.pending is None:
-            self._epoll.modify(channel.fd, select.EPOLLIN | select.EPOLLONESHOT)
+            self._worker.rearm(channel.fd, READABLE | ONCE)
             return
         channel.rest = self._pace.rest if size >= FULL else min(2 * channel.rest, self._pace.longest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
@@ -150,7 +129,7 @@ class Watcher:
         if (exit_ := exit_of(waiting.child)) is None:
             self._resting[fd] = time.monotonic() + LONGEST_REST
             return
-        self._epoll.unregister(fd)
+        self._worker.forget(fd)
         del self._known[fd]
         channel = self._channels[waiting.task]
         now = time.monotonic()
