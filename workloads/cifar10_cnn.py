@@ -106,7 +106,7 @@ def train(step_on: Any, batches: Iterator[Any], rate: Any, save: Any, args: argp
     while step < args.steps:
         loss, right = step_on(next(batches)).numpy()
         step += 1
-        training.report(step, loss=loss, accuracy=right)
+        training.report(step, total=args.steps, loss=loss, accuracy=right)
         for name, value in {"loss": loss, "accuracy": right, "learning rate": rate(step)}.items():
             tf.summary.scalar(name, value, step)
         if time.monotonic() - printed_at > 1:

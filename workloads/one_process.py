@@ -79,7 +79,7 @@ def train(step_on: Any, batches: Iterator[Any], save: Any, args: argparse.Namesp
     while step < args.steps:
         loss = step_on(next(batches))
         step += 1
-        training.report(step, loss=loss)
+        training.report(step, total=args.steps, loss=loss)
         if time.monotonic() - printed_at > 1:
             print(f"step {step} loss {float(loss):.4f}")
             printed_at = time.monotonic()

@@ -95,7 +95,7 @@ def train(rounds: training.Rounds, checkpointer: training.Checkpointer, args: ar
     size = training.num_workers() * max(1, min(10, round(0.2 / max(args.step_time, 0.001))))
     printed_at, every = time.monotonic(), args.checkpoint_every
     for step, loss in rounds.until(args.steps, size=size, stop_at=every, step_time=args.step_time):
-        training.report(step, loss=loss)
+        training.report(step, total=args.steps, loss=loss)
         if time.monotonic() - printed_at > 1:
             print(f"step {step} loss {loss:.4f}")
             printed_at = time.monotonic()

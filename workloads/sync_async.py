@@ -132,7 +132,7 @@ def main() -> None:
         steps = sync(strategy, network, learning, args, first, total)
     saved = first
     for step, loss in steps if first < total else ():
-        training.report(step, loss=loss)
+        training.report(step, total=total, loss=loss)
         if step // every > saved // every or step == total:
             accuracy = digits.accuracy(network, held_out)
             curve.add(step * at_once, float(loss), accuracy)

@@ -105,7 +105,7 @@ def main() -> None:
     while step < args.steps:
         loss = step_on(next(batches))
         step += 1
-        training.report(step, loss=loss)
+        training.report(step, total=args.steps, loss=loss)
         if time.monotonic() - printed_at > 1:
             rate = (step - first) * args.batch_size / (time.monotonic() - began)
             print(f"step {step} loss {float(loss):.4f}, {rate:.0f} records/s")

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from clusterkit.training import progress, this_task
 
+RESERVED = frozenset({"step", "total"})  # keywords of `report`
 EVALUATION = "evaluation"
 
 
@@ -33,6 +34,13 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         if every < 1:
             raise ValueError(f"ReportProgress(every={every}) is invalid: every must be at least 1.")
         self._every = every
+        self._total: int | None = None  # steps at the end of `fit`
+        self._skipped = 0  # batches of the epoch that were trained before a restart
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        steps = self.params.get("steps")  # None: Keras does not know it before the end of the first epoch
+        left = None if steps is None else (self.params["epochs"] - epoch) * steps - self._skipped
+        self._total = None if left is None else self._steps() + left
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         if (batch + 1) % self._every == 0:
@@ -52,8 +60,8 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         return not this_task.has_ps()
 
     def _report(self, logs: Mapping[str, Any] | None) -> None:
-        metrics = {name: value for name, value in (logs or {}).items() if name != "step"}
-        progress.report(self._steps(), **metrics)
+        metrics = {name: value for name, value in (logs or {}).items() if name not in RESERVED}
+        progress.report(self._steps(), total=self._total, **metrics)
 
     def _steps(self) -> int:
         """Return the optimizer's step count, which includes the steps before a restart."""

@@ -33,15 +33,16 @@ class ProgressChannel:
         self._progress = b'{"kind":"progress","attempt":%d,"step":' % attempt
         self._unsent: deque[bytes] = deque(maxlen=32)
 
-    def progress(self, step: int) -> None:
+    def progress(self, step: int, total: int | None = None) -> None:
         """Report a step without metrics: the fast path."""
         if self._fd is not None:
-            self._write(b"%b%d}\n" % (self._progress, step))
+            self._write(b"%b%d%b}\n" % (self._progress, step, b"" if total is None else b',"total":%d' % total))
 
-    def progress_with(self, step: int, metrics: Mapping[str, Number]) -> None:
+    def progress_with(self, step: int, metrics: Mapping[str, Number], total: int | None = None) -> None:
         """Report a step with metrics; those that do not fit into a line are left out."""
         if self._fd is not None:
-            self._write(self._progress + b'%d,"metrics":{%b}}\n' % (step, _encode(metrics, LINE_LIMIT - 128)))
+            of = b"" if total is None else b',"total":%d' % total
+            self._write(self._progress + b'%d%b,"metrics":{%b}}\n' % (step, of, _encode(metrics, LINE_LIMIT - 160)))
 
     def send(self, kind: str, **fields: object) -> None:
         """Send a message that must not be lost: if the FIFO is full, send it before the next message."""
@@ -81,12 +82,12 @@ class ObservedChannel(ProgressChannel):
         self.plain = plain
         self._call = call
 
-    def progress(self, step: int) -> None:
-        self.plain.progress(step)
+    def progress(self, step: int, total: int | None = None) -> None:
+        self.plain.progress(step, total)
         self._call(step)
 
-    def progress_with(self, step: int, metrics: Mapping[str, Number]) -> None:
-        self.plain.progress_with(step, metrics)
+    def progress_with(self, step: int, metrics: Mapping[str, Number], total: int | None = None) -> None:
+        self.plain.progress_with(step, metrics, total)
         self._call(step)
 
     def send(self, kind: str, **fields: object) -> None:
@@ -117,31 +118,33 @@ def on_report(call: Callable[[int], None] | None) -> None:
     _channel = plain if call is None else ObservedChannel(plain, call)
 
 
-def report(step: int, **metrics: Number) -> None:
+def report(step: int, *, total: Number | None = None, **metrics: Number) -> None:
     """Report to the supervisor that `step` steps are done.
 
-        training.report(step, loss=loss)
+        training.report(step, total=1000, loss=loss)
 
     It takes a few microseconds and never blocks. Outside clusterkit it does nothing.
 
     Args:
         step: the number of global steps done, from 0 to 2**63 - 1.
+        total: the number of global steps at the end of the training, if it is known: for the progress bar.
         metrics: scalars, such as ``loss=0.3``: anything that float() accepts. A TensorFlow scalar on a device is
             fetched, which waits for its computation. NaN and infinities are sent as null; values that are not numbers
             or do not fit into the message are left out.
 
     Raises:
-        ValueError: `step` is negative, too large or not an integer.
+        ValueError: `step` or `total` is negative, too large or not an integer.
     """
     global reported
     reported = True
     if type(step) is not int or not 0 <= step < STEP_LIMIT:
-        step = _as_step(step)
+        step = _as_step(step, "step")
+    of = None if total is None else _as_step(total, "total")
     target = _channel or channel()
     if metrics:
-        target.progress_with(step, metrics)
+        target.progress_with(step, metrics, of)
     else:
-        target.progress(step)
+        target.progress(step, of)
 
 
 def begin_phase(name: str) -> None:
@@ -185,13 +188,13 @@ def _open() -> ProgressChannel:
         return ProgressChannel(None, attempt)
 
 
-def _as_step(step: object) -> int:
+def _as_step(number: object, name: str) -> int:
     try:
-        value = operator.index(step)  # type: ignore[arg-type]  # it raises TypeError for anything else
+        value = operator.index(number)  # type: ignore[arg-type]  # it raises TypeError for anything else
     except TypeError:
         value = -1
     if not 0 <= value < STEP_LIMIT:
-        raise ValueError(f"training.report({step!r}) is invalid: the step must be an integer from 0 up.")
+        raise ValueError(f"training.report({name}={number!r}) is invalid: {name} must be an integer from 0 up.")
     return value
 
 

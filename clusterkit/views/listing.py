@@ -75,6 +75,7 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
         "cpu": round(usage.cpu, 1) if usage else None,
         "memory": usage.memory if usage else None,
         "step": status.step,
+        "total_steps": status.total,
         "steps_per_second": None if speed is None else round(speed, 3),
         "metrics": dict(status.metrics),
         "resumed_step": status.resumed_step,

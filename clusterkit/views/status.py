@@ -40,6 +40,7 @@ class TaskStatus:
     ready: bool = False
     paused: bool = False
     step: int | None = None
+    total: int | None = None  # steps at the end of the training, where the task has told
     metrics: Mapping[str, float | str | None] = field(default_factory=dict)
     resumed_step: int | None = None
     last_exit: Exit | None = None
@@ -74,6 +75,7 @@ class TaskStatus:
     def progressed(self, at: float, event: ev.Progressed) -> None:
         """A step was reported."""
         self.step, self.metrics = event.step, event.metrics
+        self.total = self.total if event.total is None else event.total
         self.reports.append((at, event.step))
         while at - self.reports[0][0] > WINDOW and len(self.reports) > 2:
             self.reports.popleft()
@@ -101,6 +103,16 @@ class RunStatus:
     def step(self) -> int | None:
         """The highest of the tasks' last steps."""
         return max((status.step for status in self.tasks.values() if status.step is not None), default=None)
+
+    @property
+    def total(self) -> int | None:
+        """How many steps there will be in all, as the tasks told; None if none did, or there are more already."""
+        total = max((status.total for status in self.tasks.values() if status.total is not None), default=None)
+        return None if total is None or (self.step or 0) > total else total
+
+    def speed(self, now: float) -> float | None:
+        """Steps per second of the fastest task."""
+        return max((speed for of in self.tasks.values() if (speed := of.speed(now)) is not None), default=None)
 
     def take(self, at: float, event: ev.Event) -> None:
         """Take in an event that happened at wall time `at`."""

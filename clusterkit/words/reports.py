@@ -11,12 +11,13 @@ from clusterkit.words.model import Task
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """The newest step that the task reported."""
+    """The newest step that the task reported; `total`: how many steps it will make in all, if it knows."""
 
     task: Task
     attempt: int
     step: int
     metrics: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ NO_REPORTS = {
     "a step of 64 bits": f'{{"kind":"progress","attempt":1,"step":{1 << 63}}}',
     "a step of 4,000 digits": f'{{"kind":"progress","attempt":1,"step":{"9" * 4000}}}',
     "a step of 5,000 digits": f'{{"kind":"progress","attempt":1,"step":{"9" * 5000}}}',
+    "a total that is text": '{"kind":"progress","attempt":1,"step":1,"total":"7"}',
+    "a negative total": '{"kind":"progress","attempt":1,"step":1,"total":-7}',
     "an attempt beyond every float": '{"kind":"ready","attempt":-1e999}',
     "an attempt of 400 digits": f'{{"kind":"ready","attempt":{"9" * 400}}}',
     "an attempt that is a list": '{"kind":"ready","attempt":[1]}',
@@ -61,7 +63,7 @@ NEARLY = st.fixed_dictionaries(
         "kind": st.sampled_from(["progress", "checkpoint", "resumed", "phase", "profiled", "ready"]),
         "attempt": st.just(1) | HOSTILE,
     },
-    optional=dict.fromkeys(("step", "metrics", "path", "phase", "begun", "request", "steps", "why"), HOSTILE),
+    optional=dict.fromkeys(("step", "metrics", "path", "phase", "begun", "request", "steps", "total", "why"), HOSTILE),
 )
 LINES = NEARLY.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=200)
 

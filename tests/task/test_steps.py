@@ -63,12 +63,12 @@ class Optimizer:
         self._iterations = SimpleNamespace(numpy=lambda: self.made)
 
 
-def callbacks(model: Any = None) -> Any:
+def callbacks(model: Any = None, params: Any = None) -> Any:
     """A list of callbacks as Keras's, which `watch_fit` has been put on."""
 
     class CallbackList:
         def __init__(self) -> None:
-            self.model = model
+            self.model, self.params = model, params
 
     for name in ("train_begin", "train_end", "test_begin", "test_end", "predict_begin", "predict_end"):
         setattr(CallbackList, f"on_{name}", lambda self, logs=None: "result")
@@ -117,6 +117,48 @@ def test_several_steps_in_one_call(reports: Reports) -> None:
         fit.on_train_batch_end(9)
         fit.on_train_batch_end(15)
     assert reports.steps() == [10, 16, 26, 32]
+
+
+@pytest.mark.parametrize(
+    ("params", "initial_epoch", "made", "totals"),
+    [
+        ({"epochs": 3, "steps": 2}, 0, 0, [6, 6, 6]),
+        ({"epochs": 3, "steps": 2}, 0, 40, [46, 46, 46]),  # a model that was trained before
+        ({"epochs": 3, "steps": 2}, 2, 4, [6]),  # restored after two epochs
+        ({"epochs": 3, "steps": None}, 0, 0, [None, 6, 6]),  # a generator: known once an epoch is over
+        ({"epochs": 3, "steps": 5}, 0, 0, [15, 12, 9]),  # it had less than it said
+        ({"epochs": 3}, 0, 0, [None] * 3),
+        ({"epochs": None, "steps": "many"}, 0, 0, [None] * 3),
+        (None, 0, 0, [None] * 3),
+    ],
+)
+def test_the_total_is_known_where_keras_knows_it(
+    reports: Reports, params: Any, initial_epoch: int, made: int, totals: list[int | None]
+) -> None:
+    """From the epochs and the steps of each that are left, at the beginning of every epoch."""
+    fit = callbacks(SimpleNamespace(optimizer=Optimizer(made)), params)
+    fit.on_train_begin()
+    for epoch in range(initial_epoch, 3):
+        fit.on_epoch_begin(epoch)
+        for batch in range(2):
+            fit.on_train_batch_end(batch)
+    told = [report.get("total") for report in reports.read()]
+    assert told == [total for total in totals for _ in range(2)]
+
+
+def test_the_total_of_a_fit_on_parameter_servers(reports: Reports) -> None:
+    """Its steps are those of the closures, from the one on at which the coordinator began."""
+    made, queue = coordinator()
+    patch.register(Optimizer(100))
+    patch.steps.coordinates = True
+    fit = callbacks(None, {"epochs": 2, "steps": 3})
+    fit.on_train_begin()
+    for epoch in range(2):
+        fit.on_epoch_begin(epoch)
+        for _ in range(3):
+            made.schedule("step")
+            queue.mark_finished()
+    assert [(report["step"], report["total"]) for report in reports.read()] == [(100 + n, 106) for n in range(1, 7)]
 
 
 def test_evaluations_and_predictions_are_phases(reports: Reports) -> None:

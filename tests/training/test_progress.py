@@ -70,6 +70,16 @@ def test_metrics(fifo: Fifo) -> None:
     assert fifo.messages()[0]["metrics"] == {"loss": 0.25, "seen": 7, "half": 0.5}
 
 
+def test_total(fifo: Fifo) -> None:
+    """The number of steps in all goes along, with and without metrics."""
+    progress.report(12, total=100)
+    progress.report(13, total=100, loss=0.25)
+    assert fifo.messages() == [
+        {"kind": "progress", "attempt": 2, "step": 12, "total": 100},
+        {"kind": "progress", "attempt": 2, "step": 13, "total": 100, "metrics": {"loss": 0.25}},
+    ]
+
+
 def test_not_finite(fifo: Fifo) -> None:
     """NaN and infinities are null, for JSON has no word for them."""
     progress.report(1, loss=math.nan, rate=-math.inf)
@@ -96,10 +106,10 @@ def test_oversize(fifo: Fifo) -> None:
 @given(st.integers(0, 2**63 - 1), st.dictionaries(st.text(max_size=300), st.floats() | st.integers(), max_size=40))
 def test_any_metrics_make_one_short_line(step: int, metrics: dict[str, float]) -> None:
     """Whatever the metrics, the line is JSON and short enough for an atomic write."""
-    text = progress._encode(metrics, progress.LINE_LIMIT - 128)
-    assert len(text) < progress.LINE_LIMIT - 128
+    text = progress._encode(metrics, progress.LINE_LIMIT - 160)
+    assert len(text) < progress.LINE_LIMIT - 160
     assert set(json.loads(b"{%b}" % text, parse_constant=refuse_constants)) <= set(metrics)
-    assert len(b'{"kind":"progress","attempt":1000000,"step":%d,"metrics":{}}\n' % step) < 128
+    assert len(b'{"kind":"progress","attempt":1000000,"step":%d,"total":%d,"metrics":{}}\n' % (step, step)) < 160
 
 
 @pytest.mark.parametrize("step", [-1, 1.5, "3", None, 2**63])
@@ -107,6 +117,9 @@ def test_bad_step(fifo: Fifo, step: Any) -> None:
     """An invalid step is an error with a clear message, with and without a supervisor."""
     with pytest.raises(ValueError, match="must be an integer from 0 up"):
         progress.report(step)
+    if step is not None:
+        with pytest.raises(ValueError, match="total must be an integer from 0 up"):
+            progress.report(1, total=step)
 
 
 def test_integer_like_step(fifo: Fifo) -> None:

@@ -107,6 +107,26 @@ def test_the_result_has_the_last_word() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reports", "step", "total"),
+    [
+        ([], None, None),
+        ([(CHIEF, 5, None)], 5, None),
+        ([(CHIEF, 5, 100), (CHIEF, 6, None)], 6, 100),
+        ([(CHIEF, 5, 100), (WORKER, 4, 90)], 5, 100),
+        ([(CHIEF, 100, 100)], 100, 100),
+        ([(CHIEF, 100, 100), (CHIEF, 101, None)], 101, None),
+        ([(CHIEF, 100, 100), (CHIEF, 101, 200)], 101, 200),
+    ],
+)
+def test_how_many_steps_there_will_be(
+    reports: list[tuple[Task, int, int | None]], step: int | None, total: int | None
+) -> None:
+    """As the tasks told last; nobody believes a total that is exceeded."""
+    status = status_of(*starts(CHIEF, 1, 7), *((1.0, ev.Progressed(of, 1, n, {}, all_)) for of, n, all_ in reports))
+    assert (status.step, status.total) == (step, total)
+
+
+@pytest.mark.parametrize(
     ("reports", "now", "speed"),
     [
         ([], 10.0, None),

@@ -34,7 +34,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
     """Raises ValueError or KeyError where a field is missing or out of bounds."""
     kind, attempt = message["kind"], _count(message["attempt"])
     if kind == "progress":
-        return Progressed(task, attempt, _count(message["step"]), _metrics(message.get("metrics", {})))
+        metrics = _metrics(message.get("metrics", {}))
+        return Progressed(task, attempt, _count(message["step"]), metrics, _count_or_none(message, "total"))
     if kind == "checkpoint":
         return Checkpointed(task, attempt, _count(message["step"]), _text(message["path"], LONGEST_PATH))
     if kind == "resumed":
@@ -42,9 +43,9 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
     if kind == "phase":
         return PhaseChanged(task, attempt, _text(message["phase"], LONGEST_NAME), message["begun"] is True)
     if kind == "profiled":
-        steps, why = message.get("steps"), _text(message.get("why", ""), LONGEST)[:LONGEST_REASON]
-        request, made = _count(message["request"]), None if steps is None else _count(steps)
-        return Profiled(task, attempt, request, _path(message), made, why)
+        why = _text(message.get("why", ""), LONGEST)[:LONGEST_REASON]
+        steps = _count_or_none(message, "steps")
+        return Profiled(task, attempt, _count(message["request"]), _path(message), steps, why)
     if kind == "sigterm":
         return SigtermHandled(task, attempt, message["handled"] is True)
     return Ready(task, attempt) if kind == "ready" else None
@@ -54,6 +55,11 @@ def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value < MOST:
         raise ValueError(value)
     return value
+
+
+def _count_or_none(message: dict[str, Any], name: str) -> int | None:
+    value = message.get(name)
+    return None if value is None else _count(value)
 
 
 def _text(value: object, longest: int) -> str:

@@ -38,6 +38,9 @@ class Steps:
         self.sent: int | None = None
         self.counted_at = self.sent_at = 0.0
         self.batch = -1  # the last one of this epoch of `fit`
+        self.left: int | None = None  # steps from the beginning of this epoch to the end of `fit`, if Keras knows
+        self.epoch_began: int | None = None  # at this step
+        self.total: int | None = None  # steps at the end of `fit`
         self.optimizers: list[Callable[[], Any]] = []  # weak references
         self.read: dict[int, int] = {}  # the last count of each optimizer, by its id
         self.coordinates = False
@@ -62,7 +65,7 @@ class Steps:
         """Report the newest step, if it is not reported yet."""
         if self.step is not None and self.step != self.sent:
             self.sent, self.sent_at = self.step, time.monotonic()
-            self.send("progress", f'"step":{self.step}')
+            self.send("progress", f'"step":{self.step}' + ("" if self.total is None else f',"total":{self.total}'))
 
     def send_phase(self, name: str, begun: bool) -> None:
         """Report the begin or end of an evaluation or a prediction, which makes no steps."""
@@ -134,9 +137,27 @@ class Steps:
 
     def begin_fit(self, model: Any) -> None:
         """Start to count at the step that the model's optimizer has."""
-        self.batch = -1
+        self.batch, self.epoch_began = -1, None
         if not self.coordinates:
             self.step = steps_of(getattr(model, "optimizer", None))
+
+    def begin_epoch(self, epoch: int, params: Any) -> None:
+        """Note how many steps are left. An epoch has as many as the one before it, where Keras does not know."""
+        self.batch = -1
+        made = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
+        self.epoch_began, self.total = self.step, None
+        try:
+            steps: Any = params["steps"] or made
+            self.left = (int(params["epochs"]) - epoch) * int(steps)
+        except (TypeError, ValueError, LookupError):  # Keras does not know
+            self.left = None
+        if self.step is not None:
+            self.begin_total(self.step)
+
+    def begin_total(self, step: int) -> None:
+        """Note how many steps there are in all, given the step at which the epoch begins."""
+        if self.total is None and self.left is not None:
+            self.total = step + self.left
 
     def end_batch(self, batch: int) -> None:
         """Count the batches of the epoch up to this one; with `steps_per_execution` there are several at once."""
@@ -153,6 +174,7 @@ class Steps:
     def end_closure(self) -> None:
         """Count a closure that was executed."""
         if not self.is_testing and not uses_training():
+            self.begin_total(self.step or self.base or 0)
             self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
 
 
@@ -198,7 +220,9 @@ def watch_fit(module: Any, load: object) -> None:
     """Patch Keras's callbacks to count the batches of `fit`, and to report evaluations and predictions."""
     kind = module.CallbackList
     after(kind, "on_train_begin", lambda self, logs=None: steps.begin_fit(self.model))
-    after(kind, "on_epoch_begin", lambda self, epoch, logs=None: setattr(steps, "batch", -1))
+    after(
+        kind, "on_epoch_begin", lambda self, epoch, logs=None: steps.begin_epoch(epoch, getattr(self, "params", None))
+    )
     after(kind, "on_train_batch_end", lambda self, batch, logs=None: steps.end_batch(batch))
     after(kind, "on_train_end", lambda self, logs=None: steps.send_step())
     for method, phase in (("test", "evaluation"), ("predict", "prediction")):
