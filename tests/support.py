@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from clusterkit.system import procfs
@@ -36,6 +37,11 @@ class Lazily:
         if attribute.startswith(("_", "pytest")):  # pytest asks every object of a file whether it is a test
             raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)
+
+
+def load(name: str) -> ModuleType:
+    """A file of clusterkit, such as `task/patches/hook`, as the `load` of entry.py returns it."""
+    return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")
 
 
 def wait_until(condition: Callable[[], Any], deadline: float, what: str | Callable[[], str]) -> Any:

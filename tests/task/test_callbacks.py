@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from clusterkit.task.patches import callbacks
+from tests.support import load
 
 
 def makedirs(path: str) -> None:
@@ -87,7 +88,7 @@ def backup() -> Any:
 def test_a_worker_writes_beside_the_chiefs_files(tmp_path: Path, name: str) -> None:
     """In a directory of its own, also where the path has a number in it; at the end of fit it is gone."""
     kind = model_checkpoint()
-    callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), None)
+    callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), load)
     made = kind(tmp_path / name)
     made.save(3)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -100,7 +101,7 @@ def test_a_worker_writes_beside_the_chiefs_files(tmp_path: Path, name: str) -> N
 def test_two_callbacks_share_the_directory(tmp_path: Path) -> None:
     """The second one to end finds it removed."""
     kind = model_checkpoint()
-    callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), None)
+    callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), load)
     first, second = kind(tmp_path / "a.keras"), kind(tmp_path / "b.keras")
     first.on_train_end()
     second.on_train_end()
@@ -111,7 +112,7 @@ def test_keras_2_needs_it_for_its_csv_file_alone(tmp_path: Path) -> None:
     """Its other callbacks do the same by themselves."""
     checkpoint, logger = model_checkpoint(), type("CSVLogger", (), {"on_train_end": lambda self, logs: None})
     logger.__init__ = lambda self, filename: setattr(self, "filename", filename)  # type: ignore[misc]
-    callbacks.log_apart(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), None)
+    callbacks.log_apart(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), load)
     made: Any = logger(str(tmp_path / "log.csv"))
     assert made.filename == str(tmp_path / "workertemp_1" / "log.csv")
     assert checkpoint(tmp_path / "a.keras").filepath == tmp_path / "a.keras"
@@ -124,7 +125,7 @@ def test_all_workers_restore_what_the_chief_has_saved(tmp_path: Path) -> None:
     chief.state = 4
     chief._save_model()
     kind = backup()
-    callbacks.write_apart(SimpleNamespace(BackupAndRestore=kind), None)
+    callbacks.write_apart(SimpleNamespace(BackupAndRestore=kind), load)
     worker = kind(place)
     worker.state = 7
     worker._save_model()
@@ -142,7 +143,7 @@ def test_all_workers_restore_what_the_chief_has_saved(tmp_path: Path) -> None:
 def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
     """The next attempt restores that, and saves again."""
     kind = backup()
-    callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), None)
+    callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), load)
     made = kind(str(tmp_path / "backup"))
     made.state = 1
     made._save_model()
@@ -159,7 +160,7 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
 def test_a_backup_that_keeps_two_is_left_alone(tmp_path: Path) -> None:
     """It has the one before to go back to."""
     kind = backup()
-    callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), None)
+    callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), load)
     made = kind(str(tmp_path / "backup"), double_checkpoint=True)
     made._save_model()
     assert made.restored() == ("0", 0)

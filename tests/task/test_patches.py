@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from clusterkit.task.patches import hook, keras_fit, keras_rows, refusals
+from tests import support
 
 FAULTY_AXIS, MENDED_AXIS = 0, None
 
@@ -32,7 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def load(name: str) -> ModuleType:
     """A file of patches for `faulty`, and the real ones by their names."""
     if name != "task/patches/some":
-        return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")
+        return support.load(name)
     some = ModuleType(name)
     vars(some)["mend"] = lambda module, _: setattr(module, "VALUE", module.VALUE + 1)
     return some

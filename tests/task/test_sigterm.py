@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from clusterkit.task.patches import sigterm, steps
 from clusterkit.task.patches.steps import Steps
-
-
-def load(name: str) -> ModuleType:
-    """Of this package."""
-    return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")
+from tests.support import load
 
 
 class Task:

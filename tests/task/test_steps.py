@@ -17,6 +17,7 @@ import pytest
 
 from clusterkit.task.patches import steps as patch
 from clusterkit.task.patches.steps import Steps
+from tests.support import load
 
 
 class Reports:
@@ -74,7 +75,7 @@ def callbacks(model: Any = None, params: Any = None) -> Any:
         setattr(CallbackList, f"on_{name}", lambda self, logs=None: "result")
     for name in ("epoch_begin", "train_batch_end"):
         setattr(CallbackList, f"on_{name}", lambda self, index, logs=None: "result")
-    patch.watch_fit(SimpleNamespace(CallbackList=CallbackList), None)
+    patch.watch_fit(SimpleNamespace(CallbackList=CallbackList), load)
     return CallbackList()
 
 
@@ -90,7 +91,7 @@ def coordinator() -> tuple[Any, Any]:
             return
 
     module = SimpleNamespace(ClusterCoordinator=ClusterCoordinator, _CoordinatedClosureQueue=Queue)
-    patch.watch_coordinator(module, None)
+    patch.watch_coordinator(module, load)
     return ClusterCoordinator(), Queue()
 
 

@@ -12,9 +12,10 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from functools import wraps
+from types import ModuleType
 from typing import Any
 
+Load = Callable[[str], ModuleType]
 PLACES = {"ModelCheckpoint": "filepath", "CSVLogger": "filename", "TensorBoard": "log_dir"}
 BACKUP = "BackupAndRestore"
 BACKUP_PATHS = (
@@ -23,27 +24,26 @@ BACKUP_PATHS = (
 )
 
 
-def write_apart(module: Any, load: object) -> None:
+def write_apart(module: Any, load: Load) -> None:
     """Have the callback in this module write to a directory of this worker's own."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
-            _move(kind, attribute)
+            _move(kind, attribute, load)
     if kind := vars(module).get(BACKUP):
-        _back_up_apart(kind)
+        _back_up_apart(kind, load)
 
 
-def log_apart(module: Any, load: object) -> None:
+def log_apart(module: Any, load: Load) -> None:
     """The same for Keras 2, where only CSVLogger needs it."""
-    _move(module.CSVLogger, PLACES["CSVLogger"])
+    _move(module.CSVLogger, PLACES["CSVLogger"], load)
 
 
-def back_up_whole(module: Any, load: object) -> None:
+def back_up_whole(module: Any, load: Load) -> None:
     """Have the chief's backup complete or not there, also if the chief is killed while it saves."""
     kind = getattr(module, BACKUP)
     save = kind._save_model
 
-    @wraps(save)
-    def _save_model(self: Any) -> None:
+    def save_whole(self: Any) -> None:
         if self.double_checkpoint:  # the backup before this one takes its place
             save(self)
             return
@@ -54,7 +54,7 @@ def back_up_whole(module: Any, load: object) -> None:
             _files().rename(os.path.join(part, os.path.basename(path)), path, overwrite=True)
         _files().rmtree(part)
 
-    kind._save_model = _save_model
+    load("task/patches/hook").replace(kind, "_save_model", save_whole)
 
 
 def own_directory() -> str:
@@ -82,39 +82,25 @@ def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> 
             setattr(callback, name, path)
 
 
-def _move(kind: Any, attribute: str) -> None:
-    plain, end = kind.__init__, kind.on_train_end
-
-    @wraps(plain)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        plain(self, *args, **kwargs)
+def _move(kind: Any, attribute: str, load: Load) -> None:
+    def move(self: Any, *args: Any, **kwargs: Any) -> None:
         self._own_directory, path = apart(str(getattr(self, attribute)))
         setattr(self, attribute, path)
         _files().makedirs(self._own_directory)
 
-    @wraps(end)
-    def on_train_end(self: Any, logs: Any = None) -> None:
-        end(self, logs)
-        _remove(self._own_directory)
-
-    kind.__init__, kind.on_train_end = __init__, on_train_end
+    hook = load("task/patches/hook")
+    hook.after(kind, "__init__", move)
+    hook.after(kind, "on_train_end", lambda self, logs=None: _remove(self._own_directory))
 
 
-def _back_up_apart(kind: Any) -> None:
-    save, end = kind._save_model, kind.on_train_end
-
+def _back_up_apart(kind: Any, load: Load) -> None:
     def place_of(callback: Any) -> str:
         return os.path.join(callback.backup_dir, own_directory())
 
-    @wraps(save)
-    def _save_model(self: Any) -> None:
-        with_paths(self, place_of(self), save)
-
-    @wraps(end)
-    def on_train_end(self: Any, logs: Any = None) -> None:
-        _remove(place_of(self))
-
-    kind._save_model, kind.on_train_end = _save_model, on_train_end
+    hook = load("task/patches/hook")
+    save = kind._save_model
+    hook.replace(kind, "_save_model", lambda self: with_paths(self, place_of(self), save))
+    hook.replace(kind, "on_train_end", lambda self, logs=None: _remove(place_of(self)))
 
 
 def _files() -> Any:

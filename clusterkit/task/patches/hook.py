@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, wraps
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -74,6 +74,34 @@ def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
         getattr(load(f"task/patches/{file}"), function)(module, load)
     except AttributeError:
         return
+
+
+def replace(owner: Any, name: str, method: Callable[..., Any]) -> None:
+    """Patch a method or function with another one, which shows itself as the plain one."""
+    setattr(owner, name, wraps(getattr(owner, name))(method))
+
+
+def before(owner: Any, name: str, call: Callable[..., object]) -> None:
+    """Patch a method or function to run `call` first, with the same arguments."""
+    plain = getattr(owner, name)
+
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        call(*args, **kwargs)
+        return plain(*args, **kwargs)
+
+    replace(owner, name, patched)
+
+
+def after(owner: Any, name: str, call: Callable[..., object]) -> None:
+    """Patch a method or function to run `call` afterwards, with the same arguments."""
+    plain = getattr(owner, name)
+
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        result = plain(*args, **kwargs)
+        call(*args, **kwargs)
+        return result
+
+    replace(owner, name, patched)
 
 
 class Finder:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import wraps
 from types import FrameType
 from typing import Any, NoReturn
 
-LIBRARIES = ("keras", "tensorflow")
+LIBRARIES = ("keras", "tensorflow", "clusterkit", "task/patches/hook")  # whose code is not the program's
 OLDEST_FOR_FIT = (3, 10)  # the first Keras 3 whose losses and metrics take other replicas into account
 OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first Keras 3 whose optimizers sum the gradients of all workers
 
@@ -48,12 +47,10 @@ def refuse_old_keras(frame: FrameType | None) -> None:
     )
 
 
-def refuse_old_optimizers(module: Any, load: object) -> None:
+def refuse_old_optimizers(module: Any, load: Any) -> None:
     """Refuse an optimizer of a Keras with which each worker's weights go their own way."""
-    plain = module.BaseOptimizer.__init__
 
-    @wraps(plain)
-    def __init__(self: object, *args: object, **kwargs: object) -> None:
+    def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
             _, place = asked_by(sys._getframe(1))
             stop(
@@ -61,9 +58,8 @@ def refuse_old_optimizers(module: Any, load: object) -> None:
                 f"Each would train another model. Upgrade Keras (pip install 'keras>=3.5'), or run the job with "
                 f"--keras 2. --no-patches trains with Keras {version} as it is."
             )
-        plain(self, *args, **kwargs)
 
-    module.BaseOptimizer.__init__ = __init__
+    load("task/patches/hook").before(module.BaseOptimizer, "__init__", refuse_old)
 
 
 def minor_version(tf: Any) -> str:
@@ -81,22 +77,20 @@ def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
     return tuple(map(int, version.split(".")[:2])) >= oldest
 
 
-def refuse_strategy(module: Any, load: object) -> None:
+def refuse_strategy(module: Any, load: Any) -> None:
     """Refuse a ParameterServerStrategy in a worker or a parameter server."""
-    refuse_to_make(module.ParameterServerStrategyV2, "a ParameterServerStrategy")
+    refuse_to_make(module.ParameterServerStrategyV2, "a ParameterServerStrategy", load)
 
 
-def refuse_coordinator(module: Any, load: object) -> None:
+def refuse_coordinator(module: Any, load: Any) -> None:
     """Refuse a ClusterCoordinator in a worker or a parameter server."""
-    refuse_to_make(module.ClusterCoordinator, "a ClusterCoordinator")
+    refuse_to_make(module.ClusterCoordinator, "a ClusterCoordinator", load)
 
 
-def refuse_to_make(kind: Any, what: str) -> None:
+def refuse_to_make(kind: Any, what: str, load: Any) -> None:
     """Patch a class that only the chief may create: in this task, to create one exits the program."""
-    plain = kind.__init__
 
-    @wraps(plain)
-    def __init__(self: object, *args: object, **kwargs: object) -> None:
+    def refuse(self: object, *args: object, **kwargs: object) -> None:
         task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
         stop(
             f"{task} has reached the coordinator's code: {place} creates {what}, which only the chief can do. Start a "
@@ -104,7 +98,7 @@ def refuse_to_make(kind: Any, what: str) -> None:
             f"--servers builtin: then workers and parameter servers run clusterkit's server and not the program."
         )
 
-    kind.__init__ = __init__
+    load("task/patches/hook").before(kind, "__init__", refuse)
 
 
 def asked_by(frame: FrameType | None) -> tuple[str, str]:

@@ -8,36 +8,31 @@ supervisor need not wait for such a task as long as for one that may be saving i
 from __future__ import annotations
 
 import signal
-from functools import wraps
 from typing import Any
 
 
 def watch_strategy(module: Any, load: Any) -> None:
     """Report when the strategy is made, which begins the notifier."""
-    steps = load("task/patches/steps")
-    steps.after(module.CollectiveAllReduceStrategy, "__init__", lambda self, *args, **kwargs: report(load))
+    after = load("task/patches/hook").after
+    after(module.CollectiveAllReduceStrategy, "__init__", lambda self, *args, **kwargs: report(load))
 
 
 def watch_preemption(module: Any, load: Any) -> None:
     """Report that somebody waits for the notifier."""
-    steps = load("task/patches/steps")
+    after = load("task/patches/hook").after
     for name in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
         if (kind := getattr(module, name, None)) is not None:
-            steps.after(kind, "__init__", lambda self, *args, **kwargs: report(load, waits=True))
+            after(kind, "__init__", lambda self, *args, **kwargs: report(load, waits=True))
 
 
 def watch_handlers(module: Any, load: Any) -> None:
     """Report each handler that the program sets, or takes away."""
-    plain = module.signal
 
-    @wraps(plain)
-    def set_handler(signalnum: int, handler: Any) -> Any:
-        before = plain(signalnum, handler)
+    def handler_set(signalnum: int, handler: Any) -> None:
         if signalnum == signal.SIGTERM:
             report(load)
-        return before
 
-    module.signal = set_handler
+    load("task/patches/hook").after(module, "signal", handler_set)
 
 
 def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - it remembers

@@ -17,7 +17,6 @@ import sys
 import time
 from _weakref import ref
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers
@@ -169,7 +168,8 @@ class Steps:
 
     def begin_closures(self) -> None:
         """Read the step at which the coordinator begins, before it schedules its first closure."""
-        self.base = max((steps_of(optimizer) for optimizer in self.living()), default=0)
+        if self.base is None:
+            self.base = max((steps_of(optimizer) for optimizer in self.living()), default=0)
 
     def end_closure(self) -> None:
         """Count a closure that was executed."""
@@ -203,22 +203,9 @@ def steps_of(optimizer: Any) -> int:
         return 0
 
 
-def after(kind: Any, name: str, call: Callable[..., None]) -> None:
-    """Patch a method to call `call` afterwards, with the same arguments."""
-    plain = getattr(kind, name)
-
-    @wraps(plain)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = plain(self, *args, **kwargs)
-        call(self, *args, **kwargs)
-        return result
-
-    setattr(kind, name, method)
-
-
-def watch_fit(module: Any, load: object) -> None:
+def watch_fit(module: Any, load: Any) -> None:
     """Patch Keras's callbacks to count the batches of `fit`, and to report evaluations and predictions."""
-    kind = module.CallbackList
+    kind, after = module.CallbackList, load("task/patches/hook").after
     after(kind, "on_train_begin", lambda self, logs=None: steps.begin_fit(self.model))
     after(
         kind, "on_epoch_begin", lambda self, epoch, logs=None: steps.begin_epoch(epoch, getattr(self, "params", None))
@@ -230,11 +217,11 @@ def watch_fit(module: Any, load: object) -> None:
         after(kind, f"on_{method}_end", lambda self, logs=None, phase=phase: steps.send_phase(phase, False))
 
 
-def watch_optimizers(module: Any, load: object) -> None:
+def watch_optimizers(module: Any, load: Any) -> None:
     """Patch the optimizers' base classes to register each optimizer that the program creates."""
     for name in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
         if (kind := getattr(module, name, None)) is not None:
-            after(kind, "__init__", register)
+            load("task/patches/hook").after(kind, "__init__", register)
 
 
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
@@ -245,17 +232,9 @@ def register(optimizer: Any, *args: object, **kwargs: object) -> None:
         steps.start_thread()
 
 
-def watch_coordinator(module: Any, load: object) -> None:
+def watch_coordinator(module: Any, load: Any) -> None:
     """Patch the coordinator to count the closures that it has finished."""
-    kind = module.ClusterCoordinator
-    schedule = kind.schedule
-
-    @wraps(schedule)
-    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if steps.base is None:
-            steps.begin_closures()
-        return schedule(self, *args, **kwargs)
-
-    after(module._CoordinatedClosureQueue, "mark_finished", lambda queue: steps.end_closure())
-    after(kind, "__init__", lambda self, *args, **kwargs: setattr(steps, "coordinates", True))
-    kind.schedule = counted
+    kind, hook = module.ClusterCoordinator, load("task/patches/hook")
+    hook.after(module._CoordinatedClosureQueue, "mark_finished", lambda queue: steps.end_closure())
+    hook.after(kind, "__init__", lambda self, *args, **kwargs: setattr(steps, "coordinates", True))
+    hook.before(kind, "schedule", lambda self, *args, **kwargs: steps.begin_closures())

@@ -1,0 +1,51 @@
+"""Methods that patches wrap: called in order, with the same arguments, and shown as the plain ones."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches import hook
+
+
+class Greeter:
+    """What is patched."""
+
+    def greet(self, name: str, *, word: str = "hello") -> str:
+        """A plain method."""
+        return f"{word} {name}"
+
+
+@pytest.mark.parametrize(("patch", "order"), [(hook.before, ["call", "plain"]), (hook.after, ["plain", "call"])])
+def test_a_call_before_or_after_a_method_gets_its_arguments(patch: Any, order: list[str]) -> None:
+    """By position or by name; the method returns what it did, and shows itself as the plain one."""
+    seen = list[str]()
+
+    class Own(Greeter):
+        def greet(self, name: str, *, word: str = "hello") -> str:
+            """A plain method."""
+            seen.append("plain")
+            return super().greet(name, word=word)
+
+    def call(self: Any, name: str, word: str = "hello") -> None:
+        assert (type(self), name, word) == (Own, "you", "good day")
+        seen.append("call")
+
+    plain = Own.greet
+    patch(Own, "greet", call)
+    assert Own().greet("you", word="good day") == Own().greet(name="you", word="good day") == "good day you"
+    assert seen == order * 2
+    assert inspect.signature(Own.greet) == inspect.signature(plain)
+    assert (Own.greet.__name__, Own.greet.__qualname__) == (plain.__name__, plain.__qualname__)
+
+
+def test_a_method_that_raises_calls_nothing_afterwards() -> None:
+    """What it raises leaves the patched one, too."""
+    called = list[str]()
+    own: Any = type("Own", (Greeter,), {})
+    hook.after(own, "greet", lambda *_: called.append("call"))
+    with pytest.raises(TypeError):
+        own().greet()
+    assert called == []
