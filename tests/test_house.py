@@ -54,7 +54,16 @@ ROOMS = {
 # Rules: their time, seeds and environment are arguments. They import no other modules of clusterkit than such.
 PURE = (
     *("words", "machine"),
-    *("job/devices", "job/options", "job/jobfile", "job/keras", "job/plan", "job/spec", "job/step_regex"),
+    *(
+        "job/devices",
+        "job/options",
+        "job/jobfile",
+        "job/jobtext",
+        "job/keras",
+        "job/plan",
+        "job/spec",
+        "job/step_regex",
+    ),
     *("job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable"),
     *("backends/local/reports", "backends/local/waits"),

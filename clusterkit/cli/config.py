@@ -7,6 +7,7 @@ import click
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import echo
 
 
@@ -14,24 +15,35 @@ from clusterkit.cli.terminal import echo
     "config",
     cls=Command,
     context_settings={"allow_interspersed_args": False},
-    examples=[("config --workers 2 train.py > job.toml", "")],
+    examples=(
+        ("config --workers 2 train.py > job.toml", "Write a job file. Then: clusterkit up -f job.toml"),
+        ("config -f job.toml --tasks", "What each task gets."),
+    ),
 )
 @job_options()
 @program_argument
+@option("--tasks", is_flag=True, help="Add the command, TF_CONFIG and environment of every task, as comments.")
 @option(
     "--show-secrets",
     is_flag=True,
     help="Show variables named like TOKEN, SECRET, PASSWORD, KEY or CREDENTIAL.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool, show_secrets: bool, **values: object) -> None:
-    """Show the resolved job, and every task's TF_CONFIG, command and environment. Starts nothing."""
-    from clusterkit.supervisor.prepare import prepare
-    from clusterkit.supervisor.resolve import resolved
+@json_option
+def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
+    """Print the job as a job file, with absolute paths, that `up -f` accepts. Starts nothing.
+
+    With --json, print everything that is known of the job and of its tasks.
+    """
+    from clusterkit.supervisor.prepare import gather, prepare
+    from clusterkit.supervisor.resolve import resolved_file, resolved_json
 
     with exit_on_error():
-        prepared = prepare(given(values))
-        text = resolved(prepared, show_secrets, as_json)
+        gathered = gather(given(values))
+        prepared = prepare(gathered)
+        if as_json:
+            text = resolved_json(prepared, show_secrets)
+        else:
+            text = resolved_file(prepared, gathered.options, show_secrets, tasks)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)
     echo(text, nl=False)

@@ -1,39 +1,74 @@
-"""What `up` will start, spelled out for `config`."""
+"""What `up` will start, spelled out for `config`: a job file, and what each task gets."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from clusterkit.backends.local.resources import addresses, claim_endpoints
 from clusterkit.client.store import RunStore, new_run_id
+from clusterkit.job.jobtext import job_text
 from clusterkit.job.plan import attempt_env, plan_tasks
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.words import wire
-from clusterkit.words.job import Network
+from clusterkit.words.job import JobOptions, JobSpec, Network
+from clusterkit.words.model import ProgramKind, Shape, number_of
+from clusterkit.words.printable import printable
 from clusterkit.words.secrets import without_secrets
 
 NETWORKS = {
     Network.HOST: (
-        "The ports are examples of free ones: `up` chooses and holds its own.",
-        "TensorFlow's servers listen on every address of this machine (0.0.0.0), without authentication;",
-        "with --network virtual they listen inside the run alone.",
+        "TensorFlow's servers listen on every address of this machine (0.0.0.0),",
+        "without authentication; with --network virtual, inside the run alone.",
     ),
     Network.VIRTUAL: ("The addresses are those of a network that is the run's alone.",),
 }
+PORTS = "The ports are examples of free ones: `up` chooses and holds its own."
 
 
-def resolved(prepared: Prepared, secrets: bool, as_json: bool) -> str:
-    """The job and every task's plan, as JSON or as a page for people.
+def resolved_json(prepared: Prepared, secrets: bool) -> str:
+    """The job and every task's plan, as JSON. The values of variables that look like secrets only if `secrets`."""
+    return json.dumps(_document(prepared, secrets), indent=2) + "\n"
 
-    The values of variables that look like secrets are in it only on demand. The ports are free ones, let go again: `up`
-    chooses its own.
+
+def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks: bool) -> str:
+    """A job file for the same job, with absolute paths; `tasks`: with every task's plan as comments.
+
+    Raises BadJob for what a job file can't hold. The values of variables that look like secrets are in it only if
+    `secrets`. The ports are free ones that are released again: `up` chooses its own.
     """
-    document = _document(prepared, secrets)
-    return json.dumps(document, indent=2) + "\n" if as_json else _page(document)
+    job = prepared.job
+    counts = ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
+    head = [f"{job.shape.value}; the leader is {job.leader}", f"{counts}. Run it with: clusterkit up -f FILE"]
+    head += [] if prepared.run_id is None else ["--run-id is no part of a job file."]
+    head += [] if job.shape is Shape.SINGLE else NETWORKS[job.network]
+    text = _comments(head) + job_text(_located(options, job), secrets)
+    return text + (_comments(_plans(_document(prepared, secrets)["tasks"])) if tasks else "")
+
+
+def _located(options: JobOptions, job: JobSpec) -> JobOptions:
+    """The options with paths that hold in every directory, and the whole id of the run that is resumed."""
+    found: dict[str, Any] = {**_setup_located(dict(options)), **({"resume": job.resume} if job.resume else {})}
+    if job.program.kind is not ProgramKind.MODULE:
+        target = job.program.target
+        in_path = None if Path(target).exists() else shutil.which(target)
+        found["program"] = str(Path(in_path or target).absolute())
+    found |= {name: str(Path(found[name]).absolute()) for name in ("checkpoint_dir", "pcap") if name in found}
+    if "task" in found:
+        found["task"] = {kind: _setup_located(dict(table)) for kind, table in found["task"].items()}
+    return cast(JobOptions, found)
+
+
+def _setup_located(setup: dict[str, Any]) -> dict[str, Any]:
+    """An interpreter without a slash stays: it is looked up in PATH."""
+    names = [name for name in ("cwd", "python") if name == "cwd" or "/" in str(setup.get("python", ""))]
+    return setup | {name: str(Path(setup[name]).absolute()) for name in names if name in setup}
 
 
 def _document(prepared: Prepared, secrets: bool) -> dict[str, Any]:
@@ -56,16 +91,17 @@ def _document(prepared: Prepared, secrets: bool) -> dict[str, Any]:
     return {"job": {"shape": job.shape.value, "leader": str(job.leader), **wire.encode(job)}, "tasks": tasks}
 
 
-def _page(document: dict[str, Any]) -> str:
-    job = document["job"]
-    lines = [f"# {job['shape']}; the leader is {job['leader']}"]
-    lines += [f"# {line}" for line in NETWORKS[job["network"]]]
-    lines += [f"{key} = {json.dumps(value)}" for key, value in job.items() if key not in ("shape", "leader")]
-    for task, plan in document["tasks"].items():
-        lines += ["", f"[{task}]", f"command = {shlex.join(plan['command'])}"]
+def _plans(tasks: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    yield from ("", PORTS)
+    for task, plan in tasks.items():
+        yield from ("", f"[{task}]", f"command = {shlex.join(plan['command'])}")
         if plan["address"]:
-            lines.append(f"address = {plan['address']}")
+            yield f"address = {plan['address']}"
         if plan["cwd"]:
-            lines.append(f"cwd = {plan['cwd']}")
-        lines += [f"{name}={value}" for name, value in sorted(plan["env"].items())]
-    return "\n".join(lines) + "\n"
+            yield f"cwd = {plan['cwd']}"
+        yield from (f"{name}={value}" for name, value in sorted(plan["env"].items()))
+
+
+def _comments(lines: Iterable[str]) -> str:
+    """Each line as a comment, whatever a value in it holds."""
+    return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
+import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from typing import Any
 import pytest
 
 from clusterkit.network.virtual import why_not
+from tests.environment import clean_environment
 from tests.support import CHILDREN, Command
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
@@ -30,15 +35,16 @@ def resolved(clusterkit: Start, *args: str | Path, **kwargs: Any) -> dict[str, A
 
 def test_every_task_is_shown_and_nothing_is_started(clusterkit: Start, home: Path) -> None:
     """TF_CONFIG, command and environment of each; no run directory is made."""
-    command = clusterkit("config", "--workers", "2", "--ps", "1", "--evaluator", "--env", "A=1", ROLES, "--steps", "3")
+    shape = ("--workers", "2", "--ps", "1", "--evaluator")
+    command = clusterkit("config", "--tasks", *shape, "--env", "A=1", ROLES, "--steps", "3")
     assert command.wait(20) == 0
     assert "# parameter server; the leader is chief:0" in command.output
     for task in ("chief:0", "worker:0", "worker:1", "ps:0", "evaluator:0"):
-        assert f"\n[{task}]\n" in command.output
-        assert f"CLUSTERKIT_TASK={task}\n" in command.output
-    assert command.output.count(f"command = {shlex.join([sys.executable, str(ROLES), '--steps', '3'])}\n") == 5
-    assert command.output.count("\nTF_CONFIG={") == 5
-    assert command.output.count("\nA=1\n") == 5
+        assert f"\n# [{task}]\n" in command.output
+        assert f"# CLUSTERKIT_TASK={task}\n" in command.output
+    assert command.output.count(f"# command = {shlex.join([sys.executable, str(ROLES), '--steps', '3'])}\n") == 5
+    assert command.output.count("\n# TF_CONFIG={") == 5
+    assert command.output.count("\n# A=1\n") == 5
     assert not (home / "runs").exists()
 
 
@@ -147,3 +153,106 @@ def test_what_up_refuses_config_refuses(clusterkit: Start, home: Path) -> None:
     assert command.wait(20) == 2
     assert "There is no program gone.py" in command.output
     assert "parameter servers but no workers" in command.output
+
+
+JOBS: dict[str, list[str]] = {  # option sets of which the job file is the same job
+    "a program alone": ["train.py"],
+    "arguments": ["--workers", "2", "train.py", "--steps", "3", "--name", 'a "b" \\ \t\n\x1b é 🙂', ""],
+    "a module": ["-m", "train", "--", "--steps", "3"],
+    "a parameter server": ["--workers", "2", "--ps", "1", "--evaluator", "--servers", "builtin", "train.py"],
+    "no chief": ["--workers", "3", "--no-chief", "--no-patches", "train.py"],
+    "durations": ["--grace-period", "1500ms", "--timeout", "2h", "--stall-timeout", "0", "--startup-timeout", "0.1",
+                  "train.py"],
+    "restarts": ["--restart", "always", "--restart-budget", "0", "--restart-backoff", "250ms", "--restart-scope",
+                 "job", "train.py"],
+    "environments": ["--env", "A=1", "--env", "B=x=y z", "--env", "C.D=\x1b[31m", "--env", "E=", "train.py"],
+    "places": ["--cwd", "sub", "--python", "./python", "--checkpoint-dir", "saved", "train.py"],
+    "faults": ["--fault", "kill worker:0 @ step=5", "--fault", "slow worker share=20% for=1s @ every=10s p=0.5",
+               "--seed", str(2**64 - 1), "train.py"],
+    "starts": ["--start", "cold", "--keras", "3", "--tf-config", "ours", "--progress-regex", r"step (\d+)", "train.py"],
+    "preloads": ["--preload", "json", "--preload", "csv", "--cpus-per-task", "1", "train.py"],
+    "an interpreter in PATH": ["--python", "python3", "--workers", "2", "train.py"],
+    "a command in PATH": ["true", "1"],
+    "a job file": ["-f", "given.toml"],
+    "a job file and flags": ["-f", "given.toml", "--workers", "3", "--env", "A=9"],
+}  # fmt: skip
+GIVEN = """
+program = 'train.py'
+args = ['--all']
+workers = 2
+ps = 1
+fault = ['kill any']
+[env]
+A = 1
+[task.ps]
+cwd = 'sub'
+args = ['--serve']
+python = './python'
+[task.ps.env]
+B = '2'
+[task.worker]
+args = []
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A directory with what the option sets name."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "python").symlink_to(sys.executable)
+    (tmp_path / "train.py").touch()
+    (tmp_path / "given.toml").write_text(GIVEN)
+    return tmp_path
+
+
+def called(*args: str, cwd: Path, home: Path) -> str:
+    """What a command prints on standard output; it succeeds."""
+    words = [sys.executable, "-m", "clusterkit", *args]
+    env = {**clean_environment(home), "PYTHONPATH": str(cwd if "-m" in args else cwd.parent)}
+    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def job_in(document: str, project: Path) -> dict[str, Any]:
+    """The job of a JSON document, with its paths as the project's directory has them."""
+    job: dict[str, Any] = json.loads(document)["job"]
+    job["program"]["target"] = shutil.which(job["program"]["target"]) or job["program"]["target"]
+    text = json.dumps(job).replace(f"{project}/", "").replace('"./', '"')
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_job_file_is_the_same_job(project: Path, home: Path, name: str) -> None:
+    """Wherever it lies and is used; and it is the job file of that job, too."""
+    args = JOBS[name]
+    text = called("config", *args, cwd=project, home=home)
+    path = project / "elsewhere" / "job.toml"
+    path.write_text(text)
+    again = ["config", "-f", str(path)]
+    where = project if "-m" in args else project / "elsewhere"
+    assert called(*again, cwd=where, home=home) == text
+    before = called("config", "--json", *args, cwd=project, home=home)
+    assert job_in(called(*again, "--json", cwd=where, home=home), project) == job_in(before, project)
+
+
+def test_what_a_job_file_can_not_hold_is_one_clear_error(clusterkit: Start) -> None:
+    """Bytes that are no text."""
+    command = clusterkit("config", "--env", os.fsdecode(b"A=\xff"), ROLES, os.fsdecode(b"\xfe"))
+    assert command.wait(20) == 2
+    for name in ("args", "A"):
+        assert f"clusterkit: {name} has bytes that are not UTF-8 text, and can't be in a job file." in command.output
+
+
+def test_hidden_variables_are_left_out_of_the_job(clusterkit: Start, tmp_path: Path) -> None:
+    """A comment says so; a job with three asterisks for a password would be another one."""
+    command = clusterkit("config", "--env", "MY_TOKEN=hush", "--env", "LEVEL=3", ROLES)
+    assert command.wait(20) == 0
+    assert tomllib.loads(command.output)["env"] == {"LEVEL": "3"}
+    assert "# The value is hidden: use --show-secrets" in command.output
+    assert '# MY_TOKEN = "***"' in command.output
+    shown = clusterkit("config", "--show-secrets", "--env", "MY_TOKEN=hush", ROLES)
+    assert shown.wait(20) == 0
+    assert tomllib.loads(shown.output)["env"] == {"MY_TOKEN": "hush"}

@@ -1,0 +1,85 @@
+"""Writes options as a job file: the TOML that `read_job_file` reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from clusterkit.job.jobfile import TASK
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Kind
+from clusterkit.words.durations import compact, seconds
+from clusterkit.words.errors import BadJob
+from clusterkit.words.job import JobOptions
+from clusterkit.words.secrets import HIDDEN, looks_secret
+
+WIDTH = 100  # columns of a list in one line
+_PROGRAM = (Entry("program", Kind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
+_ENTRIES = {entry.name: entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file}
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def job_text(options: JobOptions, secrets: bool = False) -> str:
+    """Write the options as TOML, with the paths as they are.
+
+    Unless `secrets`, the variables that look like secrets are comments. Raises BadJob for what TOML can't hold.
+    """
+    given = cast(Mapping[str, object], options)
+    lines = list(_table(given, _ENTRIES, "", secrets))
+    tables = cast(Mapping[str, Mapping[str, object]], given.get(TASK, {}))
+    for kind, table in tables.items():
+        lines += _table(table, TASK_OPTIONS, f"{TASK}.{kind}", secrets)
+    text = "".join(f"{line}\n" for line in lines)
+    if re.search("[\ud800-\udfff]", text):  # they stand for bytes
+        bad = [line.partition(" = ")[0] for line in lines if re.search("[\ud800-\udfff]", line)]
+        raise BadJob([f"{name} has bytes that are not UTF-8 text, and can't be in a job file." for name in bad])
+    return text
+
+
+def _table(values: Mapping[str, object], entries: Mapping[str, Entry], name: str, secrets: bool) -> Iterator[str]:
+    plain = [entry for key, entry in entries.items() if key in values and entry.kind is not Kind.VARIABLES]
+    if name and plain:
+        yield from ("", f"[{name}]")
+    for entry in plain:
+        yield f"{entry.key} = {_value(entry.kind, values[entry.name])}"
+    if env := cast(Mapping[str, str], values.get("env", {})):
+        yield from ("", f"[{name}.env]" if name else "[env]")
+        for key, value in env.items():
+            yield from [f"{_key(key)} = {quoted(value)}"] if secrets or not looks_secret(key) else _hidden(key)
+
+
+def _value(kind: Kind, value: object) -> str:
+    match kind:
+        case Kind.SWITCH:
+            return "true" if value else "false"
+        case Kind.DURATION:
+            number = seconds(value)
+            text = compact(number)
+            return f'"{text}"' if "e" not in text and seconds(text) == number else repr(number)
+        case Kind.TEXTS:
+            items = [quoted(str(item)) for item in cast(list[str], value)]
+            line = f"[{', '.join(items)}]"
+            return line if len(line) <= WIDTH else "".join(["[\n", *(f"    {item},\n" for item in items), "]"])
+    return str(value) if isinstance(value, int) else quoted(str(value))
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else quoted(name)
+
+
+def _hidden(name: str) -> Iterator[str]:
+    shown = _key(name)
+    yield "# The value is hidden: use --show-secrets, or pass it on with `up --env NAME`."
+    yield f'# {shown} = "{HIDDEN}"'
+
+
+def quoted(text: str) -> str:
+    """A TOML string. What no terminal shows is escaped, so that it can be printed and read again."""
+    return f'"{"".join(map(_character, text))}"'
+
+
+def _character(one: str) -> str:
+    if one in _SHORT or one.isprintable() or "\ud800" <= one <= "\udfff":
+        return _SHORT.get(one, one)
+    return f"\\u{ord(one):04x}" if ord(one) < 0x10000 else f"\\U{ord(one):08x}"

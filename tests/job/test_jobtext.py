@@ -1,0 +1,84 @@
+"""Options written as a job file are read again as the same options, whatever their values are."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterkit.job.jobfile import read_job_file
+from clusterkit.job.jobtext import job_text, quoted
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Kind
+from clusterkit.words.errors import BadJob
+from clusterkit.words.job import JobOptions
+from clusterkit.words.model import TaskType
+from clusterkit.words.printable import printable_lines
+from clusterkit.words.secrets import looks_secret
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES: dict[Kind, Any] = {
+    Kind.SWITCH: st.booleans(),
+    Kind.NUMBER: st.integers(1, 2**64 - 1),
+    Kind.DURATION: st.floats(0, 1e9) | st.integers(0, 10**6).map(float),
+    Kind.TEXT: texts,
+    Kind.PATH: texts.map(lambda text: f"/{text}"),
+    Kind.TEXTS: st.lists(texts, max_size=4),
+    Kind.VARIABLES: st.dictionaries(texts, texts, min_size=1, max_size=3),
+}
+
+
+def value_of(entry: Entry) -> Any:
+    """Any value of an option."""
+    return st.sampled_from(entry.choices) if entry.choices else VALUES[entry.kind]
+
+
+IN_FILE = {name: value_of(entry) for name, entry in OPTIONS.items() if entry.about.in_file}
+OF_TASK = {name: value_of(entry) for name, entry in TASK_OPTIONS.items()}
+tables = st.dictionaries(st.sampled_from(TaskType), st.fixed_dictionaries({}, optional=OF_TASK), min_size=1)
+options = st.fixed_dictionaries(
+    {}, optional={**IN_FILE, "program": VALUES[Kind.PATH], "args": VALUES[Kind.TEXTS], "task": tables}
+)
+
+
+@given(options)
+def test_what_is_written_is_read_again(written: dict[str, Any]) -> None:
+    """Every option, with every value that its kind can have; empty tables are no tables."""
+    text = job_text(JobOptions(**written), secrets=True)  # type: ignore[typeddict-item]
+    read = read_job_file(text, "/job.toml")
+    expected = dict(written)
+    expected["task"] = {kind: table for kind, table in written.get("task", {}).items() if table}
+    found: dict[str, Any] = {"task": {}, **read.options}
+    assert (read.problems, found) == ([], expected)
+
+
+@given(options)
+def test_it_can_be_printed(written: dict[str, Any]) -> None:
+    """What is printed to a terminal is what was written."""
+    text = job_text(JobOptions(**written), secrets=True)  # type: ignore[typeddict-item]
+    assert printable_lines(text) == text
+
+
+@given(st.dictionaries(st.sampled_from(["A", "API_TOKEN", "key", "a\nKEY"]), texts))
+def test_secrets_are_comments(values: dict[str, str]) -> None:
+    """They are no part of the job then."""
+    env = {name: f"{'hush' if looks_secret(name) else 'say'} {value}" for name, value in values.items()}
+    text = job_text({"env": env})
+    assert tomllib.loads(text).get("env", {}) == {name: value for name, value in env.items() if not looks_secret(name)}
+    assert text.count("# The value is hidden") == sum(map(looks_secret, env))
+    assert '"hush' not in text
+
+
+@given(texts)
+def test_a_quoted_text_is_toml(text: str) -> None:
+    """Also of control characters, line ends that only Unicode knows, and characters beyond 16 bits."""
+    assert tomllib.loads(f"a = {quoted(text)}") == {"a": text}
+
+
+def test_what_toml_can_not_hold_is_named() -> None:
+    """All of it."""
+    with pytest.raises(BadJob) as raised:
+        job_text({"program": "/\udcff", "args": ["\udc80"], "env": {"A": "\udcfe"}, "workers": 2})
+    assert [problem.split()[0] for problem in raised.value.problems] == ["program", "args", "A"]
