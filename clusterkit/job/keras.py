@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterkit.words.job import JobSpec, Servers, TfConfig
-from clusterkit.words.model import ProgramKind, Shape, Task
+from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 
 # Read when TensorFlow is imported, for `from tensorflow.keras import ...`, and when a program first says `tf.keras`.
 LEGACY = "TF_USE_LEGACY_KERAS"
@@ -44,6 +44,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "coordinator-end": trains and coordinates and job.servers is Servers.BUILTIN,
         "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
+        "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
     }
     return ",".join(name for name, needed in patches.items() if needed)
 

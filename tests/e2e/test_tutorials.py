@@ -79,3 +79,16 @@ def test_a_fit_with_its_usual_callbacks_is_killed_and_continues(up: Start, tmp_p
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert files >= {*models, "newest.weights.h5"}
     assert not [path for path in tmp_path.rglob("*") if "workertemp" in path.name or path.suffix == ".part"]
+
+
+def test_a_sidecar_evaluator_is_killed_and_so_is_a_worker(up: Start, tmp_path: Path) -> None:
+    """`SidecarEvaluator`, which Keras 2 has: it goes on with the newest weights, and ends with the last ones."""
+    faults = ("--fault", "kill evaluator:0 @ step=30", "--fault", "kill worker:1 @ step=50")
+    run = up("--workers", "2", "--evaluator", "--keras", "2", *faults, TUTORIALS / "sidecar.py", tmp_path)
+    check(run, steps=80, restarts=2)
+    assert "evaluated 80 accuracy is good True" in run.output
+    [ended] = run.events("AttemptEnded", task="evaluator:0", attempt=2)
+    assert ended["exit"]["asked"] is None, "it ends by itself"
+    steps = [event["step"] for event in run.events("Progressed", task="evaluator:0", attempt=2)]
+    assert steps[-1:] == [80]
+    assert len(list((tmp_path / "board").rglob("events.out.*"))) >= 1

@@ -21,13 +21,13 @@ from tests.histories import job, task
         ({"workers": 1}, "worker:0", "steps"),
         ({"workers": 2}, "worker:1", "keras-fit,callbacks-apart,sigterm,steps"),
         ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,backup-whole,sigterm,steps"),
-        ({"workers": 2, "evaluator": 1}, "evaluator:0", None),
+        ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations"),
         ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps,steps"),
         ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator"),
         ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator"),
     ],
 )
-def test_a_task_is_told_what_to_patch(counts: dict[str, Any], name: str, patches: str | None) -> None:
+def test_a_task_is_told_what_to_patch(counts: dict[str, Any], name: str, patches: str) -> None:
     """Each shape and task type."""
     assert keras_env(job(**counts), task(name)).get("CLUSTERKIT_PATCHES") == patches
 
@@ -49,7 +49,7 @@ def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
         "tf-config,keras-ps,steps",
         "tf-config,coordinator",
         "tf-config,coordinator",
-        "tf-config",
+        "tf-config,evaluations",
     ]
     assert patches_of(replace(servers, servers=Servers.BUILTIN), task("ps:0")) == ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 import threading
@@ -17,26 +16,7 @@ import pytest
 
 from clusterkit.task.patches import steps as patch
 from clusterkit.task.patches.steps import Steps
-from tests.support import load
-
-
-class Reports:
-    """The supervisor's end of the pipe."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-
-    def read(self) -> list[dict[str, Any]]:
-        """What has come."""
-        try:
-            return [json.loads(line) for line in os.read(self.fd, 1 << 16).splitlines()]
-        except BlockingIOError:
-            return []
-
-    def steps(self) -> list[int]:
-        """The steps that have come."""
-        return [report["step"] for report in self.read() if report["kind"] == "progress"]
+from tests.task.counted import Optimizer, Reports, callbacks, coordinator
 
 
 @pytest.fixture
@@ -54,45 +34,6 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports
     os.close(made.fd)
     if patch.steps.descriptor is not None:
         os.close(patch.steps.descriptor)
-
-
-class Optimizer:
-    """As Keras's, as far as it is read."""
-
-    def __init__(self, made: int = 0) -> None:
-        self.made = made
-        self._iterations = SimpleNamespace(numpy=lambda: self.made)
-
-
-def callbacks(model: Any = None, params: Any = None) -> Any:
-    """A list of callbacks as Keras's, which `watch_fit` has been put on."""
-
-    class CallbackList:
-        def __init__(self) -> None:
-            self.model, self.params = model, params
-
-    for name in ("train_begin", "train_end", "test_begin", "test_end", "predict_begin", "predict_end"):
-        setattr(CallbackList, f"on_{name}", lambda self, logs=None: "result")
-    for name in ("epoch_begin", "train_batch_end"):
-        setattr(CallbackList, f"on_{name}", lambda self, index, logs=None: "result")
-    patch.watch_fit(SimpleNamespace(CallbackList=CallbackList), load)
-    return CallbackList()
-
-
-def coordinator() -> tuple[Any, Any]:
-    """A coordinator and its queue as TensorFlow's, which `watch_coordinator` has been put on."""
-
-    class ClusterCoordinator:
-        def schedule(self, closure: str) -> str:
-            return f"scheduled {closure}"
-
-    class Queue:
-        def mark_finished(self) -> None:
-            return
-
-    module = SimpleNamespace(ClusterCoordinator=ClusterCoordinator, _CoordinatedClosureQueue=Queue)
-    patch.watch_coordinator(module, load)
-    return ClusterCoordinator(), Queue()
 
 
 def test_fit_is_counted_from_the_optimizers_step_on(reports: Reports) -> None:
@@ -171,6 +112,25 @@ def test_evaluations_and_predictions_are_phases(reports: Reports) -> None:
     fit.on_predict_end()
     told = [(report["phase"], report["begun"]) for report in reports.read()]
     assert told == [("evaluation", True), ("evaluation", False), ("prediction", True), ("prediction", False)]
+
+
+def test_an_evaluator_has_the_step_that_it_evaluated(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the evaluation is over; nothing without an optimizer's count, nor where the program says it itself."""
+
+    evaluation = callbacks(SimpleNamespace(optimizer=Optimizer(0)), watch=patch.watch_evaluations)
+    assert evaluation.on_test_end() == "result"
+    assert reports.steps() == []
+    for made in (20, 20, 60, 40):
+        evaluation.model.optimizer.made = made
+        evaluation.on_test_end({"loss": 1.0})
+    assert reports.steps() == [20, 60, 40]
+    assert not patch.steps.has_thread
+    evaluation.model = SimpleNamespace()
+    evaluation.on_test_end()
+    monkeypatch.setitem(sys.modules, "clusterkit.training", SimpleNamespace())
+    evaluation.model = SimpleNamespace(optimizer=Optimizer(80))
+    evaluation.on_test_end()
+    assert reports.steps() == []
 
 
 def test_a_coordinators_finished_closures_are_its_steps(reports: Reports) -> None:

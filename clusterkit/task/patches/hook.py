@@ -52,6 +52,10 @@ PATCHES = {
         "tf_keras.src.optimizers.legacy.optimizer_v2": ("steps", "watch_optimizers"),
         COORDINATOR: ("steps", "watch_coordinator"),
     },
+    "evaluations": {
+        "keras.src.callbacks.callback_list": ("steps", "watch_evaluations"),
+        "tf_keras.src.callbacks": ("steps", "watch_evaluations"),
+    },
 }
 
 

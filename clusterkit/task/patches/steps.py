@@ -166,6 +166,12 @@ class Steps:
         else:
             self.count((self.step or 0) + made)
 
+    def end_evaluation(self, model: Any) -> None:
+        """Report the step of the weights that an evaluator has just evaluated, which its optimizer was restored to."""
+        if (step := steps_of(getattr(model, "optimizer", None))) and not uses_training():
+            self.step = step
+            self.send_step()
+
     def begin_closures(self) -> None:
         """Read the step at which the coordinator begins, before it schedules its first closure."""
         if self.base is None:
@@ -215,6 +221,12 @@ def watch_fit(module: Any, load: Any) -> None:
     for method, phase in (("test", "evaluation"), ("predict", "prediction")):
         after(kind, f"on_{method}_begin", lambda self, logs=None, phase=phase: steps.send_phase(phase, True))
         after(kind, f"on_{method}_end", lambda self, logs=None, phase=phase: steps.send_phase(phase, False))
+
+
+def watch_evaluations(module: Any, load: Any) -> None:
+    """Patch Keras's callbacks to report the step that an evaluator has evaluated."""
+    hook = load("task/patches/hook")
+    hook.after(module.CallbackList, "on_test_end", lambda self, logs=None: steps.end_evaluation(self.model))
 
 
 def watch_optimizers(module: Any, load: Any) -> None:

@@ -1,0 +1,71 @@
+"""What steps are counted of: stand-ins for Keras's callbacks, optimizers and a coordinator; and where reports go."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from clusterkit.task.patches import steps as patch
+from tests.support import load
+
+
+class Reports:
+    """The supervisor's end of the pipe."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def read(self) -> list[dict[str, Any]]:
+        """What has come."""
+        try:
+            return [json.loads(line) for line in os.read(self.fd, 1 << 16).splitlines()]
+        except BlockingIOError:
+            return []
+
+    def steps(self) -> list[int]:
+        """The steps that have come."""
+        return [report["step"] for report in self.read() if report["kind"] == "progress"]
+
+
+class Optimizer:
+    """As Keras's, as far as it is read."""
+
+    def __init__(self, made: int = 0) -> None:
+        self.made = made
+        self._iterations = SimpleNamespace(numpy=lambda: self.made)
+
+
+def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] = patch.watch_fit) -> Any:
+    """A list of callbacks as Keras's, which this patch has been put on."""
+
+    class CallbackList:
+        def __init__(self) -> None:
+            self.model, self.params = model, params
+
+    for name in ("train_begin", "train_end", "test_begin", "test_end", "predict_begin", "predict_end"):
+        setattr(CallbackList, f"on_{name}", lambda self, logs=None: "result")
+    for name in ("epoch_begin", "train_batch_end"):
+        setattr(CallbackList, f"on_{name}", lambda self, index, logs=None: "result")
+    watch(SimpleNamespace(CallbackList=CallbackList), load)
+    return CallbackList()
+
+
+def coordinator() -> tuple[Any, Any]:
+    """A coordinator and its queue as TensorFlow's, which `watch_coordinator` has been put on."""
+
+    class ClusterCoordinator:
+        def schedule(self, closure: str) -> str:
+            return f"scheduled {closure}"
+
+    class Queue:
+        def mark_finished(self) -> None:
+            return
+
+    module = SimpleNamespace(ClusterCoordinator=ClusterCoordinator, _CoordinatedClosureQueue=Queue)
+    patch.watch_coordinator(module, load)
+    return ClusterCoordinator(), Queue()
