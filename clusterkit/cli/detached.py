@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
 from clusterkit.client.directory import RunDirectory
@@ -16,10 +19,14 @@ from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.launch import Display, up
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.system.ports import listening
+from clusterkit.views.readiness import Readiness
+from clusterkit.words.durations import compact
 from clusterkit.words.errors import RunDirectoryError
-from clusterkit.words.model import Shape, Task
-from clusterkit.words.states import TaskState
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind, Shape, Task
 
+A_SHORT_WHILE = 5.0  # seconds for tasks to open their ports or report anything
+WHILE_IMPORTING = 60.0  # the same where TensorFlow is imported first, by many tasks on few cores
 LOOK_EVERY = 0.05  # seconds between two looks at the journal, while tasks come up
 TAIL = 60  # lines of output that are shown if the run ends before it is ready
 
@@ -36,7 +43,7 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | No
     pid = detach(lambda: up(replace(prepared, run_id=run_id), display, rope), early, rope)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        code = Beginning(run, early, pid).wait(wait)
+        code = Beginning(run, prepared.job, early, pid).wait(wait)
     except KeyboardInterrupt:
         echo(f"clusterkit: the run {run_id} continues. Stop it with `clusterkit down {run_id}`.", err=True)
         return 130
@@ -59,11 +66,11 @@ def _make_way(run: RunDirectory, early: Path) -> None:
 
 
 class Beginning:
-    """Waits until every task of a detached run is ready, or the run has ended."""
+    """Waits until the tasks of a detached run are ready, or the run has ended."""
 
-    def __init__(self, run: RunDirectory, early: Path, pid: int) -> None:
-        self._run, self._early, self._pid = run, early, pid
-        self._told: set[Task] = set()
+    def __init__(self, run: RunDirectory, job: JobSpec, early: Path, pid: int) -> None:
+        self._run, self._job, self._early, self._pid = run, job, early, pid
+        self._readiness = Readiness(job, _patience(job))
 
     def wait(self, for_tasks: bool) -> int:
         """Return the exit code of the command: 0 if the run is live."""
@@ -76,7 +83,7 @@ class Beginning:
                 if look is None and self._run.is_live() and self._run.job_file.exists():
                     self._adopt_console()
                     look = RunSnapshot(self._run)
-                if look is not None and (not for_tasks or self._all_ready(look)):
+                if look is not None and (not for_tasks or self._is_ready(look)):
                     return 0
         finally:
             os.close(pidfd)
@@ -87,22 +94,24 @@ class Beginning:
         if self._early.exists():
             self._early.replace(self._run.console)
 
-    def _all_ready(self, look: RunSnapshot) -> bool:
+    def _is_ready(self, look: RunSnapshot) -> bool:
         look.refresh()
         assert look.info is not None
-        pids = {task: status.pid for task, status in look.status.tasks.items() if status.alive and status.pid}
-        listens = listening(look.info.endpoints, pids)
-        single = look.info.job.shape is Shape.SINGLE
-        tasks = [task for task in look.info.job.tasks if task in look.info.job.cluster]
-        for task in tasks:
-            status = look.status.tasks[task]
-            running = status.state is TaskState.RUNNING
-            if running and (status.ready or task in listens or single) and task not in self._told:
-                self._told.add(task)
-                echo(f" ✔ {task} is {'running' if single else 'ready'}", err=True)
-            elif not running:
-                self._told.discard(task)
-        return len(self._told) == len(tasks)
+        tasks = look.status.tasks
+        pids = {task: status.pid for task, status in tasks.items() if status.alive and status.pid}
+        new, silent, over = self._readiness.look(tasks, listening(look.info.endpoints, pids), time.monotonic())
+        for task in new:
+            echo(f" ✔ {task} is {'running' if self._job.shape is Shape.SINGLE else 'ready'}", err=True)
+        if over and silent:
+            echo(self._of_silence(silent), err=True)
+        return over
+
+    def _of_silence(self, silent: Sequence[Task]) -> str:
+        names, they = ", ".join(map(str, silent)), "runs, but has" if len(silent) == 1 else "run, but have"
+        text = f" · {names} {they} opened no port and reported nothing so far."
+        if not (limit := self._job.limits.startup):
+            return text
+        return f"{text} After {compact(limit)} without either, the run fails: see --startup-timeout."
 
     def _ended(self) -> int:
         code = exit_code(os.waitpid(self._pid, 0)[1])
@@ -114,3 +123,8 @@ class Beginning:
         echo("".join(f"{line}\n" for line in lines), nl=False, err=True)
         self._early.unlink(missing_ok=True)
         return code
+
+
+def _patience(job: JobSpec) -> float:
+    program = [] if job.program.kind is ProgramKind.COMMAND else program_files(*program_of(job))
+    return WHILE_IMPORTING if imports_tensorflow(program) else A_SHORT_WHILE

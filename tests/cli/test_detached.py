@@ -62,6 +62,28 @@ def log_of(run: Path, task: str) -> bytes:
         return b""
 
 
+def test_it_returns_if_the_tasks_open_no_port_and_report_nothing(ck: Clusterkit, tmp_path: Path) -> None:
+    """After a short while, with a word about it."""
+    up = ck("up", "-d", "--workers", "2", "/bin/sleep", "60")
+    assert up.err == (
+        " · worker:0, worker:1 run, but have opened no port and reported nothing so far. After 2m without either, the "
+        "run fails: see --startup-timeout.\n"
+    )
+    assert ck("ps", up.out.strip()).out.count("running") == 2
+    assert "--startup-timeout" not in ck("up", "-d", "--startup-timeout", "0", "--workers", "2", "/bin/sleep", "60").err
+
+
+def test_a_task_that_has_ended_is_not_waited_for(ck: Clusterkit, tmp_path: Path) -> None:
+    """Beside another one that is ready."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"import os, runpy\nif os.environ['CLUSTERKIT_TASK'] != 'worker:1':\n    runpy.run_path({str(LISTENS)!r})\n"
+    )
+    (tmp_path / "go").touch()
+    up = ck("up", "-d", "--workers", "2", program, tmp_path / "go", tmp_path / "end")
+    assert up.err == " ✔ worker:0 is ready\n"
+
+
 def test_without_waiting_it_returns_when_the_run_is_live(ck: Clusterkit, tmp_path: Path) -> None:
     """The tasks need not be ready, and here they never are."""
     run = ck.up("--no-wait", "--workers", "2", LISTENS, tmp_path / "never", tmp_path / "never")

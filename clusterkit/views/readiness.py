@@ -1,0 +1,65 @@
+"""When a run is ready, for a command that waits for it: from the states of its tasks, and who listens."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from clusterkit.views.status import TaskStatus
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape, Task
+from clusterkit.words.states import TaskState
+
+
+class Look(NamedTuple):
+    """What a look at the tasks has found.
+
+    `new` are ready since the last look, `silent` run without having opened a port or reported anything for too long;
+    `over`: nothing more is waited for.
+    """
+
+    new: tuple[Task, ...]
+    silent: tuple[Task, ...]
+    over: bool
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Waits until each task of the cluster is ready, has ended well, or was silent for `patience` seconds.
+
+    A task is ready when it runs and has opened its port or reported anything; the task of a single process, when it
+    runs: nobody connects to it.
+    """
+
+    job: JobSpec
+    patience: float
+    _ready: set[Task] = field(default_factory=set)
+    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # the attempt that runs, and since when
+
+    def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> Look:
+        """Take in how the tasks are `now`, in seconds of any clock."""
+        cluster = [tasks[task] for task in self.job.tasks if task in self.job.cluster]
+        ready = {of.task for of in cluster if self._is_ready(of, of.task in listening)}
+        new = tuple(of.task for of in cluster if of.task in ready - self._ready)
+        self._ready = ready
+        silent = [of.task for of in cluster if of.task not in ready and self._is_silent(of, now)]
+        rest = [of for of in cluster if of.task not in ready and of.task not in silent and not _ended_well(of)]
+        return Look(new, tuple(silent), not rest)
+
+    def _is_ready(self, of: TaskStatus, listens: bool) -> bool:
+        return of.state is TaskState.RUNNING and (of.ready or listens or self.job.shape is Shape.SINGLE)
+
+    def _is_silent(self, of: TaskStatus, now: float) -> bool:
+        if of.state is not TaskState.RUNNING:
+            self._since.pop(of.task, None)
+            return False
+        attempt, since = self._since.setdefault(of.task, (of.attempt, now))
+        if attempt != of.attempt:
+            self._since[of.task] = (of.attempt, now)
+            return False
+        return now - since >= self.patience
+
+
+def _ended_well(of: TaskStatus) -> bool:
+    return of.state is TaskState.DOWN and of.last_exit is not None and of.last_exit.ok
