@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -19,6 +19,15 @@ BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_
 # The first of these that is set is the proxy that gRPC uses, also to reach 127.0.0.1; it ignores names in upper case.
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first of these that is set lists the hosts it reaches without it
+
+REUSE_PORT = "TF_GRPC_REUSE_PORT"
+_OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
+    "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
+    "CLUSTERKIT_TASK": lambda paths, task: task,
+    "CLUSTERKIT_CHECKPOINT_DIR": lambda paths, task: paths.checkpoints,
+    "CLUSTERKIT_RUN_DIR": lambda paths, task: paths.path,
+    "CLUSTERKIT_PROGRESS": lambda paths, task: paths.progress(task),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +97,11 @@ def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths,
         **own.env,
         # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way. On the
         # virtual network no port is held: nobody else has the address.
-        **({"TF_GRPC_REUSE_PORT": "true"} if job.network is Network.HOST else {}),
+        **({REUSE_PORT: "true"} if job.network is Network.HOST else {}),
         **({} if config is None else {"TF_CONFIG": config}),
         **share.env,
         **keras_env(job, task),
-        "CLUSTERKIT_RUN_ID": paths.run_id,
-        "CLUSTERKIT_TASK": str(task),
-        "CLUSTERKIT_CHECKPOINT_DIR": str(paths.checkpoints),
-        "CLUSTERKIT_RUN_DIR": str(paths.path),
-        "CLUSTERKIT_PROGRESS": str(paths.progress(task)),
+        **{name: str(value(paths, task)) for name, value in _OWN.items()},
     }
     return TaskPlan(
         task=task,
@@ -113,6 +118,10 @@ def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths,
 def attempt_env(attempt: int, reason: str) -> dict[str, str]:
     """What only the attempt decides."""
     return {"CLUSTERKIT_ATTEMPT": str(attempt), "CLUSTERKIT_RESTART_REASON": reason}
+
+
+# The variables that clusterkit sets in every task, and that a job may not.
+RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, CORES, PATCHES, *_OWN, *attempt_env(0, "")})
 
 
 def attempt_environment(inherited: Mapping[str, str], plan: TaskPlan, attempt: int, reason: str) -> dict[str, str]:

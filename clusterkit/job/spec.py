@@ -11,17 +11,12 @@ from clusterkit.faults.aim import problems_of
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
 from clusterkit.job.options import OPTIONS, Gathered
+from clusterkit.job.plan import RESERVED
 from clusterkit.job.step_regex import problem_of
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
 from clusterkit.words.job import JobOptions, JobSpec, Network, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, TaskType
-
-# Names that clusterkit itself sets in every task.
-RESERVED = re.compile(
-    r"TF_CONFIG|TF_GRPC_REUSE_PORT"
-    r"|CLUSTERKIT_(?:RUN_ID|TASK|ATTEMPT|RESTART_REASON|CHECKPOINT_DIR|RUN_DIR|PROGRESS|CORES|PATCHES)"
-)
 
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
 UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
@@ -125,7 +120,7 @@ def _count_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
     for where, setup in job.every_setup.items():
         for name, value in setup.env.items():
-            if RESERVED.fullmatch(name):
+            if name in RESERVED:
                 yield f"{where}env: {name} is set by clusterkit in every task and can't be given."
             elif not name or "=" in name or UNFIT.search(name + value):
                 yield f"{where}env: {name!r} can't be the name of an environment variable with that value."

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from clusterkit.client.paths import RunPaths
-from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan, attempt_env, attempt_environment, plan_tasks
+from clusterkit.job.plan import BUILTIN_SERVER, RESERVED, TaskPlan, attempt_env, attempt_environment, plan_tasks
 from clusterkit.words.job import Devices, JobSpec, Network, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from tests.histories import job, task
@@ -49,6 +49,12 @@ def test_a_task_is_told_all_about_itself() -> None:
         "CLUSTERKIT_PATCHES": "keras-fit,callbacks-apart,sigterm,steps",
     }
     assert '"index": 1' in env["TF_CONFIG"]
+
+
+def test_a_job_may_not_set_what_clusterkit_sets() -> None:
+    """Whatever is in a plan beside the usual settings is reserved."""
+    told = plan(job(workers=2), "worker:1").env.keys() | attempt_env(1, "").keys()
+    assert told - {"PYTHONUNBUFFERED"} < RESERVED
 
 
 def test_where_no_port_is_held_none_is_to_be_shared() -> None:
