@@ -23,8 +23,8 @@ class Preflight(NamedTuple):
     warnings: list[str]
 
 
-class Inbox(Protocol):
-    """The supervisor's inbox, as a backend sees it."""
+class Receiver(Protocol):
+    """What a backend sends its events to: the supervisor's inbox."""
 
     def put(self, item: Happened | Work) -> None:
         """Add an event, or work that has to be done in the thread of the loop, from any thread. Never waits."""

@@ -15,7 +15,7 @@ from clusterkit.cli.params import json_option, tasks_shown
 from clusterkit.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from clusterkit.client.journal import Entry
+    from clusterkit.client.journal import JournalLine
 
 
 @click.command(
@@ -39,13 +39,13 @@ def command(run: str | None, following: bool, tasks: tuple[str, ...], as_json: b
         _print(entries, names, as_json)
 
 
-def _print(entries: Iterable[Entry], names: set[str] | None, as_json: bool) -> None:
+def _print(entries: Iterable[JournalLine], names: set[str] | None, as_json: bool) -> None:
     lines = [_line(entry, as_json) for entry in entries if names is None or _concerns(entry.message) & names]
     if text := "".join(f"{line}\n" for line in lines if line is not None):
         echo(text, nl=False)
 
 
-def _line(entry: Entry, as_json: bool) -> str | None:
+def _line(entry: JournalLine, as_json: bool) -> str | None:
     from clusterkit.views.loglines import moment
     from clusterkit.views.timeline import event_text
 

@@ -11,7 +11,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.words.model import Task
 
 CHUNK = 1 << 18  # bytes of a piece, at most
-Stream = tuple[Task, int]  # task, attempt
+Source = tuple[Task, int]  # task, attempt
 
 
 class Piece(NamedTuple):
@@ -30,9 +30,9 @@ class Arrivals:
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self._offset = 0
-        self._ends: defaultdict[Stream, int] = defaultdict(int)
+        self._ends: defaultdict[Source, int] = defaultdict(int)
         self._names: dict[bytes, Task] = {}
-        self._files: dict[Stream, int | None] = {}
+        self._files: dict[Source, int | None] = {}
 
     def new(self) -> list[Piece]:
         """The pieces since the last call."""
@@ -86,7 +86,7 @@ class Arrivals:
 
     def whole_lines(self, pieces: Sequence[Piece]) -> list[Piece]:
         """The pieces, with the first of each stream extended to the beginning of its first line."""
-        seen: set[Stream] = set()
+        seen: set[Source] = set()
         whole = []
         for piece in pieces:
             first = (piece.task, piece.attempt) not in seen
@@ -115,7 +115,7 @@ class Arrivals:
             self._names[name] = Task.parse(name.decode())
         return self._names[name]
 
-    def _file(self, stream: Stream) -> int | None:
+    def _file(self, stream: Source) -> int | None:
         if stream not in self._files:
             try:
                 self._files[stream] = os.open(self._run.log(*stream), os.O_RDONLY | os.O_CLOEXEC)

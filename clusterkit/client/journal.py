@@ -19,7 +19,7 @@ _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 Stamped = tuple[float, Event]  # wall time, event
 
 
-class Entry(NamedTuple):
+class JournalLine(NamedTuple):
     """A line of the journal that is a JSON object, and the offset at which the next line begins."""
 
     offset: int
@@ -41,7 +41,7 @@ class JournalReader:
         self._path = run.journal
         self.offset = offset  # where the next line begins
 
-    def new(self) -> list[Entry]:
+    def new(self) -> list[JournalLine]:
         """The lines since the last call."""
         return list(_entries(self._lines()))
 
@@ -72,12 +72,12 @@ class JournalReader:
         return lines
 
 
-def events_of(entries: Iterable[Entry], clock: str = "t") -> list[Stamped]:
+def events_of(entries: Iterable[JournalLine], clock: str = "t") -> list[Stamped]:
     """The entries that are events."""
     return [event for entry in entries if (event := entry.event(clock)) is not None]
 
 
-def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry]:
+def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
     for offset, line in lines:
         try:
             # Programs may report NaN, which Python writes although JSON does not have it.
@@ -85,7 +85,7 @@ def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry]:
         except (ValueError, RecursionError):
             continue
         if isinstance(message, dict):
-            yield Entry(offset, message)
+            yield JournalLine(offset, message)
 
 
 def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:

@@ -13,7 +13,7 @@ from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.words.actions import Answer, DumpStacks
 from clusterkit.words.errors import BadJob
-from clusterkit.words.events import Refused, Requested, Verb
+from clusterkit.words.events import Requested, RequestRefused, Verb
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
@@ -150,7 +150,7 @@ class Requests:
         return True
 
     def _refuse(self, event: Requested, problem: str) -> None:
-        self.state.record(Refused(event.request, problem))
+        self.state.record(RequestRefused(event.request, problem))
         self.state.out.append(Answer(event.request, (), problem))
 
     def _answer(self, event: Requested, tasks: tuple[Task, ...] | list[Task]) -> None:

@@ -56,7 +56,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, f"{failed(failure)}."
         case ev.RestartPlanned():
             return Level.WARNING, _planned(event)
-        case ev.Requested() | ev.Refused():
+        case ev.Requested() | ev.RequestRefused():
             return Level.INFO, _of_request(event)
         case ev.Paused(task, _, paused):
             return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'goes on (SIGCONT)'}."
@@ -97,8 +97,8 @@ def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[
             return Level.INFO, f"Fault {number} is healed, since {why}: {fault}."
 
 
-def _of_request(event: ev.Requested | ev.Refused) -> str:
-    if isinstance(event, ev.Refused):
+def _of_request(event: ev.Requested | ev.RequestRefused) -> str:
+    if isinstance(event, ev.RequestRefused):
         return f"Refused: {' '.join(event.problem.splitlines())}"
     tasks = _listed(event.tasks) or "every task"
     match event.verb:

@@ -45,7 +45,7 @@ class RestartPlanned:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RequestRefused:
     """A request was refused, and why."""
 
     request: int
@@ -121,6 +121,6 @@ class Finished:
 
 
 Decided = (
-    Changed | AttemptEnded | Failed | RestartPlanned | Refused | Paused | FaultInjected | FaultHealed | Succeeded
+    Changed | AttemptEnded | Failed | RestartPlanned | RequestRefused | Paused | FaultInjected | FaultHealed | Succeeded
     | Stopping | Warned | Finished
 )  # fmt: skip

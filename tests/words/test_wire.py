@@ -67,7 +67,7 @@ EVENTS: list[ev.Event] = [
     ev.Requested(7, ev.Verb.KILL, (WORKER, PS), 15, True),
     ev.Requested(8, ev.Verb.FAULT, fault="kill worker:1 @ step=100"),
     ev.Requested(9, ev.Verb.PROFILE, (WORKER,), steps=5, seconds=2.5),
-    ev.Refused(7, "This run has no task worker:9."),
+    ev.RequestRefused(7, "This run has no task worker:9."),
     ev.Paused(WORKER, 2, True),
     ev.FaultInjected(1, "partition worker:1 for=2s", FaultAction.PARTITION, (WORKER,), (PS,), 2.0, 103),
     ev.FaultInjected(2, "kill any", FaultAction.KILL, (WORKER,)),

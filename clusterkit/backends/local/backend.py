@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import assert_never
 
-from clusterkit.backends.base import Inbox, Preflight
+from clusterkit.backends.base import Preflight, Receiver
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, Subject
 from clusterkit.backends.local.logs import LogPump, Viewer
@@ -54,7 +54,7 @@ END_WITHIN = 3.0  # seconds for what is left when no attempt lives
 class LocalBackend:
     """Spawns from the thread that calls it, which has to live as long as the run. `seed` is that of its faults."""
 
-    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: Warmth) -> None:
+    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, warmth: Warmth) -> None:
         self._job = job
         self._seed = seed
         self._inbox = inbox
