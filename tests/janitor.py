@@ -35,9 +35,9 @@ LATE = 5.0  # seconds after a test's own limit, which a process blocked in C doe
 class Janitor:
     """Looks at a session until it is over."""
 
-    def __init__(self, leader: int, rope: int, mark: str, place: Path, seconds: float) -> None:
+    def __init__(self, leader: int, lifeline: int, mark: str, place: Path, seconds: float) -> None:
         self.end = select.poll()
-        for descriptor in (os.pidfd_open(leader), rope):
+        for descriptor in (os.pidfd_open(leader), lifeline):
             self.end.register(descriptor, select.POLLIN)
         self.mark, self.place = mark, place
         self.until = time.monotonic() + seconds if seconds else float("inf")
@@ -153,8 +153,8 @@ def say(text: str) -> None:
 
 def main() -> None:
     """Leave the session's process tree, so as not to be swept with it, then work."""
-    leader, rope, mark, place, seconds = sys.argv[1:]
-    janitor = Janitor(int(leader), int(rope), mark, Path(place), float(seconds))
+    leader, lifeline, mark, place, seconds = sys.argv[1:]
+    janitor = Janitor(int(leader), int(lifeline), mark, Path(place), float(seconds))
     if os.fork():
         os._exit(0)
     os.setsid()

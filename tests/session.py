@@ -62,11 +62,11 @@ class Lead:
         # pytest's own directories outlive the session, for whoever looks into a failure.
         os.environ["PYTEST_DEBUG_TEMPROOT"] = above
         self.mark = os.environ.get(janitor.VARIABLE, "") + token_hex(8)
-        rope, self._held = os.pipe()
+        line, self._held = os.pipe()
         self._gone, gone = os.pipe()
-        words = [sys.executable, "-I", "-S", janitor.__file__, str(os.getpid()), str(rope), self.mark, str(self.place)]
-        subprocess.run([*words, str(seconds)], env={}, cwd="/", pass_fds=(rope, gone), check=True)
-        os.close(rope)
+        words = [sys.executable, "-I", "-S", janitor.__file__, str(os.getpid()), str(line), self.mark, str(self.place)]
+        subprocess.run([*words, str(seconds)], env={}, cwd="/", pass_fds=(line, gone), check=True)
+        os.close(line)
         os.close(gone)
         signal.signal(janitor.OVER, _end_session)
 

@@ -36,10 +36,10 @@ ROOT = Path(__file__).parent.parent.parent
 PUSH = 10.0  # seconds that each rung of the ladder gets, once the first one's time is over
 
 
-class Rope:
+class Lifeline:
     """The write end of the pipe; the supervisor ends the run when it is closed, which the kernel does at the latest."""
 
-    _all: set[Rope] = set()  # noqa: RUF012 - every rope of this process, for its forks
+    _all: set[Lifeline] = set()  # noqa: RUF012 - every lifeline of this process, for its forks
 
     def __init__(self) -> None:
         self.end, self._held = os.pipe2(os.O_CLOEXEC)
@@ -57,13 +57,13 @@ class Rope:
     @classmethod
     def forget_all(cls) -> None:
         """A fork of this process (multiprocessing makes some) must not keep the runs of a parent that was killed."""
-        for rope in cls._all:
-            os.close(rope._held)
-            rope._held = -1
+        for lifeline in cls._all:
+            os.close(lifeline._held)
+            lifeline._held = -1
         cls._all.clear()
 
 
-os.register_at_fork(after_in_child=Rope.forget_all)
+os.register_at_fork(after_in_child=Lifeline.forget_all)
 
 
 class Supervisor:
@@ -72,15 +72,15 @@ class Supervisor:
     def __init__(self, invocation: Invocation, run_id: str, home: Path, console: Path) -> None:
         self._run_id, self._home = run_id, home
         self._console = console
-        self._rope = Rope()
+        self._lifeline = Lifeline()
         try:
             with console.open("wb") as output:
                 self._process = self._start(invocation, output.fileno())
         except OSError as error:
-            self._rope.cut()
+            self._lifeline.cut()
             raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
         finally:
-            os.close(self._rope.end)
+            os.close(self._lifeline.end)
 
     @property
     def exit_code(self) -> int | None:
@@ -95,7 +95,7 @@ class Supervisor:
 
     def end(self, patience: float) -> None:
         """End the run: SIGTERM, which keeps the grace period; after `patience` seconds by force."""
-        for push, seconds in ((self._process.terminate, patience), (self._rope.cut, PUSH), (self._kill, PUSH)):
+        for push, seconds in ((self._process.terminate, patience), (self._lifeline.cut, PUSH), (self._kill, PUSH)):
             push()
             if self.wait(seconds):
                 return
@@ -104,8 +104,8 @@ class Supervisor:
         self._process.wait()
 
     def close(self, run: RunDirectory) -> None:
-        """Let go of the rope, once it has ended, and leave what it printed in the run's directory."""
-        self._rope.cut()
+        """Close the lifeline, once it has ended, and leave what it printed in the run's directory."""
+        self._lifeline.cut()
         with suppress(OSError):
             shutil.copyfile(self._console, run.console)
 
@@ -123,16 +123,17 @@ class Supervisor:
 
     def _start(self, invocation: Invocation, output: int) -> subprocess.Popen[bytes]:
         # -P: whatever lies in the current directory, the supervisor imports what it needs.
-        command = [sys.executable, "-P", "-m", "clusterkit", "up", "--quiet", "--no-color", f"--rope={self._rope.end}"]
+        python = [sys.executable, "-P", "-m", "clusterkit"]
         handed = hand(invocation.handed)
+        own = f"--lifeline={self._lifeline.end}", f"--handed={handed}"
         try:
             return subprocess.Popen(
-                [*command, f"--handed={handed}", *flags(), *invocation.words],
+                [*python, "up", "--quiet", "--no-color", *own, *flags(), *invocation.words],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env=environment(self._home),
-                pass_fds=(self._rope.end, handed),
+                pass_fds=(self._lifeline.end, handed),
                 start_new_session=True,
             )
         finally:

@@ -31,7 +31,7 @@ LOOK_EVERY = 0.05  # seconds between two looks at the journal, while tasks come 
 TAIL = 60  # lines of output that are shown if the run ends before it is ready
 
 
-def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | None) -> int:
+def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int | None) -> int:
     """Start the run in a process of its own. Prints the run id; returns the exit code of the command.
 
     Raises RunDirectoryError.
@@ -40,7 +40,7 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, rope: int | No
     run = RunStore().run(run_id)
     early = run.path.with_name(f".{run_id}.console")
     _make_way(run, early)
-    pid = detach(lambda: up(replace(prepared, run_id=run_id), display, rope), early, rope)
+    pid = detach(lambda: up(replace(prepared, run_id=run_id), display, lifeline), early, lifeline)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = Beginning(run, prepared.job, early, pid).wait(wait)

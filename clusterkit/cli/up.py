@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @program_argument
 @only_option
 @display_options
-@click.option("--rope", type=int, hidden=True, help="A pipe to the process that the run must not outlive.")
+@click.option("--lifeline", type=int, hidden=True, help="A pipe to the process that the run must not outlive.")
 @click.option("--handed", type=int, hidden=True, help="A file with what no command line may show.")
 @click.option(
     "--session", type=(int, str, str), hidden=True, help="That process, and where its warm servers are, and the user's."
@@ -53,7 +53,7 @@ def command(
     log_level: str,
     quiet: bool,
     color: bool | None,
-    rope: int | None,
+    lifeline: int | None,
     handed: int | None,
     session: tuple[int, str, str] | None,
     **values: object,
@@ -63,7 +63,7 @@ def command(
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
     that fails is restarted, together with the tasks that its strategy needs restarted. Ctrl-C ends everything.
     """
-    from clusterkit.supervisor.guardian import check_rope
+    from clusterkit.supervisor.guardian import check_lifeline
     from clusterkit.supervisor.launch import Display, up
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
@@ -72,19 +72,19 @@ def command(
     with exit_on_error():
         only = tuple(filter(None, only))  # of which some may have been no task's
         prepared = _prepared(given(values), handed, only)
-        if rope is not None:
-            check_rope(rope)
+        if lifeline is not None:
+            check_lifeline(lifeline)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach))
     level = Level.WARNING if quiet else Level[log_level.upper()]
     if not detach:
         own = None if session is None else Session(session[0], Path(session[1]), Path(session[2]))
-        sys.exit(up(prepared, Display(show, level), rope, own))
+        sys.exit(up(prepared, Display(show, level), lifeline, own))
     from clusterkit.cli.detached import up_detached
 
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)
     with exit_on_error():
-        sys.exit(up_detached(prepared, Display(show, level), not no_wait, rope))
+        sys.exit(up_detached(prepared, Display(show, level), not no_wait, lifeline))
 
 
 def _prepared(options: Gathered, handed: int | None, only: tuple[str, ...]) -> Prepared:

@@ -1,9 +1,10 @@
 """What a handed-over run consists of: the guardian and the supervisor, each begun by exec out of the warm server.
 
-    python -c ... RUN_ID guardian SUPERVISOR REPORT ROPE
-    python -c ... RUN_ID supervisor FORK_SERVER CHANNEL LIFELINE JOB ROPE COMMAND'S_ROPE [OWNER'S_ROPE]
+    python -c ... RUN_ID guardian SUPERVISOR REPORT HELD
+    python -c ... RUN_ID supervisor FORK_SERVER CHANNEL LIFELINE JOB GUARDIAN COMMAND [OWNER]
 
-All but the first word are pids and descriptors.
+The arguments after the role are pids and descriptors. HELD is the guardian's end of its lifeline to the supervisor. The
+last ones are lifelines to the processes that the run must not outlive.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
     return code
 
 
-def supervise(server: int, channel: int, lifeline: int, job: int, *ropes: int) -> int:
+def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
     """Run the job that was handed over, with the fork server that is there already."""
     from clusterkit.supervisor.launch import GUARDIAN, OWNER, Run
     from clusterkit.warm.starter import Inherited
@@ -55,4 +56,4 @@ def supervise(server: int, channel: int, lifeline: int, job: int, *ropes: int) -
     with os.fdopen(job, "rb") as file:
         run: Run = pickle.load(file)
     names = (GUARDIAN, "the command that started the run", OWNER)
-    return run.supervise(dict(zip(ropes, names, strict=False)), Inherited(server, channel, lifeline))
+    return run.supervise(dict(zip(owners, names, strict=False)), Inherited(server, channel, lifeline))

@@ -25,15 +25,15 @@ def guard(supervise: Supervise, lost: Lost) -> int:
     The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
     """
     become_subreaper()
-    rope, held = os.pipe2(os.O_CLOEXEC)  # the guardian writes nothing; that it is gone is all there is to read
+    lifeline, held = os.pipe2(os.O_CLOEXEC)  # the guardian writes nothing; that it is gone is all there is to read
     flush()
     # Blocked until each of the two has its handlers: a signal that comes now waits, and is not lost to the default.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     pid = os.fork()
     if pid == 0:
         os.close(held)
-        _be_the_supervisor(supervise, rope)
-    os.close(rope)
+        _be_the_supervisor(supervise, lifeline)
+    os.close(lifeline)
     with suppress(OSError):  # the child does the same; whoever is first
         os.setpgid(pid, pid)
     with forwarding(pid):
@@ -58,7 +58,7 @@ def forwarding(pid: int) -> Iterator[None]:
 
 
 def attend(pid: int, held: int, lost: Lost) -> int:
-    """Wait for the supervisor, end what it left, let go of the rope `held`; return the exit code."""
+    """Wait for the supervisor, end what it left, close `held`, its end of the lifeline; return the exit code."""
     _, status = os.waitpid(pid, 0)
     # A supervisor that ended by itself has killed everything, and waited for it.
     left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
@@ -69,15 +69,15 @@ def attend(pid: int, held: int, lost: Lost) -> int:
     return os.WEXITSTATUS(status)
 
 
-def check_rope(rope: int) -> None:
+def check_lifeline(lifeline: int) -> None:
     """See that an inherited descriptor is a pipe, and keep it from the tasks. Raises BadJob."""
     try:
-        is_pipe = stat.S_ISFIFO(os.fstat(rope).st_mode)
-        os.set_inheritable(rope, False)
+        is_pipe = stat.S_ISFIFO(os.fstat(lifeline).st_mode)
+        os.set_inheritable(lifeline, False)
     except (OSError, OverflowError, ValueError):
         is_pipe = False
     if not is_pipe:
-        raise BadJob([f"--rope {rope} is not a pipe that this process has inherited."])
+        raise BadJob([f"--lifeline {lifeline} is not a pipe that this process has inherited."])
 
 
 def flush() -> None:
@@ -95,14 +95,14 @@ def heed_no_tostop() -> None:
     signal.signal(signal.SIGTTOU, lambda number, frame: None)
 
 
-def _be_the_supervisor(supervise: Supervise, rope: int) -> None:
+def _be_the_supervisor(supervise: Supervise, lifeline: int) -> None:
     code = 1
     try:
         with suppress(OSError):
             os.setpgid(0, 0)
         become_subreaper()
         heed_no_tostop()
-        code = supervise(rope)
+        code = supervise(lifeline)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:

@@ -27,7 +27,7 @@ def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
 copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
 
 
-def hand_over(place: SharedServer, work: Any, run: RunDirectory, rope: int | None) -> int | str:
+def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int | None) -> int | str:
     """Have the warm server begin the run `work`, a value that can be pickled; return the run's exit code.
 
     Where it does not, a sentence that says why; nothing was started then.
@@ -36,9 +36,9 @@ def hand_over(place: SharedServer, work: Any, run: RunDirectory, rope: int | Non
     report, reported = os.pipe2(os.O_CLOEXEC)
     # Blocked until they are passed on: what comes while the server works waits.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _rope() as mine:
+    with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _lifeline() as mine:
         try:
-            answer = _ask(place, _message(place, run), given.fileno(), pickle.dumps(work), mine, rope)
+            answer = _ask(place, _message(place, run), given.fileno(), pickle.dumps(work), mine, lifeline)
         except OSError as error:
             answer = {"refused": f"it does not answer ({error.strerror or error})"}
         given.close()
@@ -51,7 +51,7 @@ def hand_over(place: SharedServer, work: Any, run: RunDirectory, rope: int | Non
 
 
 @contextmanager
-def _rope() -> Iterator[int]:
+def _lifeline() -> Iterator[int]:
     """The end of a pipe that is at its end when this process is gone."""
     mine, held = os.pipe2(os.O_CLOEXEC)
     try:
@@ -62,14 +62,14 @@ def _rope() -> Iterator[int]:
 
 
 def _ask(
-    place: SharedServer, message: dict[str, Any], report: int, work: bytes, mine: int, rope: int | None
+    place: SharedServer, message: dict[str, Any], report: int, work: bytes, mine: int, lifeline: int | None
 ) -> dict[str, Any]:
     with os.fdopen(os.memfd_create("run", os.MFD_CLOEXEC), "wb", buffering=0) as file:
         file.write(work)
         file.seek(0)
         cwd = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            given = [0, 1, 2, cwd, report, file.fileno(), mine, *([] if rope is None else [rope])]
+            given = [0, 1, 2, cwd, report, file.fileno(), mine, *([] if lifeline is None else [lifeline])]
             return place.ask(message, given)
         finally:
             os.close(cwd)

@@ -78,10 +78,10 @@ class Run:
         """The same with something more to say."""
         return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
 
-    def supervise(self, ropes: Mapping[int, str], inherited: Inherited | None = None) -> int:
+    def supervise(self, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:
         """Be the supervisor, perhaps with a fork server that is there already; return the exit code."""
         try:
-            return _supervise(self, ropes, inherited)
+            return _supervise(self, lifelines, inherited)
         except ClusterkitError as error:
             print(f"clusterkit: {printable_lines(str(error))}", file=sys.stderr)
             return error.exit_code
@@ -89,32 +89,32 @@ class Run:
             return crash.end(self.directory, crashed("its supervisor", error))
 
 
-def up(prepared: Prepared, display: Display, rope: int | None = None, session: Session | None = None) -> int:
+def up(prepared: Prepared, display: Display, lifeline: int | None = None, session: Session | None = None) -> int:
     """Run a prepared job to its end under a guardian; return the exit code.
 
-    `rope` is a pipe at whose other end is the Python process that the run must not outlive; `session` is that process
-    where it keeps warm servers.
+    `lifeline` is a pipe to the Python process that the run must not outlive; `session` is that process where it keeps
+    warm servers.
     """
     run = Run(prepared, prepared.run_id or new_run_id(), display)
     launch = launch_for(prepared.job, run.directory)
     run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
-    for place in warm_places(run.launch, session, rope):
-        code = place if isinstance(place, str) else hand_over(place, run, run.directory, rope)
+    for place in warm_places(run.launch, session, lifeline):
+        code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)
         if isinstance(code, int):
             return code
         run = run.warned(code)
-    owner = {} if rope is None else {rope: OWNER}
+    owner = {} if lifeline is None else {lifeline: OWNER}
     return guard(
         lambda guardian: run.supervise({guardian: GUARDIAN, **owner}),
         lambda number, left: supervisor_lost(run.run_id, number, left),
     )
 
 
-def _supervise(run: Run, ropes: Mapping[int, str], inherited: Inherited | None) -> int:
+def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
     prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
-    for rope, who in ropes.items():
-        inbox.watch(rope, who)
+    for lifeline, who in lifelines.items():
+        inbox.watch(lifeline, who)
     signals.listen(inbox.put)
     seed = secrets.randbits(32) if job.seed is None else job.seed
     with ExitStack() as stack:
