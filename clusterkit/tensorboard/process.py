@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -12,6 +11,7 @@ from types import MappingProxyType
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import code_of, end_helper, start_helper
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
@@ -65,12 +65,11 @@ class TensorBoard:
         lost = ""
         with self._channel.makefile("rb") as lines:
             for line in lines:
-                message = json.loads(line)
-                if "address" in message:
-                    self._post(TensorBoardReady(message["address"]))
-                else:  # the process keeps writing scalars, to be viewed later
-                    lost = message["lost"]
-                    self._post(TensorBoardLost(f"{lost} (its log: {self._log})"))
+                match parse_line(line):
+                    case {"address": str(address)}:
+                        self._post(TensorBoardReady(address))
+                    case {"lost": str(lost)}:  # the process keeps writing scalars, to be viewed later
+                        self._post(TensorBoardLost(f"{lost} (its log: {self._log})"))
         if not self._stopped and not lost:
             self._post(TensorBoardLost(f"its process has ended (its log: {self._log})"))
 
