@@ -98,12 +98,12 @@ class Cluster:
 
     @property
     def running(self) -> bool:
-        """Whether the run is not over yet."""
+        """Whether the run has not ended yet."""
         return self._result is None and self._supervisor.exit_code is None
 
     @property
     def result(self) -> Result:
-        """How the run ended. Raises StillRunning before that."""
+        """The result of the run. Raises StillRunning before it has ended."""
         if self.running:
             raise StillRunning(f"The run {self.run_id} is still going on.")
         with self._lock:
@@ -112,7 +112,7 @@ class Cluster:
         return self._result
 
     def events(self, follow: bool = False) -> Iterator[ev.Event]:
-        """The journal's events so far; with `follow`, also those that come, until the run is over."""
+        """Yield the events of the journal; with `follow`, also new ones, until the run ends."""
         if not follow:
             yield from (event for _, event in JournalReader(self._run).events())
             return
@@ -125,10 +125,10 @@ class Cluster:
     def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event: ...
 
     def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event:
-        """The first event of the run, past or to come, of a kind, or for which a function is true, with such fields.
+        """Wait for an event of a kind, or for which a function is true, with these fields; return the first one.
 
-        The kind is a class such as `clusterkit.Spawned`, or its name; a field is `task="worker:1"`. Raises WaitTimeout,
-        and if the run is over without it, ClusterFailed or RunEnded.
+        It may have happened already. The kind is a class such as `clusterkit.Spawned`, or its name; a field is
+        `task="worker:1"`. Raises WaitTimeout; and ClusterFailed or RunEnded if the run ends without such an event.
         """
         fits, what = matcher(wanted, fields), told(wanted, fields)
         for event in self._follow(timeout, what):
@@ -152,7 +152,7 @@ class Cluster:
         raise self._ended(f"The run was over before {what}.")
 
     def wait(self, timeout: float | None = None) -> Result:
-        """Wait for the end of the run. Raises ClusterFailed where the job failed, WaitTimeout where it goes on."""
+        """Wait for the end of the run. Raises ClusterFailed if the job failed, WaitTimeout if the run continues."""
         for _ in self._follow(timeout, "the end of the run"):
             pass
         if not self.result.ok and not self._stopping:
@@ -160,25 +160,25 @@ class Cluster:
         return self.result
 
     def stop(self, timeout: float = STOP) -> Result:
-        """End the run, with the tasks' grace period; by force after `timeout` seconds. Does nothing the second time."""
+        """End the run: tasks get their grace period, and after `timeout` seconds are killed. May be called again."""
         self._stopping = True
         if self._result is None:
             self._supervisor.end(timeout)
         return self.result
 
     def fault(self, fault: str) -> None:
-        """Break something, as `clusterkit fault` does: `run.fault("stop worker:1 for=10s @ step=100")`.
+        """Inject a fault, as `clusterkit fault` does: `run.fault("stop worker:1 for=10s @ step=100")`.
 
-        Without a trigger that is now. Raises Refused with the reason, ClusterFailed or RunEnded.
+        Without a trigger, now. Raises Refused with the reason; ClusterFailed or RunEnded if the run is over.
         """
         self._call(ev.Verb.FAULT, f"{fault!r} could be injected", fault=fault)
 
     def heal(self) -> None:
-        """Mend all that is broken on purpose now. Raises as `fault`."""
+        """Heal all faults. Raises what `fault` does."""
         self._call(ev.Verb.HEAL, "its faults could be healed")
 
     def ask(self, verb: ev.Verb, task: Task, signal: int = SIGKILL) -> None:
-        """Ask the supervisor to do something to a task. Raises Refused with its reason, ClusterFailed or RunEnded."""
+        """Ask the supervisor to act on a task. Raises what `fault` does."""
         self._call(verb, f"{task} could be asked to {verb}", tasks=[str(task)], signal=int(signal))
 
     def _call(self, verb: ev.Verb, what: str, **params: Any) -> None:

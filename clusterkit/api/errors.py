@@ -7,7 +7,7 @@ from clusterkit.words.errors import ClusterkitError
 
 
 class RunEnded(ClusterkitError):
-    """The run was over before what you asked or waited for. Carries the result."""
+    """The run ended before what was asked or waited for. `result` is the result."""
 
     __module__ = "clusterkit"
 
@@ -21,13 +21,13 @@ class RunEnded(ClusterkitError):
 
 
 class ClusterFailed(RunEnded):
-    """The job failed, or took longer than its `timeout`. Carries the result."""
+    """The job failed, or exceeded its `timeout`. `result` is the result."""
 
     __module__ = "clusterkit"
 
 
 class WaitTimeout(ClusterkitError, TimeoutError):
-    """What was waited for did not come in time; the run continues. `known` describes each task in a line."""
+    """What was waited for did not happen in time; the run continues. `known` describes each task in a line."""
 
     __module__ = "clusterkit"
 

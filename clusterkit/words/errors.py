@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class ClusterkitError(Exception):
-    """The root of every error that clusterkit raises for a user to see."""
+    """The base class of the errors that clusterkit raises."""
 
     __module__ = "clusterkit"
 
@@ -14,7 +14,7 @@ class ClusterkitError(Exception):
 
 
 class BadJob(ClusterkitError):
-    """The job can't be run as asked; nothing was started. Carries every problem found."""
+    """The job can't run as asked, and nothing was started. `problems` lists everything that is wrong with it."""
 
     __module__ = "clusterkit"
 
