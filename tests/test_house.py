@@ -43,7 +43,7 @@ ROOMS = {
     "chaos": {"words", "client", "machine", "recovery", "views", "api"},
     "cli": {
         *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
-        *("tensorboard", "supervisor", "chaos", "check", "doctor"),
+        *("tensorboard", "supervisor", "chaos", "check", "doctor", "examples"),
     },
     "pytest_plugin": {"words", "client", "views", "api"},
     "patches": {"words", "job", "task"},
@@ -92,7 +92,7 @@ def files_of(*places: str) -> list[Path]:
     return sorted(path for place in places for path in (ROOT / place).rglob("*.py"))
 
 
-MODULES = files_of("clusterkit")
+MODULES = [path for path in files_of("clusterkit") if "starter" not in path.parts]  # what `clusterkit init` copies
 EVERYTHING = files_of("clusterkit", "workloads", "tests")
 TESTS = [path for path in files_of("tests") if path.name.startswith("test_")]
 UNIT_TESTS = [path for path in TESTS if not re.search(r"pytest\.mark\.(process|tensorflow)\b", path.read_text())]

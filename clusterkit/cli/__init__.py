@@ -13,6 +13,7 @@ from clusterkit.cli.lazy import LazyGroup
 
 SECTIONS = {
     "Run": {
+        "init": ("clusterkit.cli.init", "Write a job file, a program and a test to begin with."),
         "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
         "check": ("clusterkit.cli.check", "Read a program and say what will go wrong with it."),
         "config": ("clusterkit.cli.config", "Print the job that `up` would run as a job file."),

@@ -95,7 +95,8 @@ def test_it_has_the_package_and_the_workloads(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "clusterkit").rglob("*.py")}
     workloads = {f"clusterkit/_examples/{path.name}" for path in (ROOT / "workloads").iterdir() if path.is_file()}
-    assert modules | workloads | {"clusterkit/py.typed"} <= names
+    starter = {f"clusterkit/starter/{name}" for name in ("job.toml", "train.py", "test_train.py")}
+    assert modules | workloads | starter | {"clusterkit/py.typed"} <= names
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"clusterkit"}
 
 
@@ -120,6 +121,9 @@ def test_the_command_works_where_nothing_else_is(python: Path, tmp_path: Path) -
     assert ran(python, tmp_path, "clusterkit", "--version").split()[-1] == clusterkit.__version__
     (tmp_path / "work/train.py").write_text("print('trained')\n")
     assert "trained" in ran(python, tmp_path, "clusterkit", "up", "train.py")
+    assert "clusterkit up -f job.toml" in ran(python, tmp_path, "clusterkit", "init", "new")
+    assert "2 workers" in ran(python, tmp_path, "clusterkit", "config", "-f", "new/job.toml")
+    assert "ps_train.py" in ran(python, tmp_path, "clusterkit", "init", "--example", "ps_train", "example")
 
 
 def test_the_pytest_plugin_is_found(python: Path, tmp_path: Path) -> None:

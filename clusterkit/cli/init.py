@@ -1,0 +1,124 @@
+"""`clusterkit init`: files to begin with."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Command, option
+from clusterkit.cli.terminal import echo
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.printable import printable
+
+STARTER = Path(__file__).parent.parent / "starter"
+FILES = ("job.toml", "train.py", "test_train.py")
+_RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # how a docstring shows it
+
+
+class CannotWrite(ClusterkitError):
+    """The files can't be written; none was."""
+
+    exit_code = 2
+
+
+class Example(click.ParamType[str]):
+    """The name of an example program, with or without `.py`."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        import difflib
+
+        name, known = str(value).removesuffix(".py"), dict(examples())
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            self.fail(f"There is no example {name!r}. There are {', '.join(known)}.{hint}", param, ctx)
+        return name
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name, _ in examples() if name.startswith(incomplete)]
+
+
+@click.command(
+    "init",
+    cls=Command,
+    examples=(
+        ("init my-project", "job.toml, train.py and test_train.py."),
+        ("init --example ps_train", "An example program, and the modules that it needs."),
+    ),
+)
+@click.argument("directory", default=".", metavar="[DIR]", type=click.Path(path_type=Path))
+@option("--example", type=Example(), metavar="NAME", help="Copy this example program instead.")
+def command(directory: Path, example: str | None) -> None:
+    """Write a job file, a small program and a test of it into DIR, to begin with. Existing files stay as they are."""
+    with exit_on_error():
+        if example is None:
+            files = {name: (STARTER / name).read_bytes() for name in FILES}
+            commands, missing = ["clusterkit up -f job.toml", "pytest"], list[str]()
+        else:
+            files, missing = _files_of(example)
+            commands = dict(examples())[example]
+        write(directory, files)
+    change = [] if directory == Path() else [f"cd {shlex.quote(str(directory))}"]
+    echo(printable(f"Wrote {', '.join(files)} {f'to {directory}' if change else 'here'}. Try it:"))
+    echo("".join(f"    {printable(line)}\n" for line in [*change, *commands]), nl=False)
+    if missing:
+        echo(f"It imports {', '.join(missing)}, not installed here: pip install 'tf-clusterkit[workloads]'", err=True)
+
+
+def examples() -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each example program, and the commands that its docstring shows for it."""
+    from clusterkit.examples import example_directory
+
+    for path in sorted(example_directory().glob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_bytes()), clean=False) or ""
+        if commands := [before + after for before, after in _RUN.findall(text)]:
+            yield path.stem, commands
+
+
+def _files_of(example: str) -> tuple[dict[str, bytes], list[str]]:
+    """An example's program with the modules beside it that it imports, and the packages that are missing here."""
+    from clusterkit.check.imports import program_files
+    from clusterkit.examples import example_directory
+
+    place = example_directory()
+    found = [source for source in program_files(place / f"{example}.py", place) if source.path.parent == place]
+    own = {source.path.stem for source in found}
+    others = {name.partition(".")[0] for source in found for name in source.names} - own
+    missing = sorted(name for name in others if importlib.util.find_spec(name) is None)
+    return {source.path.name: source.text for source in found}, missing
+
+
+def write(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write all of the files into a directory, which need not exist, or none. Raises CannotWrite."""
+    there = [str(directory / name) for name in files if os.path.lexists(directory / name)]
+    if there:
+        exist = "exists" if len(there) == 1 else "exist"
+        raise CannotWrite(f"{', '.join(there)} already {exist}. Nothing was written; choose another directory.")
+    if directory.exists() and not directory.is_dir():
+        raise CannotWrite(f"{directory} is not a directory.")
+    written = list[Path]()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            with (directory / name).open("xb") as file:
+                written.append(directory / name)
+                file.write(content)
+    except OSError as error:
+        for path in written:
+            with suppress(OSError):
+                path.unlink()
+        raise CannotWrite(f"{error.filename or directory} can't be written: {error.strerror}.") from None
