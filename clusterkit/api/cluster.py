@@ -105,7 +105,7 @@ class Cluster:
     def result(self) -> Result:
         """The result of the run. Raises StillRunning before it has ended."""
         if self.running:
-            raise StillRunning(f"The run {self.run_id} is still going on.")
+            raise StillRunning(f"The run {self.run_id} is still running.")
         with self._lock:
             if self._result is None:
                 self._result = self._read_result()
@@ -262,5 +262,5 @@ class Cluster:
         self._temporary.cleanup()
 
 
-# A run goes on when nobody holds its object any more, as with Popen, and so does the file that its tasks may read.
+# A run continues when its object is no longer referenced, as with Popen, and keeps the file that its tasks may read.
 _going_on: set[Cluster] = set()

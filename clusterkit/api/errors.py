@@ -39,7 +39,7 @@ class WaitTimeout(ClusterkitError, TimeoutError):
         self.run_id = run_id
 
     def __str__(self) -> str:
-        return f"Waited for {self.what} for {self.seconds:g} s, in vain. So far:\n{self.known}"
+        return f"Waited for {self.what} for {self.seconds:g} s, without success. So far:\n{self.known}"
 
 
 class StillRunning(ClusterkitError):

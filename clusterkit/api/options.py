@@ -32,7 +32,7 @@ class Keywords(Options, total=False):
 
 
 def check_names(options: Mapping[str, object]) -> None:
-    """Raise TypeError for a keyword that is no option."""
+    """Raise TypeError for a keyword that is not an option."""
     for name in options:
         if name not in OPTIONS:
             close = difflib.get_close_matches(name, OPTIONS, 1)

@@ -36,7 +36,7 @@ class Attempt:
 
 
 class TaskHistory:
-    """What a run's journal tells of its tasks. It is read as it grows, each event once, by any thread."""
+    """What a run's journal says about its tasks. It is read as it grows, each event once, by any thread."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run

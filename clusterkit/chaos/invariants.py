@@ -204,7 +204,7 @@ def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[
     newest = saved.at_start.get(key)
     if newest is not None and step < newest:
         lost = number_of("step", newest - step)
-        what = f"went on from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
+        what = f"continued from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
         yield task, attempt, what
     elif step <= 0:
         saved.at_zero.add(key)

@@ -143,7 +143,7 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
     for action in wanted:
         if action not in can:
             why = no_disk if action is FaultAction.DISK_FULL else "it needs --network virtual and more than one task"
-            problems.append(f"--actions {action} can't be had here: {why}.")
+            problems.append(f"--actions {action} is not supported here: {why}.")
     if problems:
         raise BadJob(problems)
     return wanted

@@ -1,4 +1,4 @@
-"""Who gets which cores and GPUs of this machine, and how a task is told."""
+"""Which tasks get which cores and GPUs of this machine, and the variables that say so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Share:
 
     @property
     def env(self) -> dict[str, str]:
-        """How the task is told, which the user can't override."""
+        """The variables that say so, which the user can't override."""
         cores = {} if self.cores is None else {CORES: ",".join(map(str, self.cores))}
         return cores | ({} if self.gpus is None else {GPUS: ",".join(self.gpus)})
 
@@ -69,7 +69,7 @@ def by_need(job: JobSpec) -> list[Task]:
 
 
 def too_few(job: JobSpec, why_no_gpu: str | None = None) -> list[str]:
-    """What is asked for and can't be had: a sentence each."""
+    """Return a sentence for each resource that is asked for and not there."""
     devices, problems = job.devices, []
     if devices.cpus is not None and devices.cpus > len(devices.cores):
         problems.append(f"--cpus-per-task is {devices.cpus}, and there {_are(len(devices.cores), 'core')} here.")

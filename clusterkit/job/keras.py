@@ -14,13 +14,13 @@ PATCHES = "CLUSTERKIT_PATCHES"  # names of task/patches/hook.py
 
 
 def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
-    """What tells TensorFlow which Keras is meant, and a task's first code what to patch."""
+    """The variables that select a Keras for TensorFlow, and the patches for the task's first code."""
     patches = patches_of(job, task)
     return {**chosen_env(job), **({PATCHES: patches} if patches else {})}
 
 
 def chosen_env(job: JobSpec) -> dict[str, str]:
-    """What tells TensorFlow which Keras is meant; nothing where it is not chosen."""
+    """The variable that selects a Keras for TensorFlow; empty if none is chosen."""
     return {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
 
 

@@ -52,7 +52,7 @@ def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
     if os.access(path, os.X_OK):
         return ProgramKind.COMMAND, []
     if path.suffix == ".sh" or _first_line(path).startswith(b"#!"):
-        return ProgramKind.COMMAND, [f"{target} can't be executed, and is no Python program: chmod +x {target}"]
+        return ProgramKind.COMMAND, [f"{target} is neither executable nor a Python program: chmod +x {target}"]
     return ProgramKind.SCRIPT, []
 
 

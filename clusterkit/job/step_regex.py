@@ -14,7 +14,7 @@ _DIGITS = 19  # of 2**63 - 1
 _parse: Callable[[str], Any] = import_module("re._parser").parse
 _NO_DIGITS = ("CATEGORY_NOT_DIGIT", "CATEGORY_SPACE", "CATEGORY_NOT_WORD")
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
-_MANY = 100  # a repeat that may go on longer than this counts as one without end
+_MANY = 100  # a repeat that may be longer than this counts as unbounded
 
 
 def problem_of(regex: str) -> str | None:

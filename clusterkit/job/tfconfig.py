@@ -28,7 +28,7 @@ def cluster_json(job: JobSpec, endpoints: Endpoints) -> str:
 def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
     """The task's TF_CONFIG as JSON; None for a job of one training task, which needs no cluster.
 
-    A side car of such a job is told so by a TF_CONFIG without peers. `cluster` is what `cluster_json` made of the
+    A sidecar of such a job gets a TF_CONFIG without peers. `cluster` is what `cluster_json` made of the
     job: it is as long as the tasks are many, and they all have the same.
     """
     if job.shape is Shape.SINGLE and task.type is not TaskType.EVALUATOR:

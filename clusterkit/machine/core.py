@@ -89,7 +89,7 @@ class Machine:
             case ev.Impaired():
                 self.state.warn(event.what)
             case ev.TensorBoardLost():
-                self.state.warn(f"There is no TensorBoard: {event.why}. The run goes on without it.")
+                self.state.warn(f"TensorBoard is not available: {event.why}. The run continues without it.")
             case ev.Crashed():
                 self.ending.crashed(event, self.recoveries.restarts)
             case ev.StorageFailed():

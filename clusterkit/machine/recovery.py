@@ -184,7 +184,7 @@ class Recoveries:
         if cause.task.type is TaskType.EVALUATOR:
             self.state.warn(
                 f"{cause.task} {cause.exit}{', as the attempt before it did,' if repeated else ''} and is not started "
-                "again. The job goes on without its evaluator.",
+                "again. The job continues without its evaluator.",
                 cause.task,
             )
             return

@@ -21,7 +21,7 @@ STALL_TIMEOUT = -1  # its place among the faults, which count from 0
 
 @dataclass(slots=True)
 class Silence:
-    """Tells of each thing that waits in vain once. Where nothing waits for steps, or there are some, no timer runs."""
+    """Warns once of each thing that waits for steps that do not come. Otherwise no timer runs."""
 
     state: ClusterState
     ending: Ending

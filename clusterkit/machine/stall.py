@@ -14,7 +14,7 @@ NAMED = 3  # of the tasks that do the same as the first; the others are counted
 
 
 def halted(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
-    """The first of the tasks that the kernel does not let go on, and what is wrong with it."""
+    """The first of the tasks that the kernel does not let run, and what is wrong with it."""
     for letter, wrong in _HALTED.items():
         for task in sorted(tasks):
             if task in vitals and vitals[task].state == letter:

@@ -35,7 +35,7 @@ class Stalls:
     phase_ended_at: float = 0.0
 
     def expect_progress(self) -> None:
-        """Training goes on. A deadline that is set can only be too early: it is moved when it comes, not each time."""
+        """Training continues. A deadline that is set can only be too early: it is moved when it comes."""
         if self.warned or not self.state.timers.is_set(Timer.STALL):
             self.warned = False
             self._arm()
@@ -72,7 +72,7 @@ class Stalls:
         asked, self.asked_at = self.asked_at, None
         since, now = self._quiet_since(), self.state.now
         if asked is None or since is None or since >= asked or self.ending.begun:
-            return  # it goes on meanwhile
+            return  # training has continued meanwhile
         steps = self._steps()
         excused = self._excused_until() > now
         stuck = halted(steps, vitals) if excused else stuck_task(self.state.job, steps, vitals)
@@ -126,7 +126,7 @@ class Stalls:
         return [self.state.records[task] for task in job.training if not job.is_server(task)]
 
     def _quiet_since(self) -> float | None:
-        """Since when training should have gone on: a recovery is no stall, and a restarted task gets its time anew."""
+        """Since when there should be progress: a recovery is not a stall, and a restarted task gets its full time."""
         begun = self.state.progress_at
         if begun is None:
             begun = self.state.records[self.state.job.leader].ready_at
@@ -138,7 +138,7 @@ class Stalls:
         return max(begun, self.judged_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Until when standing still may be in order; in the past where it is not, for ever before the first report."""
+        """Until when a pause is acceptable: a past time if it is not, and without limit before the first report."""
         if self.state.progress_at is None:
             return math.inf
         pauses = [at + LONGEST_PHASE for record in self._reporting() if record.alive for at in self._pauses(record)]

@@ -1,4 +1,4 @@
-"""Watching: has every task come up, does training go on, did a restarted program resume where it should."""
+"""Watching: is every task up, does training continue, did a restarted program resume where it should."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class Watch:
             if record.resumed_step is None:
                 self._check_resumption(record, event.step)
         said_before, record.last_step = record.last_step, event.step
-        if record.task.type is TaskType.EVALUATOR:  # it goes on while training stands still
+        if record.task.type is TaskType.EVALUATOR:  # it continues while training stands still
             self.ending.evaluator_reported(record)
             return
-        if event.step == said_before:  # it speaks, and does not go on
+        if event.step == said_before:  # it reports, and makes no progress
             return
         self.state.progress_at = self.state.now
         if event.step > (record.resumed_step or 0):
@@ -97,7 +97,7 @@ class Watch:
         self.state.newest_checkpoint = (event.step, event.path)
 
     def resumed(self, record: TaskRecord, event: Resumed) -> None:
-        """The program said from which step it goes on."""
+        """The program has said from which step it continues."""
         self.said_ready(record)
         record.resumed_step, record.resumed_from = event.step, event.path
         self._check_resumption(record, event.step)
@@ -123,7 +123,7 @@ class Watch:
             self._glanced(vitals)
 
     def _but_for_slowness(self, task: Task, seen: Vitals) -> Vitals:
-        """A slowed task that is seen stopped goes on in a moment."""
+        """A slowed task that is seen stopped continues in a moment."""
         return replace(seen, state="S") if task in self.state.slowed and seen.state == "T" else seen
 
     def _glanced(self, vitals: Mapping[Task, Vitals]) -> None:
@@ -158,7 +158,7 @@ class Watch:
         )
 
     def _check_resumption(self, record: TaskRecord, step: int) -> None:
-        """Warn where a checkpoint was there and the program went on from before it."""
+        """Warn if there was a checkpoint and the program continued from an earlier step."""
         if record.task.type is TaskType.EVALUATOR or (record.attempt == 1 and not self.state.job.resume):
             return
         known, found = self.state.newest_checkpoint, record.checkpoint_found
@@ -175,7 +175,7 @@ class Watch:
 
     def _warn_of_lost_steps(self, record: TaskRecord, there: str, step: int) -> None:
         record.from_step = None
-        where = "started again at step 0" if step <= 1 else f"went on from step {step}"
+        where = "started again at step 0" if step <= 1 else f"continued from step {step}"
         self.state.warn(
             f"{record.task} {where} although the checkpoint {there} was there. "
             f"The program does not restore it, or could not read it; steps are lost.",

@@ -97,7 +97,7 @@ def _limits() -> list[int]:
 
 
 def _end_of(told: bytes, run: RunDirectory) -> int:
-    """The exit code that the guardian told; it tells none if it was killed, and then the supervisor ends the run."""
+    """Return the exit code that the guardian reported. A killed one reports none; the supervisor then ends the run."""
     if told:
         return int(told)
     print("clusterkit: the guardian was killed; the supervisor ends the run.", file=sys.stderr)

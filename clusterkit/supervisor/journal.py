@@ -15,7 +15,7 @@ OnError = Callable[[str], None]
 class Journal:
     """Writes each event as it comes. `m` is monotonic time, `t` wall time, both in seconds.
 
-    A full disk ends the writing and is told to `on_error`, once.
+    If the disk is full, it stops writing and calls `on_error` once.
     """
 
     def __init__(self, path: Path, wall: Callable[[], float], on_error: OnError) -> None:

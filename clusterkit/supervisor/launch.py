@@ -165,7 +165,7 @@ def _run(
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
-        if job.tensorboard:  # whatever becomes of it, the run goes on; it ends before what is left of the run
+        if job.tensorboard:  # if it fails, the run continues; it is stopped before the rest of the run is
             env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
             stack.callback(TensorBoard(directory, inbox.put, env=env).stop)
         result = explained(Loop(Machine(job, seed), backend, inbox, observe, control.answer).run(), job)

@@ -46,7 +46,7 @@ def _is_count(value: Any, least: int, end: int) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A number as it is, unless nobody would read it to its end."""
+    """Return a number as text, unless it is too long to read."""
     return str(value) if _is_count(value, -MOST, MOST) else "This"
 
 

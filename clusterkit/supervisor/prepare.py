@@ -121,7 +121,7 @@ def _resume(job: JobSpec) -> RunDirectory | None:
         return None
     run = RunStore().find(job.resume)
     if run.is_live():
-        raise ClusterkitError(f"The run {run.run_id} is still going on, so it can't be resumed. Stop it first.")
+        raise ClusterkitError(f"The run {run.run_id} is still running, so it can't be resumed. Stop it first.")
     return run
 
 

@@ -46,7 +46,7 @@ def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks:
     job = prepared.job
     counts = ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
     head = [f"{job.shape.value}; the leader is {job.leader}", f"{counts}. Run it with: clusterkit up -f FILE"]
-    head += [] if prepared.run_id is None else ["--run-id is no part of a job file."]
+    head += [] if prepared.run_id is None else ["A job file has no run id: --run-id is left out."]
     head += [] if job.shape is Shape.SINGLE else NETWORKS[job.network]
     text = _comments(head) + job_text(_located(options, job), secrets)
     return text + (_comments(_plans(_document(prepared, secrets)["tasks"])) if tasks else "")

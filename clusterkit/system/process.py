@@ -53,7 +53,7 @@ def start_helper(argv: Sequence[str], channel: int, log: int, env: Mapping[str, 
 
 
 def end_helper(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
-    """Wait for a helper that was asked to end; kill it after `within` seconds. Does not wait for ever."""
+    """Wait for a helper that was asked to end; kill it after `within` seconds. Its wait is bounded."""
     ended = select.poll()
     ended.register(pidfd, select.POLLIN)
     if not ended.poll(within * 1000):

@@ -112,7 +112,7 @@ def oom_kills() -> int:
     """Return how many processes the OOM killer has killed since boot."""
     try:
         counts = _read("/proc/vmstat") or b""
-    except CannotLook:  # the outcome of an attempt then does not mention memory, which is no reason to fail
+    except CannotLook:  # the outcome of an attempt then does not mention memory
         return 0
     count = counts.partition(b"\noom_kill ")[2].partition(b"\n")[0]
     return int(count or 0)

@@ -48,7 +48,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Profiled():
             return Level.INFO, _of_profile(event)
         case ev.PhaseChanged(task, _, phase, begun):
-            how = "makes no steps now" if begun else "goes on after what made no steps"
+            how = "does not train now" if begun else "continues to train"
             return Level.DEBUG, f"{task} {how}: {phase}."
         case ev.Checkpointed(task, _, step, path):
             return Level.DEBUG, f"{task} wrote the checkpoint of step {step}: {path}"
@@ -59,7 +59,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Requested() | ev.RequestRefused():
             return Level.INFO, _of_request(event)
         case ev.Paused(task, _, paused):
-            return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'goes on (SIGCONT)'}."
+            return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'continues (SIGCONT)'}."
         case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
             return _of_fault(event)
         case ev.Succeeded(task):

@@ -34,7 +34,7 @@ class Ticked:
 class Spawned:
     """A process exists. `where`, for people, is the backend's: `pid 4711`. `forked`: it did not start cold.
 
-    `checkpoint` is in older journals what CheckpointFound tells now.
+    In older journals `checkpoint` is what CheckpointFound reports now.
     """
 
     task: Task
@@ -85,7 +85,7 @@ class TensorBoardReady:
 
 @dataclass(frozen=True, slots=True)
 class TensorBoardLost:
-    """There is no TensorBoard, or none any more, and why. The run goes on."""
+    """TensorBoard is not available, or not any more, and why. The run continues."""
 
     why: str
 
@@ -193,7 +193,7 @@ class LifelineLost:
 
 @dataclass(frozen=True, slots=True)
 class Impaired:
-    """A part of clusterkit does less than it should; `what` is a sentence about it. The run goes on."""
+    """A part of clusterkit does less than it should; `what` is a sentence about it. The run continues."""
 
     what: str
 

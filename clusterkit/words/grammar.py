@@ -144,7 +144,7 @@ def parse_target(name: str) -> Target:
         return Target(count=None if name == "all" else 1)
     if match := _RANDOM.fullmatch(name):
         if int(match[1]) < 1:
-            raise ValueError("random(0) is no task at all.")
+            raise ValueError("random(0) selects no task.")
         return Target(count=int(match[1]))
     kind, colon, index = name.partition(":")
     if kind not in set(TaskType) or (colon and index != "*" and not (index.isascii() and index.isdecimal())):

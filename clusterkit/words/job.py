@@ -197,7 +197,7 @@ class RestartRules:
     backoff: float = 1.0
     backoff_max: float = 30.0
     scope: RestartScope = RestartScope.AUTO
-    forgive_after: float = 600.0  # this much progress since the last restart, and the budget is whole again
+    forgive_after: float = 600.0  # seconds of progress since the last restart after which the budget is full again
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class JobSpec:
 
     @cached_property
     def cluster(self) -> frozenset[Task]:
-        """All tasks but the evaluator, which is no part of the cluster."""
+        """All tasks but the evaluator, which is not part of the cluster."""
         return frozenset(task for task in self.tasks if task.type is not TaskType.EVALUATOR)
 
     @property

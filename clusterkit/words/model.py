@@ -39,7 +39,7 @@ class Task:
 
     @property
     def trains(self) -> bool:
-        """Whether the task trains or coordinates: it is no ps and no evaluator."""
+        """Whether the task trains or coordinates: it is neither a ps nor an evaluator."""
         return self.type in (TaskType.CHIEF, TaskType.WORKER)
 
     @classmethod

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PROTOCOL = 1  # grows when something a client relies on changes
-LONGEST = 1 << 16  # bytes of a request; what is longer is no request, and the client is cut off
+LONGEST = 1 << 16  # bytes of a request; a client that sends a longer one is disconnected
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 REFUSED = -32000  # the request is understood, and the run can't do it now

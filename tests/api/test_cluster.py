@@ -90,7 +90,7 @@ def test_events_can_be_followed_to_the_end(start: Start) -> None:
 def test_a_wait_tells_what_is_known_when_its_time_is_over(start: Start) -> None:
     """The run goes on."""
     run = start(ROLES, workers=2, args=["--steps", 10000])
-    with pytest.raises(WaitTimeout, match=r"for step 99999 for 0.3 s, in vain. So far:\n  worker:0 is running"):
+    with pytest.raises(WaitTimeout, match=r"for step 99999 for 0.3 s, without success. So far:\n  worker:0 is running"):
         run.wait_for_step(99999, timeout=0.3)
     with pytest.raises(TimeoutError):
         run.wait(0)

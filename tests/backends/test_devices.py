@@ -139,9 +139,9 @@ def test_config_shows_what_each_task_gets(config: Resolve, tool: Callable[[str],
     ("script", "why"),
     [
         (FOUR, "3 tasks take 6 in all, and there are 4 GPUs here."),
-        ("", "nvidia-smi tells of no GPU."),
+        ("", "nvidia-smi lists no GPU."),
         ("echo NVIDIA-SMI has failed.; exit 9", "nvidia-smi ends with code 9 (NVIDIA-SMI has failed)."),
-        (None, "there is no nvidia-smi here, which would tell of GPUs."),
+        (None, "nvidia-smi, which lists GPUs, was not found."),
     ],
 )
 def test_gpus_that_are_not_there_are_refused(

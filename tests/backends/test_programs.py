@@ -67,5 +67,5 @@ def test_a_script_that_can_not_be_executed_is_refused(
         (tmp_path / name).write_text(text)
         command = clusterkit("up", f"./{name}", cwd=tmp_path)
         assert command.wait(20) == 2
-        assert f"./{name} can't be executed, and is no Python program: chmod +x ./{name}" in command.output
+        assert f"./{name} is neither executable nor a Python program: chmod +x ./{name}" in command.output
     assert not (home / "runs").exists()

@@ -115,7 +115,7 @@ def test_what_is_left_behind_is_a_violation() -> None:
     assert said(GOOD, left=["The process 7 of ps:0 still runs."]) == ["The process 7 of ps:0 still runs."]
 
 
-LOST = "went on from step {} although the checkpoint of step {} was complete: {} lost."
+LOST = "continued from step {} although the checkpoint of step {} was complete: {} lost."
 
 
 @pytest.mark.parametrize(

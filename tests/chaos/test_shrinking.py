@@ -79,8 +79,8 @@ def test_chance_is_taken_out_first() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        ("chief:0 (attempt 2) went on from step 0: 50 steps lost.",
-         "chief:0 (attempts 2, 3) went on from step 1: 1 step lost.", True),
+        ("chief:0 (attempt 2) continued from step 0: 50 steps lost.",
+         "chief:0 (attempts 2, 3) continued from step 1: 1 step lost.", True),
         ("The final loss is 0.21.", "The final loss is 1.", True),
         ("The final loss is 0.21.", "The run left no result.", False),
     ],

@@ -150,6 +150,6 @@ def test_an_evaluator_is_given_up_for_it() -> None:
         run.progresses("worker:0", step)
     assert run.warnings == [
         "evaluator:0 exited with code 1, as the attempt before it did, and is not started again. "
-        "The job goes on without its evaluator."
+        "The job continues without its evaluator."
     ]
     assert not run.over

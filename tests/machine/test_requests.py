@@ -229,7 +229,7 @@ def test_a_run_goes_on_without_its_tensorboard() -> None:
     run.send(ev.TensorBoardReady("http://127.0.0.1:6006/"))
     run.send(ev.TensorBoardLost("its process has ended"))
     (warned,) = run.decided(ev.Warned)
-    assert warned.text == "There is no TensorBoard: its process has ended. The run goes on without it."
+    assert warned.text == "TensorBoard is not available: its process has ended. The run continues without it."
     assert (run.live, run.signals()) == ({"worker:0", "worker:1"}, [])
 
 

@@ -206,7 +206,7 @@ def test_an_evaluator_that_keeps_failing_is_given_up_and_the_job_goes_on() -> No
         run.after(40)
     assert run.attempts == {"worker:0": 1, "worker:1": 1, "evaluator:0": 2}
     assert run.warnings == [
-        "evaluator:0 exited with code 1 and is not started again. The job goes on without its evaluator."
+        "evaluator:0 exited with code 1 and is not started again. The job continues without its evaluator."
     ]
     run.exits("worker:0", code=0)
     run.exits("worker:1", code=0)

@@ -48,7 +48,7 @@ def test_a_program_that_resumes_lower_than_the_newest_checkpoint_is_warned_of() 
     run = restarted()
     run.resumes("worker:0", 30, "ckpt-30")
     (warning,) = run.warnings
-    assert warning.startswith("worker:0 went on from step 30 although the checkpoint ckpt-50 (step 50) was there.")
+    assert warning.startswith("worker:0 continued from step 30 although the checkpoint ckpt-50 (step 50) was there.")
 
 
 def test_a_program_without_checkpoints_may_start_again_at_step_0() -> None:

@@ -85,7 +85,7 @@ def test_why_there_is_none_is_told_before_anything_starts(place: Path) -> None:
     for command in ("up", "config"):
         ran = call(place, MISSING, (), command, "--workers", "2", "--network", "virtual", "peers.py")
         assert ran.returncode == 2
-        assert "--network virtual can't be had here: /dev/net/tun can't be opened: no such file" in ran.stderr
+        assert "--network virtual is not supported here: /dev/net/tun can't be opened: no such file" in ran.stderr
         assert not (place / "home" / "runs").exists()
 
 

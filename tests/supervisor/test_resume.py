@@ -66,7 +66,7 @@ def test_a_live_run_is_not_resumed(up: Start) -> None:
     live.wait_for("Progressed", deadline=20)
     refused = up("--run-id", "second", "--resume", "live", ROLES)
     assert refused.wait(20) == 2
-    assert "The run live is still going on, so it can't be resumed" in refused.output
+    assert "The run live is still running, so it can't be resumed" in refused.output
     assert not (live.home / "runs" / "second").exists()
     live.signal(15)
     assert live.wait(20) == 143

@@ -99,7 +99,7 @@ def test_a_run_goes_on_when_it_is_killed(up: Start, home: Path, tmp_path: Path) 
     warned = run.wait_for("Warned", 10)["text"]
     stop.touch()
     assert run.wait(30) == 0
-    assert warned.startswith("There is no TensorBoard: its process has ended (its log: ")
+    assert warned.startswith("TensorBoard is not available: its process has ended (its log: ")
     assert len(run.events("Warned")) == 1
     assert run.result["restarts"] == 0
 

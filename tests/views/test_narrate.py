@@ -27,11 +27,11 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.Resumed(CHIEF, 2, 50, "/c/50"), Level.INFO, "chief:0 resumed at step 50 from /c/50."),
         (ev.Resumed(CHIEF, 2, 0, None), Level.INFO, "chief:0 resumed at step 0."),
         (ev.Checkpointed(CHIEF, 1, 50, "/c/50"), Level.DEBUG, "chief:0 wrote the checkpoint of step 50: /c/50"),
-        (ev.PhaseChanged(CHIEF, 1, "checkpoint", True), Level.DEBUG, "chief:0 makes no steps now: checkpoint."),
+        (ev.PhaseChanged(CHIEF, 1, "checkpoint", True), Level.DEBUG, "chief:0 does not train now: checkpoint."),
         (
             ev.PhaseChanged(CHIEF, 1, "checkpoint", False),
             Level.DEBUG,
-            "chief:0 goes on after what made no steps: checkpoint.",
+            "chief:0 continues to train: checkpoint.",
         ),
         (ev.Requested(1, ev.Verb.PROFILE), Level.INFO, "Asked for a profile of every task, over 20 steps."),
         (ev.Profiled(WORKER, 1, 1, "/x.pb", 20), Level.INFO, "worker:1 wrote a profile of 20 steps: /x.pb"),
@@ -73,7 +73,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             Level.INFO,
             "Fault 2 is healed, since its time is over: stop random(2) for=3s.",
         ),
-        (ev.PhaseChanged(WORKER, 1, "evaluation", True), Level.DEBUG, "worker:1 makes no steps now: evaluation."),
+        (ev.PhaseChanged(WORKER, 1, "evaluation", True), Level.DEBUG, "worker:1 does not train now: evaluation."),
         (ev.Succeeded(CHIEF), Level.INFO, "chief:0 exited with code 0: the job is done."),
         (
             ev.Succeeded(CHIEF, (WORKER,)),

@@ -81,7 +81,7 @@ def test_what_a_fault_means(text: str, fault: Fault) -> None:
         ("explode worker:1", "There are kill, term, stop"),
         ("kill", "it has no target"),
         ("kill worker:x", "'worker:x' is not a target"),
-        ("kill random(0)", "no task at all"),
+        ("kill random(0)", "selects no task"),
         ("kill worker:1 for=3s", "kill has no for=. It knows none."),
         ("stop worker:1 by=3s", "stop has no by=. It knows for=."),
         ("stop worker:1 for=soon", "for=soon: 'soon' is not a duration"),

@@ -104,7 +104,7 @@ class LocalBackend:
             ending(self._network.stop)  # in peace, so that it writes what it has captured
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
-        ending(self._injector.stop)  # while no process is reaped that it may have to let go on
+        ending(self._injector.stop)  # before any process is reaped that it may have to resume
         return self._endpoints
 
     def do(self, order: ac.Order) -> None:

@@ -1,4 +1,4 @@
-"""GPUs: which ones there are, as the driver's own tool tells, or as CUDA_VISIBLE_DEVICES names them."""
+"""GPUs: which ones there are, as the driver's own tool lists, or CUDA_VISIBLE_DEVICES names them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
         return Found(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
     tool = TOOL[0]
     if shutil.which(tool, path=env.get("PATH")) is None:  # before there is a fork: most machines have none
-        return Found((), f"there is no {tool} here, which would tell of GPUs")
+        return Found((), f"{tool}, which lists GPUs, was not found")
     try:
         asked = subprocess.run(
             TOOL, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_WITHIN, env=dict(env)
@@ -43,7 +43,7 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
         return Found((), f"{tool} ends with code {asked.returncode}" + (f" ({said.rstrip('.')})" if said else ""))
     rows = [line.split(",") for line in said.splitlines()]
     names = tuple(row[1].strip() for row in rows if len(row) == 2 and row[0].strip().isdecimal())
-    return Found(names, None if names else f"{tool} tells of no GPU")
+    return Found(names, None if names else f"{tool} lists no GPU")
 
 
 def visible(named: str) -> tuple[str, ...]:

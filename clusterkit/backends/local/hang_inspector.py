@@ -1,4 +1,4 @@
-"""Finds out why nothing goes on: looks at every live task, in a thread beside the loop, and writes a report."""
+"""Finds out why a run hangs: looks at every live task, in a thread beside the loop, and writes a report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
-APART = 0.5  # seconds between the two looks: enough to see who uses the CPU, and that a disk wait is no passing one
+APART = 0.5  # seconds between the two looks: enough to see who uses the CPU, and that a disk wait lasts
 LONGEST_PROGRAM = 4 << 20  # bytes of a file of code
 PATIENCE = 3.0  # seconds for the tasks to write their stacks; a stopped one never does
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
@@ -66,7 +66,7 @@ class HangInspector:
         self._threads.append(start_thread("look", partial(self._look, look, why, subjects), self._post))
 
     def stop(self) -> None:
-        """End what goes on."""
+        """End the looks that are not over."""
         self._ended.set()
         for thread in self._threads:
             join(thread)
@@ -74,7 +74,7 @@ class HangInspector:
     def _look(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
         report: str | None = None
         try:
-            with suppress(CannotLook):  # what was seen by then is told
+            with suppress(CannotLook):  # what was seen by then is reported
                 self._watch(subjects)
             _tell(subjects)
             with suppress(OSError):
@@ -112,7 +112,7 @@ def _tell(subjects: Sequence[Subject]) -> None:
 
 
 def _source_of(frame: Frame) -> str:
-    """The line of code that a frame is at; nothing where its file is no program: a task may name any file."""
+    """Return the frame's line of code; "" if its file is not a program, since a task may name any file."""
     try:
         seen = os.stat(frame.file)
     except (OSError, ValueError):

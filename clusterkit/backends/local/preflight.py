@@ -29,9 +29,9 @@ def _network_problems(job: JobSpec) -> list[str]:
     """Why this machine can't have the network, or the full disk, that the job asks for."""
     problems = []
     if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
-        problems.append(f"--network virtual can't be had here: {why}.")
+        problems.append(f"--network virtual is not supported here: {why}.")
     if needs_disk(job.faults) and (why := why_not(network=False, disk=True)):
-        problems.append(f"The fault disk-full can't be had here: {why}.")
+        problems.append(f"The fault disk-full is not supported here: {why}.")
     if job.pcap is not None and not os.access(Path(job.pcap).absolute().parent, os.W_OK | os.X_OK):
         problems.append(f"--pcap {job.pcap} can't be written: its directory does not exist, or can't be written.")
     return problems

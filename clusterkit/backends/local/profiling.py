@@ -13,12 +13,12 @@ NOBODY = (
 
 
 def begin_profile(pipe: PurePath, request: int, steps: int | None, seconds: float) -> bool:
-    """Ask a task for a profile of that many steps, or until it is told to end; whether it listens."""
+    """Ask a task for a profile of that many steps, or until `end_profile`; return whether it listens."""
     return _ask(pipe, {"do": "profile", "request": request, "steps": steps, "seconds": seconds})
 
 
 def end_profile(pipe: PurePath, request: int) -> None:
-    """Tell a task that its profile's window is over. Where it is gone meanwhile, there is nobody to tell."""
+    """Tell a task that its profile's window is over, if the task still lives."""
     _ask(pipe, {"do": "end-profile", "request": request})
 
 

@@ -26,7 +26,7 @@ class _Start(NamedTuple):
 class Scout:
     """Posts CheckpointFound for an attempt where there was a checkpoint when it began.
 
-    Only what was written before then counts: the attempt itself may write its first one while the scan goes on.
+    Only what was written before then counts: the attempt itself may write its first one during the scan.
     Why not a Worker: a scan may hang for good, so `stop` does not insist on the end of the thread.
     """
 

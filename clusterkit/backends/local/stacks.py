@@ -71,7 +71,7 @@ def ask(dump: Dump, pid: int) -> None:
 
 
 def _end_of(path: Path) -> bytes:
-    """The end of a file, for which a task can have any size; nothing of what is no file. Raises OSError."""
+    """Return the end of a file, which a task can make as large as it likes; b"" if it is not a file. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         seen = os.fstat(descriptor)

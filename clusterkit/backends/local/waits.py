@@ -40,14 +40,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """`text` goes on after the task's name. `own`: no other task can be what it waits for."""
+    """`text` follows the task's name in a sentence. `own`: it cannot be waiting for another task."""
 
     text: str
     own: bool
 
 
-# File (its end) and function of a frame, what it means, and whether it waits for nobody else. The first row with a
-# frame between the program's own code and the innermost frame counts, so what tells more stands before what tells less.
+# File (its end) and function of a frame, what it means, and whether it waits for no other task. The first row with a
+# frame between the program's own code and the innermost frame counts, so the more specific rows come first.
 _TENSORFLOW = (
     ("clusterkit/training/checkpointer.py", "save", "writes a checkpoint", True),
     ("clusterkit/training/checkpointer.py", "_choose", "looks for a checkpoint", True),

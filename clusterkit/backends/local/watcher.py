@@ -175,6 +175,6 @@ class Watcher:
 
 
 def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
-    """Whether a line need not be read: it tells a step, not the attempt's first one, and so does the following one."""
+    """Whether a line can be skipped: it reports a step, not the attempt's first, and so does the following line."""
     ordinary = channel.ordinary
     return ordinary is not None and line.startswith(ordinary) and following.startswith(ordinary)

@@ -51,7 +51,7 @@ def new_namespace(flag: int) -> int:
 def new_network() -> int:
     """Create and enter a network namespace without IPv6; return a descriptor of it. Raises NotPossible."""
     descriptor = new_namespace(CLONE_NEWNET)
-    # The switch carries IPv4 only; with IPv6 off, programs do not wait for its addresses in vain.
+    # The switch carries IPv4 only; with IPv6 off, programs do not wait for its addresses.
     for place in ("all", "default"):
         with suppress(OSError):  # a kernel without IPv6, or a container with a read-only /proc/sys
             Path(f"/proc/sys/net/ipv6/conf/{place}/disable_ipv6").write_text("1")

@@ -46,7 +46,7 @@ class Steps:
         self.base: int | None = None  # the step at which the coordinator began
         self.finished = itertools.count(1)  # closures; thread-safe
         self.steps_per_closure = 1  # more with `steps_per_execution`
-        self.is_testing = False  # `evaluate` or `predict` is running, whose closures are no steps
+        self.is_testing = False  # `evaluate` or `predict` is running, whose closures are not steps
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit
         self.thread_lives = _thread.allocate_lock()  # held by the thread
