@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
 CHILD = Path(__file__).parent.parent / "children" / "fits.py"
 
