@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     ),
 )  # fmt: skip
 @option(
-    "-d", "--detach", is_flag=True, help="Run in the background: return when every task is ready, print the run id."
+    "-d", "--detach", is_flag=True, help="Run in the background: return when every task is ready, and print the run id."
 )
 @option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
 @job_options()

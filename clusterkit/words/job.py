@@ -49,10 +49,10 @@ class Options(TypedDict, total=False):
     ]
     module: Annotated[str, Option("Run a module, as `python -m NAME`, instead of PROGRAM.", metavar="NAME", short="-m")]
     workers: Annotated[int, Option("Worker tasks.", default="1, if no task is asked for")]
-    ps: Annotated[int, Option("Parameter servers; they bring the chief, which coordinates.")]
-    chief: Annotated[bool, Option("A chief beside the workers; without, worker:0 is chief.")]
-    evaluator: Annotated[bool, Option("An evaluator as a side car.")]
-    env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone passes it on.", "setup.env")]
+    ps: Annotated[int, Option("Parameter servers. They add a chief, the coordinator.")]
+    chief: Annotated[bool, Option("A chief beside the workers. Without one, worker:0 is the chief.")]
+    evaluator: Annotated[bool, Option("An evaluator beside the training tasks.")]
+    env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone passes yours on.", "setup.env")]
     cwd: Annotated[Path, Option("The directory in which the tasks run.", "setup.cwd", "DIR")]
     python: Annotated[Path, Option("The interpreter of the tasks.", "setup.python", "PATH", "clusterkit's own")]
     start: Annotated[
@@ -61,32 +61,42 @@ class Options(TypedDict, total=False):
             "Fork tasks from a process that has imported TensorFlow (warm), where it is safe (auto), or not.", "start"
         ),
     ]
-    preload: Annotated[Sequence[str], Option("A module to import before warm starts too.", "preload", "MODULE")]
-    restart: Annotated[Literal["never", "on-failure", "always"], Option("Restart policy.", "restart.policy")]
-    restart_budget: Annotated[int, Option("Restarts before the job is given up.", "restart.budget")]
-    restart_backoff: Annotated[Duration, Option("Before the first restart; doubles each time.", "restart.backoff")]
-    restart_backoff_max: Annotated[Duration, Option("The longest backoff.", "restart.backoff_max")]
+    preload: Annotated[Sequence[str], Option("A module that warm starts have imported, too.", "preload", "MODULE")]
+    restart: Annotated[
+        Literal["never", "on-failure", "always"], Option("When a task that ended is restarted.", "restart.policy")
+    ]
+    restart_budget: Annotated[int, Option("Restarts before the job fails.", "restart.budget")]
+    restart_backoff: Annotated[
+        Duration, Option("The wait before the first restart. It doubles each time.", "restart.backoff")
+    ]
+    restart_backoff_max: Annotated[Duration, Option("The longest wait before a restart.", "restart.backoff_max")]
     restart_scope: Annotated[
         Literal["auto", "task", "job"],
         Option("Which tasks restart together; auto: what the strategy needs.", "restart.scope"),
     ]
-    grace_period: Annotated[Duration, Option("From SIGTERM to SIGKILL.", "limits.grace")]
-    startup_timeout: Annotated[Duration, Option("For all tasks to be connected; 0: no limit.", "limits.startup")]
-    stall_warning: Annotated[Duration, Option("Without progress before a warning; 0: none.", "limits.stall_warning")]
-    stall_timeout: Annotated[Duration, Option("Without progress before the stuck task is killed.", "limits.stall")]
-    timeout: Annotated[Duration, Option("For the whole job; then exit code 124.", "limits.job")]
+    grace_period: Annotated[Duration, Option("The time from SIGTERM to SIGKILL.", "limits.grace")]
+    startup_timeout: Annotated[
+        Duration, Option("The time for all tasks to be connected; 0: no limit.", "limits.startup")
+    ]
+    stall_warning: Annotated[
+        Duration, Option("The time without progress before a warning; 0: none.", "limits.stall_warning")
+    ]
+    stall_timeout: Annotated[
+        Duration, Option("The time without progress before the stuck task is killed.", "limits.stall")
+    ]
+    timeout: Annotated[Duration, Option("The time for the whole job; then exit code 124.", "limits.job")]
     run_id: Annotated[str, Option("A name for the run.", metavar="ID", default="from the time", in_file=False)]
     checkpoint_dir: Annotated[
-        Path, Option("Where the job checkpoints.", "checkpoint_dir", "DIR", "in the run directory")
+        Path, Option("Where the job saves its checkpoints.", "checkpoint_dir", "DIR", "in the run directory")
     ]
     resume: Annotated[str, Option("Continue from the checkpoints of an earlier run.", "resume", "RUN")]
     fault: Annotated[str | Sequence[str], Option("Break something: 'kill worker:1 @ step=100'.", metavar="FAULT")]
-    seed: Annotated[int, Option("Of what is random; replays a run.", "seed", most=2**64 - 1)]
+    seed: Annotated[int, Option("The seed of what is random; replays a run.", "seed", most=2**64 - 1)]
     network: Annotated[
         Literal["host", "virtual"],
         Option("host: loopback; virtual: an address for each task, and a network that can be broken.", "network"),
     ]
-    pcap: Annotated[Path, Option("Write what crosses the virtual network.", "pcap", "FILE")]
+    pcap: Annotated[Path, Option("Write the packets of the virtual network to this file.", "pcap", "FILE")]
     tf_config: Annotated[
         Literal["program", "ours"], Option("Whose TF_CONFIG the tasks use if the program sets its own.", "tf_config")
     ]
@@ -96,9 +106,9 @@ class Options(TypedDict, total=False):
             "What workers and ps of a parameter-server job run: the program, or clusterkit's own server.", "servers"
         ),
     ]
-    keras: Annotated[Literal[2, 3], Option("The Keras that tf.keras is.", "keras", default="TensorFlow's default, 3")]
+    keras: Annotated[Literal[2, 3], Option("The version of Keras behind tf.keras.", "keras", default="TensorFlow's, 3")]
     patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
-    cpus_per_task: Annotated[int, Option("Pin each task to cores of its own.", "devices.cpus", least=1)]
+    cpus_per_task: Annotated[int, Option("Cores of its own that each task is pinned to.", "devices.cpus", least=1)]
     gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "devices.gpus")]
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[

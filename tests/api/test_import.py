@@ -85,5 +85,5 @@ def test_help_lists_every_option_with_its_type_and_default() -> None:
     text = pydoc.plain(pydoc.render_doc(clusterkit.Cluster))
     for entry in OPTIONS.values():
         assert re.search(rf"{entry.name}: .+\n.*{re.escape(entry.about.help)}.*{re.escape(entry.default)}", text)
-    assert re.search(r"grace_period: float \| str\n.* From SIGTERM to SIGKILL. \[default: 10s\]", text)
+    assert re.search(r"grace_period: float \| str\n.* The time from SIGTERM to SIGKILL. \[default: 10s\]", text)
     assert re.search(r"preload: Sequence\[str\]\n", text)
