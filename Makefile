@@ -71,6 +71,10 @@ matrix: $(READY) ## Try every TensorFlow and Python that is claimed: a table, bu
 docs: $(READY) ## Run the examples in README.md and docs/, and write what they print into the pages.
 	$(BIN)/python docs/run.py
 
+.PHONY: pictures
+pictures: $(READY) ## Draw the pictures of the pages from what runs show on a terminal.
+	$(BIN)/python docs/pictures.py
+
 .PHONY: lint
 lint: $(READY) ## Check style and types.
 	$(BIN)/ruff check .
