@@ -13,7 +13,7 @@ from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import display_options
 from clusterkit.cli.params import tasks_shown
-from clusterkit.cli.terminal import echo, use_color
+from clusterkit.cli.terminal import echo, status_group, use_color
 
 if TYPE_CHECKING:
     from clusterkit.cli.watching import LiveConsole
@@ -46,7 +46,7 @@ def command(
     with exit_on_error():
         chosen = choose(run, finished=False)
         only = frozenset(map(str, tasks_shown(chosen, tasks))) if tasks else frozenset[str]()
-        show = Show(tasks=not quiet, only=only, noise=all_output, color=use_color(color))
+        show = Show(tasks=not quiet, only=only, noise=all_output, color=use_color(color), group=status_group(quiet))
         watched = LiveConsole(chosen, show, level, tail)
     sys.exit(_until_over(watched))
 

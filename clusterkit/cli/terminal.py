@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from clusterkit.cli.help import option
 from clusterkit.views.colors import HELP, wants_color
+from clusterkit.views.screen import CLEAR_LINE as CLEAR_LINE
+from clusterkit.views.screen import is_screen as is_screen
 from clusterkit.words.printable import printable_lines
 
 CLEAR_SCREEN = "\x1b[H\x1b[2J"  # the cursor to the first line, and everything below it cleared
-CLEAR_LINE = "\r\x1b[K"
 
 color_option = option("--color/--no-color", default=None, help=HELP, show_default="colors on a terminal")
 
@@ -29,9 +30,9 @@ def act(sequence: str, err: bool = False) -> None:
         click.echo(sequence, err=err, nl=False, color=True)
 
 
-def is_screen(stream: TextIO) -> bool:
-    """Whether printed text can be overwritten there."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+def status_group(quiet: bool) -> int | None:
+    """The process group for which a status line is shown on standard output; None if there is to be none."""
+    return os.getpgrp() if is_screen(sys.stdout) and not quiet else None
 
 
 def use_color(asked: bool | None, detached: bool = False) -> bool:

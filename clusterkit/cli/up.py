@@ -12,7 +12,7 @@ import click
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
-from clusterkit.cli.terminal import echo, use_color
+from clusterkit.cli.terminal import echo, status_group, use_color
 
 if TYPE_CHECKING:
     from clusterkit.job.options import Gathered
@@ -74,7 +74,8 @@ def command(
         prepared = _prepared(given(values), handed, only)
         if lifeline is not None:
             check_lifeline(lifeline)
-    show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach))
+    show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach),
+                group=status_group(quiet or detach))  # fmt: skip
     level = Level.WARNING if quiet else Level[log_level.upper()]
     if not detach:
         own = None if session is None else Session(session[0], Path(session[1]), Path(session[2]))

@@ -23,9 +23,11 @@ class LiveConsole:
         self._show, self._level = show, level
         info = run.info()
         self._arrivals, self._journal = Arrivals(run), JournalReader(run)
-        self._journal.skip()
+        seen = self._journal.newest()
         before = [piece for piece in self._arrivals.new() if show.wants(piece.task)]
         self.console = Console(sys.stdout.fileno(), info.job.tasks if info else (), show)
+        for at, event in seen:
+            self.console.see(at, event)
         for piece in self._arrivals.last_lines(before, tail) if tail else ():
             self._output(piece)
 
@@ -37,6 +39,7 @@ class LiveConsole:
             if isinstance(item, Piece):
                 self._output(item)
             else:
+                self.console.see(*item)
                 self._tell(item[1])
 
     def end(self) -> int:

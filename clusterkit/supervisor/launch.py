@@ -152,6 +152,7 @@ def _run(
 
     def observe(event: Event, now: float) -> None:
         journal.write(event, now)
+        console.see(time.time(), event)
         recoveries.take(now, event)
         if isinstance(event, Crashed):
             console.say(crash.keep(directory, event), bad=True)

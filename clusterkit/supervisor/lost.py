@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from clusterkit.client.store import RunStore
+from clusterkit.views.screen import CLEAR_LINE, is_screen
 from clusterkit.words.model import number_of
 
 
@@ -20,7 +21,8 @@ def supervisor_lost(run_id: str, number: int, left: int) -> None:
     with suppress(OSError, ValueError):  # whoever read it may be gone too
         what = f"{number_of('process', left)} of the run {'was' if left == 1 else 'were'} ended"
         told = f"clusterkit: the supervisor was killed by {name}; {what}."
-        print(told, file=sys.stderr, flush=True)
+        begin = CLEAR_LINE if is_screen(sys.stderr) else ""  # the status line may still be there
+        print(f"{begin}{told}", file=sys.stderr, flush=True)
 
 
 def _name(number: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -12,13 +11,15 @@ from dataclasses import dataclass
 
 from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.views.prefixed import Chunk, Prefixer
-from clusterkit.words.events import Crashed
+from clusterkit.views.screen import Screen
+from clusterkit.views.status import RunStatus
+from clusterkit.views.statusline import status_line
+from clusterkit.words.events import Crashed, Event
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.printable import printable_lines
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; lines beyond that are only in the log files
 PIECE = 1 << 19  # bytes of output that are written at a time
-AT_ONCE = 1024  # chunks that one system call writes at most
 SELF = "clusterkit"
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is for errors
 
@@ -31,6 +32,7 @@ class Show:
     only: frozenset[str] = frozenset()  # `worker:1` or `worker`; empty: all
     noise: bool = False
     color: bool = False  # of prefixes and in what tasks write
+    group: int | None = None  # the process group of the command on a terminal: the status line is for it
 
     def wants(self, task: Task) -> bool:
         """Whether the task's output is shown."""
@@ -49,8 +51,9 @@ class Console:
     def __init__(
         self, descriptor: int, tasks: Collection[Task], show: Show, post: Callable[[Crashed], None] = exit_on_crash
     ) -> None:
-        self._descriptor = descriptor
         self._show = show
+        self._status = RunStatus(tasks)
+        self._screen = Screen(descriptor, None if show.group is None else self._status_line, show.group)
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
@@ -61,7 +64,6 @@ class Console:
         self._dropped = 0
         self._awake = threading.Condition()
         self._closed = False
-        self._broken = False
         self._thread = start_thread("console", self._run, post)
 
     def output(self, task: Task, attempt: int, chunk: bytes) -> None:
@@ -79,6 +81,12 @@ class Console:
             self._waiting += len(chunk)
             self._queue.append((task, attempt, chunk))
             self._awake.notify()
+
+    def see(self, at: float, event: Event) -> None:
+        """Take note of an event for the status line; `at` is wall time."""
+        if self._show.group is not None:
+            with self._awake:
+                self._status.take(at, event)
 
     def say(self, sentence: str, bad: bool = False) -> None:
         """Show a sentence of the supervisor, after all that was taken before."""
@@ -98,7 +106,7 @@ class Console:
             self._awake.notify()
         self._thread.join()  # without a timeout: a user who paused the terminal may resume it at any time
         with suppress(Exception):  # something is left only if the thread has failed
-            self._write([text.encode("utf-8", "replace") for text in self._queue if isinstance(text, str)])
+            self._screen.end([text.encode("utf-8", "replace") for text in self._queue if isinstance(text, str)])
 
     def _put(self, text: str) -> None:
         with self._awake:
@@ -139,11 +147,16 @@ class Console:
                 if not self._queue and not self._closed:
                     self._awake.wait(self._patience())
                 if not self._queue and self._closed:
-                    return
+                    break
                 taken, size = self._take()
-            self._write([*(text for item in taken for text in self._shown(item)), *self._redrawn()])
+            self._screen.write([*(text for item in taken for text in self._shown(item)), *self._redrawn()])
             with self._awake:
                 self._waiting -= size
+        self._screen.end()
+
+    def _status_line(self, width: int) -> str:
+        with self._awake:
+            return status_line(self._status, time.time(), width, self._show.color)
 
     def _take(self) -> tuple[list[_Item], int]:
         """The oldest items, about PIECE bytes of them, and the bytes of output in them."""
@@ -168,33 +181,17 @@ class Console:
         return [] if stream is None else stream.flush(time.monotonic())
 
     def _patience(self) -> float | None:
-        """Seconds until a line that is being redrawn has to be shown; None if none is."""
-        due = [stream.due_at for stream in self._streams.values() if stream.due_at is not None]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        """Seconds until a line that is being redrawn, or the status line, has to be shown; None if none is."""
+        now = time.monotonic()
+        due = [stream.due_at - now for stream in self._streams.values() if stream.due_at is not None]
+        patience = [*due, *(() if self._screen.patience is None else (self._screen.patience,))]
+        return max(0.0, min(patience)) if patience else None
 
     def _redrawn(self) -> Iterator[Chunk]:
         """The states of such lines, if their time has come."""
         now = time.monotonic()
         for stream in self._streams.values():
             yield from stream.due(now)
-
-    def _write(self, texts: Sequence[Chunk]) -> None:
-        try:
-            for start in range(0, 0 if self._broken else len(texts), AT_ONCE):
-                self._write_all(texts[start : start + AT_ONCE])
-        except OSError:  # the terminal or the reader is gone: the run continues, and the logs have everything
-            self._broken = True
-
-    def _write_all(self, texts: Sequence[Chunk]) -> None:
-        while texts:
-            try:
-                written = os.writev(self._descriptor, texts)
-            except BlockingIOError:
-                os.set_blocking(self._descriptor, True)
-                continue
-            if written == sum(map(len, texts)):
-                return
-            texts = [memoryview(b"".join(texts))[written:]]
 
 
 def prefix(task: Task, width: int, color: bool) -> str:

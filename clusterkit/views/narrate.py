@@ -66,13 +66,18 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             others = " Ending the other tasks." if event.others else ""
             return Level.INFO, f"{task} exited with code 0: the job is done.{others}"
         case ev.Stopping(reason, tasks, grace):
-            waits = f" Waiting up to {grace:g} s for {_listed(tasks)}; Ctrl-C again kills." if tasks and grace else ""
+            waits = f" {waiting(tasks, grace)}" if tasks and grace else ""
             what = "every task" if tasks else "the run"
             return Level.WARNING, f"Stopping {what}: {reason}.{waits if reason.endswith('SIGINT') else ''}"
         case ev.Warned(text):
             return Level.WARNING, text
         case _:
             return None
+
+
+def waiting(tasks: Sequence[object], grace: float) -> str:
+    """What the first Ctrl-C is answered with, given the tasks that have `grace` seconds to end."""
+    return f"Waiting up to {grace:g} s for {_listed(tasks)}; Ctrl-C again kills."
 
 
 def failed(failure: Failure) -> str:

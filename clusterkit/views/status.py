@@ -93,6 +93,8 @@ class RunStatus:
         self.restarts = 0
         self.checkpoint: tuple[int, str] | None = None
         self.result: RunResult | None = None
+        self.waits_for: tuple[Task, ...] = ()  # after the first Ctrl-C, for `grace` seconds
+        self.grace = 0.0
 
     @property
     def attempts(self) -> int:
@@ -123,8 +125,11 @@ class RunStatus:
                 self.restarts += 1
             case ev.Succeeded(task):
                 self._stop(f"{task} exited with code 0")
-            case ev.Stopping(reason):
+            case ev.Stopping(reason, tasks, grace):
                 self._stop(reason)
+                self.waits_for, self.grace = (tasks, grace) if grace and reason.endswith("SIGINT") else ((), 0.0)
+            case ev.Interrupted():  # a second one: nobody waits any more
+                self.waits_for = ()
             case ev.Finished(result):
                 self._finish(result)
             case ev.Checkpointed(_, _, step, path):

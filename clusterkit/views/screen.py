@@ -1,0 +1,112 @@
+"""The screen: a descriptor that lines are written to. On a terminal, one more line can stay below them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TextIO
+
+from clusterkit.words.columns import columns
+from clusterkit.words.printable import COLOR
+
+REFRESH = 0.25  # seconds between two looks at what the lowest line says
+AT_ONCE = 1024  # chunks that one system call writes at most
+FREE = 4  # columns at the end of the lowest line: there the terminal writes ^C, and must not begin another line
+
+_USUAL = 80  # columns of a terminal that does not know
+_COLOR = re.compile(COLOR)
+
+Chunk = bytes | memoryview
+CLEAR_LINE = "\r\x1b[K"
+Lowest = Callable[[int], str]  # what the lowest line says in so many columns
+
+
+def is_screen(stream: TextIO | None) -> bool:
+    """Whether printed text can be overwritten there."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+class Screen:
+    """Writes whole lines. The lowest line is erased before them and drawn after them, in one system call.
+
+    It is drawn only while `group`, the process group of the command, has the terminal: it does not disturb the prompt
+    of a shell in which the command is in the background. The width is looked up each time.
+    """
+
+    def __init__(self, descriptor: int, lowest: Lowest | None = None, group: int | None = None) -> None:
+        self._descriptor = descriptor
+        self._lowest = lowest
+        self._group = group
+        self._drawn = ""
+        self._drawn_at = float("-inf")
+        self._broken = False
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds after which `write` wants to be called again; None if it need not be."""
+        return None if self._lowest is None or self._broken else REFRESH
+
+    def write(self, texts: Sequence[Chunk]) -> None:
+        """Write lines, none to draw the lowest line alone."""
+        now = time.monotonic()
+        if self._lowest is None:
+            self._write(texts)
+        elif texts or now - self._drawn_at >= REFRESH:
+            self._drawn_at = now
+            self._draw(texts, self._lowest)
+
+    def end(self, texts: Sequence[Chunk] = ()) -> None:
+        """Write the last lines; nothing stays below them."""
+        if self._lowest is not None:
+            self._draw(texts, lambda width: "")
+        self._lowest = None
+
+    def _draw(self, texts: Sequence[Chunk], lowest: Lowest) -> None:
+        width = self._width()
+        if width is None:
+            self._drawn = ""  # wherever it was, somebody else's text is there now
+            self._write(texts)
+            return
+        line = lowest(width - FREE)
+        rows = -(-self._columns_drawn() // width)  # more than one where the terminal has become narrower
+        up = f"\x1b[{rows - 1}A" if rows > 1 else ""
+        erase = f"\r{up}\x1b[J" if self._drawn else ""
+        if texts or up or not line:
+            self._write([erase.encode(), *texts, line.encode()])
+        elif line != self._drawn:
+            self._write([f"\r{line}\x1b[K".encode()])
+        self._drawn = line
+
+    def _columns_drawn(self) -> int:
+        return columns(_COLOR.sub("", self._drawn))
+
+    def _width(self) -> int | None:
+        """The columns of the terminal; None while the command is in the background."""
+        with suppress(OSError):  # it is another session's terminal
+            if os.tcgetpgrp(self._descriptor) != self._group:
+                return None
+        try:
+            return os.get_terminal_size(self._descriptor).columns or _USUAL
+        except OSError:
+            return None
+
+    def _write(self, texts: Sequence[Chunk]) -> None:
+        try:
+            for start in range(0, 0 if self._broken else len(texts), AT_ONCE):
+                self._write_all(texts[start : start + AT_ONCE])
+        except OSError:  # the terminal or the reader is gone: the run continues, and the logs have everything
+            self._broken = True
+
+    def _write_all(self, texts: Sequence[Chunk]) -> None:
+        while texts:
+            try:
+                written = os.writev(self._descriptor, texts)
+            except BlockingIOError:
+                os.set_blocking(self._descriptor, True)
+                continue
+            if written == sum(map(len, texts)):
+                return
+            texts = [memoryview(b"".join(texts))[written:]]

@@ -1,0 +1,83 @@
+"""The status line: the state of a live run in one line, which is drawn again below the output."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from clusterkit.views.narrate import waiting
+from clusterkit.views.status import RunPhase, RunStatus
+from clusterkit.words.columns import columns, fitted
+from clusterkit.words.durations import shown
+from clusterkit.words.model import number_of
+from clusterkit.words.printable import NO_STYLE
+
+BAR = (10, 40)  # columns, at least and at most
+DROPPED = ("time", "speed", "restarts", "bar", "steps")  # in this order, where there is no room for all
+
+_GAP = " · "
+_DONE, _LEFT = "━", "─"
+_CYAN, _DIM, _BOLD = "\x1b[36m", "\x1b[2m", "\x1b[1m"
+
+
+def status_line(status: RunStatus, now: float, width: int, color: bool = False) -> str:
+    """The line, of at most `width` columns; empty once the run is over. `now` is wall time."""
+    if status.phase is RunPhase.OVER:
+        return ""
+    if message := _waiting(status, width):
+        return f"{_BOLD}{message}{NO_STYLE}" if color else message
+    parts = _parts(status, now)
+    room = _room(parts, width)
+    for name in DROPPED:
+        if room >= 0:
+            break
+        parts.pop(name, None)
+        room = _room(parts, width)
+    if "bar" in parts:
+        parts["bar"] = _bar(status, min(BAR[0] + room, BAR[1]), color) + parts["bar"]
+    return _GAP.join(parts.values()) if room >= 0 else fitted(parts["tasks"], width)
+
+
+def _room(parts: Mapping[str, str], width: int) -> int:
+    """The columns that are left beside the parts and the smallest bar."""
+    return width - columns(_GAP.join(parts.values())) - (BAR[0] if "bar" in parts else 0)
+
+
+def _waiting(status: RunStatus, width: int) -> str:
+    """What Ctrl-C is answered with, as long as it waits for tasks."""
+    tasks = [task for task in status.waits_for if task in status.tasks and status.tasks[task].alive]
+    if not tasks:
+        return ""
+    named = waiting(list(map(str, tasks)), status.grace)
+    return named if columns(named) <= width else fitted(waiting([number_of("task", len(tasks))], status.grace), width)
+
+
+def _parts(status: RunStatus, now: float) -> dict[str, str]:
+    """The parts by their names. That of the bar is what stands behind it."""
+    parts = {"tasks": ", ".join(_states(status))}
+    step, total, speed = status.step, status.total, status.speed(now)
+    if step is not None:
+        parts["steps"] = f"step {step}" if total is None else f"step {step:>{len(str(total))}} of {total}"
+    if step is not None and total:
+        parts["bar"] = f" {100 * step // total:>3}%"
+    if speed is not None:
+        parts["speed"] = f"{speed:.1f} steps/s"
+    if status.restarts:
+        parts["restarts"] = number_of("restart", status.restarts)
+    if status.began is not None:
+        seconds = max(0, int(now - status.began))
+        parts["time"] = f"{seconds} s" if seconds < 60 else shown(seconds)
+    return parts
+
+
+def _states(status: RunStatus) -> Iterator[str]:
+    for state, count in Counter(of.shown_state for of in status.tasks.values()).items():
+        yield f"{count} {state}"
+
+
+def _bar(status: RunStatus, width: int, color: bool) -> str:
+    assert status.step is not None
+    assert status.total
+    done = width * status.step // status.total
+    left = _LEFT * (width - done)
+    return f"{_CYAN}{_DONE * done}{NO_STYLE}{_DIM}{left}{NO_STYLE}" if color else _DONE * done + left
