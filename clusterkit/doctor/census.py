@@ -19,6 +19,7 @@ from importlib.metadata import Distribution, distributions
 from typing import Any
 
 ROOTS = ("tensorflow", "tf-", "keras", "tensorboard")  # prefixes of packages whose requirements are checked
+OWN = "tf-clusterkit"  # what tasks import of it needs nothing
 MODULES = ("tensorflow", "keras", "clusterkit")
 
 
@@ -68,7 +69,7 @@ def requirements(first: Mapping[str, Distribution], tensorflows: Sequence[str]) 
 
     def missing() -> Iterator[dict[str, Any]]:
         for of, found in sorted(first.items()):
-            if not of.startswith(ROOTS) and of not in tensorflows:
+            if of == OWN or (not of.startswith(ROOTS) and of not in tensorflows):
                 continue
             python = found.metadata["Requires-Python"]
             for text in (*([f"Python{python}"] if python else []), *(found.requires or ())):

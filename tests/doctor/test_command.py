@@ -110,13 +110,17 @@ def test_an_interpreter_that_does_not_start(ck: Clusterkit, named: str) -> None:
 
 
 def test_requirements_that_are_not_met(ck: Clusterkit, bare: Path, tmp_path: Path) -> None:
-    """As the metadata of what is installed have them; nothing is imported. Extras and other systems don't count."""
+    """As the metadata of what is installed have them; nothing is imported. Extras and other systems don't count.
+
+    Nor does clusterkit itself: tasks need none of its requirements.
+    """
     site = tmp_path / "site"
     needs = ("protobuf<8.0.0,>=6.31.1", "wrapt>=1.11.0", "nvidia-nccl-cu12; extra == 'and-cuda'", "numpy>=1.26.0")
     package(site, "tensorflow", "2.21.0", *needs, "winreg; sys_platform == 'win32'", "keras>=3.12.0")
     package(site, "keras", "3.15.1")
     package(site, "protobuf", "8.1")
     package(site, "numpy", "2.4.6")
+    package(site, "tf_clusterkit", "0.1.0", "click>=8.4")
     package(site, "packaging", "26")  # the requirements are read with the real one
     import packaging
 
