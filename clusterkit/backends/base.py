@@ -16,7 +16,7 @@ Post = Callable[[Happened | Work], None]
 
 
 class Preflight(NamedTuple):
-    """The job with what its tasks are given, why it can't run, and what its user should know all the same."""
+    """The job with the resources that its tasks get, problems that prevent it from running, and warnings."""
 
     job: JobSpec
     problems: list[str]
@@ -27,10 +27,10 @@ class Receiver(Protocol):
     """What a backend sends its events to: the supervisor's inbox."""
 
     def put(self, item: Happened | Work) -> None:
-        """Add an event, or work that has to be done in the thread of the loop, from any thread. Never waits."""
+        """Add an event, or work for the loop's thread. For any thread; never waits."""
 
     def watch(self, lifeline: int, who: str) -> None:
-        """Have the run end when this descriptor can be read, or is at its end. For the thread of the loop."""
+        """End the run when this descriptor becomes readable or reaches its end. For the loop's thread."""
 
 
 class Backend(Protocol):
@@ -41,16 +41,16 @@ class Backend(Protocol):
 
     @staticmethod
     def preflight(job: JobSpec) -> Preflight:
-        """See whether the job can run, before there is a run; nothing is kept for it."""
+        """Check whether the job can run, before there is a run. Reserves nothing."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """Get ready for the tasks' starts, in the run's directory; the tasks' endpoints. Raises ClusterkitError."""
+        """Prepare the start of the tasks in the run's directory; return their endpoints. Raises ClusterkitError."""
 
     def do(self, order: Order) -> None:
-        """Carry out what the machine has decided. Answers come as events through the inbox."""
+        """Carry out a decision of the machine. Answers are events in the inbox."""
 
     def strays(self) -> Mapping[str, int]:
-        """End what runs that have lost their supervisor left behind; how much, by run id. Raises WillNotDie."""
+        """Kill what runs without a supervisor have left behind; return how much, by run id. Raises WillNotDie."""
 
     def shut(self) -> None:
-        """End whatever is left of the run, and let go of all that it had. Also where it was never placed."""
+        """End whatever is left of the run and release its resources, also if it was never placed."""

@@ -17,7 +17,7 @@ MOST_NAMED = 4  # tasks, and groups of them, that a warning lists
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one task gets; None: all that there is."""
+    """What one task gets; None: everything."""
 
     cores: tuple[int, ...] | None = None
     gpus: tuple[str, ...] | None = None
@@ -44,7 +44,7 @@ def shares_of(job: JobSpec) -> dict[Task, Share]:
 
 
 def usual_env(devices: Devices) -> dict[str, str]:
-    """What fits each task's share unless the user knows better, and what a fork server has to have imported with."""
+    """Return settings that fit a task's share, which the user can override; a fork server has to import with them."""
     env = {}
     if devices.cpus is not None:
         env["TF_NUM_INTRAOP_THREADS"] = env["OMP_NUM_THREADS"] = str(devices.cpus)
@@ -55,7 +55,7 @@ def usual_env(devices: Devices) -> dict[str, str]:
 
 
 def computing(job: JobSpec) -> list[Task]:
-    """The tasks in which steps are computed: those that train, but for a coordinator."""
+    """Return the tasks that compute steps: those that train, without a coordinator."""
     coordinates = job.shape is Shape.PARAMETER_SERVER
     return [task for task in job.training if not (coordinates and task.type is TaskType.CHIEF)]
 
@@ -105,7 +105,7 @@ def crowding(job: JobSpec) -> str | None:
 
 
 def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, str]) -> str | None:
-    """A sentence where nothing keeps several tasks off the same GPUs; None where something does."""
+    """Return a warning if several tasks would use the same GPUs, and nothing says how they share them."""
     is_set = any(GPUS in setup.env for setup in job.every_setup.values())
     if job.devices.gpus is not None or len(job.tasks) < 2 or not names or is_set:
         return None
@@ -120,7 +120,7 @@ def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, s
 
 
 def _turn(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
-    """So many cores as are handed out in that turn, from the first again after the last."""
+    """Return the cores of this turn, beginning again at the first after the last."""
     return tuple(sorted({cores[(turn * each + n) % len(cores)] for n in range(each)})) if cores else ()
 
 

@@ -1,1 +1,1 @@
-"""The supervisor: prepares a job, guards the process that runs it, and loops: event in, actions out, hands act."""
+"""The supervisor: prepares a job, guards the process that runs it, and loops: events in, actions out."""

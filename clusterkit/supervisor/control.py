@@ -21,7 +21,7 @@ from clusterkit.words.events import Crashed, Impaired, Requested, Verb
 from clusterkit.words.protocol import Call, RpcError
 
 CHUNK = 1 << 16
-REST = 1.0  # seconds until the next try to accept where no client can be accepted
+REST = 1.0  # seconds before accepting again after no client could be accepted
 Post = Callable[[Requested | Impaired | Crashed], None]
 
 
@@ -30,7 +30,7 @@ class _Client:
     connection: socket.socket
     received: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
-    leaving: bool = False  # cut off as soon as the error is sent
+    leaving: bool = False  # disconnected as soon as the error is sent
 
 
 class ControlServer:
@@ -40,7 +40,7 @@ class ControlServer:
         self._greeting = {"protocol": protocol.PROTOCOL, **greeting}
         self._post = post
         self._socket, self._unlink = listen(run)
-        self._rests_until: float | None = None  # when a client can't be accepted
+        self._rests_until: float | None = None  # set while no client can be accepted
         self._told = False
         self._clients: dict[int, _Client] = {}
         self._asking: dict[int, tuple[_Client, int | str | None]] = {}
@@ -50,7 +50,7 @@ class ControlServer:
         self._worker.start()
 
     def answer(self, answer: Answer) -> None:
-        """Send a client what the machine said to its request. For the supervisor's thread."""
+        """Send a client the machine's answer to its request. For the loop's thread."""
         self._worker.do(partial(self._answer, answer))
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class ControlServer:
         self._unlink()
 
     def _until_accepting(self) -> float | None:
-        """The rest before clients are accepted again, in seconds; once it is over, they are."""
+        """Return the seconds until clients are accepted again, if they are not, and accept them once that is over."""
         if self._rests_until is None:
             return None
         if (left := self._rests_until - time.monotonic()) > 0:
@@ -76,7 +76,7 @@ class ControlServer:
             connection, _ = self._socket.accept()
         except (BlockingIOError, ConnectionError):  # it has hung up meanwhile
             return
-        except OSError as error:  # no descriptor is free: the client stays at the door, and would wake us all the time
+        except OSError as error:  # no descriptor is free, and a client that waits would wake the thread all the time
             self._worker.forget(self._socket.fileno())
             self._rests_until = time.monotonic() + REST
             self._tell(error)
@@ -178,7 +178,7 @@ class ControlServer:
         if self._clients.pop(client.connection.fileno(), None):
             self._worker.forget(client.connection.fileno())
             client.connection.close()
-            if self._rests_until is not None:  # its descriptor is free
+            if self._rests_until is not None:  # its descriptor is free now
                 self._rests_until = 0.0
 
 

@@ -1,4 +1,4 @@
-"""Where clusterkit itself fails: a file with the traceback, one sentence that names it, and a result."""
+"""If clusterkit itself fails: a file with the traceback, a sentence that names it, and a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "crash.txt"
 
 
 def keep(run: RunDirectory, event: Crashed) -> str:
-    """Write the traceback into the run's directory, or where there is room; return the sentence for the user."""
+    """Write the traceback to the run's directory, or elsewhere if that is full; return a sentence for the user."""
     for directory in (run.path, Path(tempfile.gettempdir())):
         path = directory / (FILE if directory == run.path else f"clusterkit-{os.getpid()}-{FILE}")
         with suppress(OSError), path.open("a") as file:
@@ -26,7 +26,7 @@ def keep(run: RunDirectory, event: Crashed) -> str:
 
 
 def end(run: RunDirectory, event: Crashed) -> int:
-    """For what fails beside the loop: say it, put it into the result, and return the exit code."""
+    """Report a failure outside the loop, write it to the result, and return the exit code."""
     with suppress(OSError):  # whoever started the run may have closed its output
         print(f"clusterkit: {keep(run, event)}", file=sys.stderr)
     if run.path.is_dir():

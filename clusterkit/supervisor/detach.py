@@ -1,4 +1,4 @@
-"""Detaching: a process that outlives the command that started it, and the terminal of that."""
+"""Detaching: a process that outlives the command that started it, and its terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> i
     """Run `work` in a process with a session of its own, its output appended to `console`; return the pid at once.
 
     `kept` is a descriptor that it needs. Call it before any thread is started.
-    Why not fork twice: the caller is then told how its child ends, for as long as it looks on; once the caller is
-    gone, the child belongs to the system as a grandchild would.
+    Why not fork twice: this way the caller learns how its child ends, as long as it waits; once the caller is gone,
+    init adopts the child as it would a grandchild.
     """
     flush()
     pid = os.fork()
@@ -33,7 +33,7 @@ def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> i
 
 
 def _let_go(console: Path, kept: int | None) -> None:
-    """Of the terminal, and of what a script holds open and waits for the end of: pipes, locks."""
+    """Leave the terminal, and close what the caller may be waiting for: pipes, locks."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     output = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -46,5 +46,5 @@ def _let_go(console: Path, kept: int | None) -> None:
 
 
 def exit_code(status: int) -> int:
-    """The exit code that a wait status stands for; 1 for a signal."""
+    """Return the exit code in a wait status; 1 for a signal."""
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1

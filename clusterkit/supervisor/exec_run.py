@@ -1,4 +1,4 @@
-"""What a handed-over run consists of: the guardian and the supervisor, each begun by exec out of the warm server.
+"""The guardian and the supervisor of a run that a warm server has forked; each begins with an exec.
 
     python -c ... RUN_ID guardian SUPERVISOR REPORT HELD
     python -c ... RUN_ID supervisor FORK_SERVER CHANNEL LIFELINE JOB GUARDIAN COMMAND [OWNER]
@@ -36,19 +36,19 @@ def main() -> None:
 
 
 def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
-    """Wait for the supervisor; tell the command that began the run how it ended."""
+    """Wait for the supervisor; report to the command that began the run how it ended."""
     from clusterkit.supervisor.lost import supervisor_lost
 
     with forwarding(supervisor):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         code = attend(supervisor, held, lambda number, left: supervisor_lost(run_id, number, left))
-    with suppress(BrokenPipeError):  # the command was killed; nobody is there to be told
+    with suppress(BrokenPipeError):  # the command was killed
         os.write(report, str(code).encode())
     return code
 
 
 def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
-    """Run the job that was handed over, with the fork server that is there already."""
+    """Run the job that was handed over, with the fork server that runs already."""
     from clusterkit.supervisor.launch import GUARDIAN, OWNER, Run
     from clusterkit.warm.starter import Inherited
 

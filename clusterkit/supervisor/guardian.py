@@ -14,7 +14,7 @@ from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
 from clusterkit.words.errors import BadJob
 
-Supervise = Callable[[int], int]  # takes a descriptor that is at its end when the guardian is gone; exit code
+Supervise = Callable[[int], int]  # takes its lifeline to the guardian, returns the exit code
 Lost = Callable[[int, int], None]  # takes the signal that killed the supervisor, and how many it left behind
 
 
@@ -25,16 +25,16 @@ def guard(supervise: Supervise, lost: Lost) -> int:
     The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
     """
     become_subreaper()
-    lifeline, held = os.pipe2(os.O_CLOEXEC)  # the guardian writes nothing; that it is gone is all there is to read
+    lifeline, held = os.pipe2(os.O_CLOEXEC)  # nothing is written: it ends when the guardian does
     flush()
-    # Blocked until each of the two has its handlers: a signal that comes now waits, and is not lost to the default.
+    # Blocked until both processes have their handlers, so that no signal takes its default action in between.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     pid = os.fork()
     if pid == 0:
         os.close(held)
         _be_the_supervisor(supervise, lifeline)
     os.close(lifeline)
-    with suppress(OSError):  # the child does the same; whoever is first
+    with suppress(OSError):  # the child does the same, whichever is first
         os.setpgid(pid, pid)
     with forwarding(pid):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -43,7 +43,7 @@ def guard(supervise: Supervise, lost: Lost) -> int:
 
 @contextmanager
 def forwarding(pid: int) -> Iterator[None]:
-    """Pass on to a process the signals that ask for the end of the run."""
+    """Pass the signals that end a run on to a process."""
 
     def forward(number: int, _: FrameType | None) -> None:
         with suppress(ProcessLookupError):
@@ -60,7 +60,7 @@ def forwarding(pid: int) -> Iterator[None]:
 def attend(pid: int, held: int, lost: Lost) -> int:
     """Wait for the supervisor, end what it left, close `held`, its end of the lifeline; return the exit code."""
     _, status = os.waitpid(pid, 0)
-    # A supervisor that ended by itself has killed everything, and waited for it.
+    # A supervisor that ended by itself has killed everything and waited for that.
     left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
     os.close(held)
     if os.WIFSIGNALED(status):
@@ -70,7 +70,7 @@ def attend(pid: int, held: int, lost: Lost) -> int:
 
 
 def check_lifeline(lifeline: int) -> None:
-    """See that an inherited descriptor is a pipe, and keep it from the tasks. Raises BadJob."""
+    """Check that an inherited descriptor is a pipe, and keep the tasks from inheriting it. Raises BadJob."""
     try:
         is_pipe = stat.S_ISFIFO(os.fstat(lifeline).st_mode)
         os.set_inheritable(lifeline, False)
@@ -81,16 +81,16 @@ def check_lifeline(lifeline: int) -> None:
 
 
 def flush() -> None:
-    """Write out what is buffered, or a fork writes it twice."""
+    """Write out what is buffered, which a fork would write again."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
 
 
 def heed_no_tostop() -> None:
-    """In a background group, output to a terminal with `tostop` would stop the process.
+    """Keep this process, if it is in the background, from being stopped when it writes to a terminal with `tostop`.
 
-    A handler, not SIG_IGN: what is ignored stays ignored in the tasks.
+    A handler, not SIG_IGN, which the tasks would inherit.
     """
     signal.signal(signal.SIGTTOU, lambda number, frame: None)
 
@@ -114,7 +114,7 @@ def _end_descendants(within: float) -> int:
     try:
         return end_descendants(os.getpid(), within)
     except WillNotDie as error:
-        with suppress(OSError, ValueError):  # nobody may be there to read it, and the result is still to be written
+        with suppress(OSError, ValueError):  # the output may be closed, and the result is still to be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)
 

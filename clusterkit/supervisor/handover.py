@@ -1,4 +1,4 @@
-"""Handing over: a run that begins in a warm server. This process then only waits, and passes signals on."""
+"""Handing over: a warm server runs the job, and this process only waits and passes signals on."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
 def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int | None) -> int | str:
     """Have the warm server begin the run `work`, a value that can be pickled; return the run's exit code.
 
-    Where it does not, a sentence that says why; nothing was started then.
+    If it does not, return a sentence that says why; then nothing was started.
     """
     flush()
     report, reported = os.pipe2(os.O_CLOEXEC)
-    # Blocked until they are passed on: what comes while the server works waits.
+    # Blocked until they can be passed on.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _lifeline() as mine:
         try:
@@ -52,7 +52,7 @@ def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int |
 
 @contextmanager
 def _lifeline() -> Iterator[int]:
-    """The end of a pipe that is at its end when this process is gone."""
+    """Open a lifeline: the read end of a pipe that reaches its end when this process ends."""
     mine, held = os.pipe2(os.O_CLOEXEC)
     try:
         yield mine

@@ -1,4 +1,4 @@
-"""The inbox: what happened, and work for the loop, from any thread; and which lifelines were cut."""
+"""The inbox: events and work for the loop from any thread, and the lifelines that were cut."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clusterkit.words.events import Happened, LifelineLost
 
 
 class Inbox:
-    """One consumer, the loop, which waits here for events and for the end of processes that it must not outlive.
+    """Where the loop, its one reader, waits for events and for the end of processes that it must not outlive.
 
-    Beside events it takes work that has to be done in the loop's thread, as it comes in between.
+    Work is called in the loop's thread, in its order among the events.
 
-    Why not a thread for the lifelines: the loop has to learn that the guardian is gone whatever became of the threads.
+    Why no thread for the lifelines: the loop has to learn that the guardian is gone even if threads have failed.
     """
 
     def __init__(self) -> None:
@@ -28,21 +28,21 @@ class Inbox:
         self._poll.register(self._bell, select.POLLIN)
 
     def watch(self, lifeline: int, who: str) -> None:
-        """Give LifelineLost, once, when this descriptor can be read or its other end is closed. For the loop."""
+        """Have `get` return LifelineLost, once, when this descriptor is readable or at its end. For the loop."""
         self._lifelines[lifeline] = who
         self._poll.register(lifeline, select.POLLIN)
 
     def close(self) -> None:
-        """Let go of the descriptor; whoever still adds an event fails."""
+        """Close the descriptor; after that, adding an event fails."""
         self._bell.close()
 
     def put(self, item: Happened | Work) -> None:
-        """Add an event, or work; never waits."""
+        """Add an event or work. Never waits."""
         self._events.put(item)
         self._bell.ring()
 
     def get(self, timeout: float | None) -> Happened | Work | None:
-        """What comes next; None after `timeout` seconds without it. A cut lifeline comes before what else there is."""
+        """Return what comes next, a cut lifeline first; None after `timeout` seconds without anything."""
         wait = 0.0 if not self._events.empty() else timeout
         for descriptor, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000)):
             if descriptor in self._lifelines:

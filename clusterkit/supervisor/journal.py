@@ -31,12 +31,12 @@ class Journal:
         line = {"t": round(self._wall(), 6), "m": now, **wire.encode_event(event)}
         rest = memoryview(json.dumps(line).encode() + b"\n")
         try:
-            while rest:  # a disk that is nearly full takes a part
+            while rest:  # a disk that is nearly full accepts a part
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
             self._failed = True
             self._on_error(f"the journal could not be written: {error.strerror}")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""Launching: the guardian, the supervisor in it, and everything that a run needs around the loop."""
+"""Launching: starts the guardian, the supervisor, and everything that a run needs around the loop."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ class Run:
 
     @property
     def directory(self) -> RunDirectory:
-        """Where it is going to keep its things."""
+        """Its directory, which may not exist yet."""
         return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
 
     def warned(self, warning: str) -> Run:
-        """The same with something more to say."""
+        """Return the same run with one more warning."""
         return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
 
     def supervise(self, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:
-        """Be the supervisor, perhaps with a fork server that is there already; return the exit code."""
+        """Be the supervisor, perhaps with a fork server that runs already; return the exit code."""
         try:
             return _supervise(self, lifelines, inherited)
         except ClusterkitError as error:
@@ -160,7 +160,7 @@ def _run(
         if told is not None and told[0] >= level:
             console.say(told[1], bad=is_bad(event))
 
-    with ExitStack() as stack:  # each of these is ended, whatever becomes of the others
+    with ExitStack() as stack:  # each of these is ended, also if another one fails to end
         journal = Journal(directory.journal, time.time, storage_failed)
         stack.callback(journal.close)
         control = ControlServer(directory, greeting, inbox.put)
@@ -183,7 +183,7 @@ def _write_result(directory: RunDirectory, result: RunResult, recovered: Recover
 
 
 def _fill(directory: RunDirectory, prepared: Prepared, backend: Backend, seed: int) -> None:
-    """Put into the run's directory what has to be there before a task starts; where that fails, it goes again."""
+    """Write what the run's directory has to contain before a task starts. On an error, remove the directory."""
     try:
         directory.lock()
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
@@ -204,7 +204,7 @@ def _info(directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], 
         seed=seed,
         endpoints=endpoints,
         checkpoints=str(directory.checkpoints),
-        job=without_secrets(job),  # nobody takes an environment from here
+        job=without_secrets(job),  # no environment is read from here
     )
 
 

@@ -1,4 +1,4 @@
-"""The loop: events go into the machine one by one, its actions go to the backend, everything into the journal."""
+"""The loop: passes events to the machine one by one, its actions to the backend, and everything to the journal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Observer = Callable[[Event, float], None]  # an event and the monotonic time at 
 
 
 class Loop(NamedTuple):
-    """What one run's loop joins: the machine, what acts for it, and who looks on."""
+    """What a run's loop connects: the machine, the backend that acts for it, and observers."""
 
     machine: Machine
     backend: Backend
@@ -44,7 +44,7 @@ class Loop(NamedTuple):
                 event = crashed("its main loop", error)
 
     def _take(self, event: Happened) -> RunResult | None:
-        """Handle one event; the result where it was the last one."""
+        """Handle one event; return the result if it was the last one."""
         now = time.monotonic()
         self.observe(event, now)
         for action in self.machine.handle(event, now):

@@ -1,4 +1,4 @@
-"""What the guardian writes and says where the supervisor was killed."""
+"""What the guardian writes and prints if the supervisor was killed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from clusterkit.words.model import number_of
 
 
 def supervisor_lost(run_id: str, number: int, left: int) -> None:
-    """Put the result into the run's directory, then tell the user; `left` processes were ended. Raises nothing."""
+    """Write the result to the run's directory, then tell the user; `left` processes were killed. Raises nothing."""
     name = _name(number)
     with suppress(OSError, RuntimeError):  # no home directory
         run = RunStore().run(run_id)
         if run.path.is_dir() and not run.result_file.exists():
             run.write_failure(1, f"the supervisor was killed by {name}")
-    with suppress(OSError, ValueError):  # whoever read it may be gone too
+    with suppress(OSError, ValueError):  # the output may be closed
         what = f"{number_of('process', left)} of the run {'was' if left == 1 else 'were'} ended"
         told = f"clusterkit: the supervisor was killed by {name}; {what}."
         begin = CLEAR_LINE if is_screen(sys.stderr) else ""  # the status line may still be there

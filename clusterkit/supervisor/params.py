@@ -1,4 +1,4 @@
-"""The parameters of a request on the control socket: of the right types and within bounds, or an error that says so."""
+"""Checks the parameters of a request on the control socket: their types and bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 1 << 63  # steps are below it
 
 
 def requested(number: int, call: Call) -> Requested:
-    """What a call asks for, as the run's `number`th request. Raises RpcError."""
+    """Return the event for a call, the run's `number`th request. Raises RpcError."""
     params = call.params
     signal, steps, seconds = params.get("signal", 9), params.get("steps", 20), params.get("seconds", 30)
     force, fault = params.get("force", False), params.get("fault", "")

@@ -1,4 +1,4 @@
-"""Preparing: options become a job that can run here, or one error with every problem; nothing is started."""
+"""Preparing: turns options into a job that can run here, or one error with every problem. Starts nothing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def gather(flags: Gathered) -> Gathered:
         return flags
     try:
         return merged(_read(str(file)), flags)
-    except BadJob as error:  # nothing is known of what it says, and so of what is missing
+    except BadJob as error:  # it is unknown what the file says, and so what is missing
         return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
 
 
@@ -88,7 +88,7 @@ def _only_problems(job: JobSpec, only: Collection[str]) -> list[str]:
 
 
 def _anchored(job: JobSpec) -> JobSpec:
-    """The job with its program and interpreters where the user named them, also for tasks in other directories."""
+    """Return the job with absolute paths of its program and interpreters, for tasks in other directories."""
     moves = any(setup.cwd for setup in job.every_setup.values())
     kind, target = job.program.kind, job.program.target
     is_file = kind is not ProgramKind.MODULE and Path(target).is_file()

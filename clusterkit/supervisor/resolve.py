@@ -53,7 +53,7 @@ def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks:
 
 
 def _located(options: JobOptions, job: JobSpec) -> JobOptions:
-    """The options with paths that hold in every directory, and the whole id of the run that is resumed."""
+    """Return the options with absolute paths, and the whole id of the run that is resumed."""
     found: dict[str, Any] = {**_setup_located(dict(options)), **({"resume": job.resume} if job.resume else {})}
     if job.program.kind is not ProgramKind.MODULE:
         target = job.program.target
@@ -66,7 +66,7 @@ def _located(options: JobOptions, job: JobSpec) -> JobOptions:
 
 
 def _setup_located(setup: dict[str, Any]) -> dict[str, Any]:
-    """An interpreter without a slash stays: it is looked up in PATH."""
+    """Return the setup with absolute paths. An interpreter without a slash stays, to be looked up in PATH."""
     names = [name for name in ("cwd", "python") if name == "cwd" or "/" in str(setup.get("python", ""))]
     return setup | {name: str(Path(setup[name]).absolute()) for name in names if name in setup}
 
@@ -103,5 +103,5 @@ def _plans(tasks: Mapping[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def _comments(lines: Iterable[str]) -> str:
-    """Each line as a comment, whatever a value in it holds."""
+    """Return each line as a comment, whatever characters a value contains."""
     return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)

@@ -27,7 +27,7 @@ def listen(post: Callable[[Interrupted], None]) -> None:
 
 
 def end_with(code: int) -> None:
-    """From now on a signal ends this process with a code: nothing is left to wait for but a terminal's reader."""
+    """From now on a signal ends this process with this code: only a slow terminal is still waited for."""
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(code))

@@ -1,4 +1,4 @@
-"""Actions: what the machine asks for. Orders are for the backend; the loop deals with the others."""
+"""Actions: what the machine asks for. The backend carries out orders, and the loop the others."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ class Heal:
 
 @dataclass(frozen=True, slots=True)
 class HurrySteps:
-    """Tell of each reported step at once, since a fault waits for one."""
+    """Post each reported step at once, since a fault waits for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request: the tasks that it was done to, or the problem for which it was not."""
+    """The answer to a request: the tasks that it was carried out for, or why it was not."""
 
     request: int
     tasks: tuple[Task, ...] = ()

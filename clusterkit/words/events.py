@@ -52,7 +52,7 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFound:
-    """When a later attempt, or a resumed run, began there was a checkpoint: this is the newest one. After Spawned."""
+    """The newest checkpoint when a later attempt, or a resumed run, began. Comes after Spawned."""
 
     task: Task
     attempt: int
@@ -61,7 +61,7 @@ class CheckpointFound:
 
 @dataclass(frozen=True, slots=True)
 class SpawnFailed:
-    """There is no process and will be none: it could not be made, or was signalled before it was."""
+    """The attempt has no process: it could not be started, or was signalled before that."""
 
     task: Task
     attempt: int
@@ -70,7 +70,7 @@ class SpawnFailed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What the backend has to say of its own affairs: a sentence. `minor`: few users care."""
+    """A sentence of the backend about its own affairs. `minor`: of interest to few users."""
 
     text: str
     minor: bool = False
@@ -177,7 +177,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class FaultTook:
-    """What came of a fault where the machine can't know: what exactly was done, or why nothing could be."""
+    """The outcome of a fault that the backend injected: what exactly was done, or why nothing could be."""
 
     number: int
     detail: str
@@ -200,7 +200,7 @@ class Impaired:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """clusterkit itself failed: an exception that nobody expected, and where it was raised. The run ends hard."""
+    """clusterkit itself failed: an unexpected exception, and where it was raised. The run is killed."""
 
     where: str
     error: str
@@ -214,7 +214,7 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True)
 class StorageFailed:
-    """The run directory can't take what has to be written."""
+    """Writing to the run directory failed."""
 
     error: str
 

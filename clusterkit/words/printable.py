@@ -1,4 +1,4 @@
-"""Text that is safe to print: whatever a task, a file or a client wrote, no terminal does more than show it."""
+"""Text that is safe to print: whatever a task, a file or a client wrote, a terminal only shows it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Checkpointed:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The program restored a checkpoint; step 0 and no path where it began anew."""
+    """The program restored a checkpoint; step 0 and no path if it began anew."""
 
     task: Task
     attempt: int
@@ -75,7 +75,7 @@ class Profiled:
 
 @dataclass(frozen=True, slots=True)
 class SigtermHandled:
-    """Whether anything in the task handles SIGTERM, apart from TensorFlow's own notifier, on which nobody waits."""
+    """Whether anything in the task handles SIGTERM, apart from TensorFlow's own notifier if nothing waits for it."""
 
     task: Task
     attempt: int

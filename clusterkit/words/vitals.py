@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Look(enum.StrEnum):
-    """How closely live tasks are looked at: at once, or for a while and for a report on why the run hangs."""
+    """How closely live tasks are inspected: at once, or for a while and with a report on why the run hangs."""
 
     GLANCE = "glance"
     STALL = "stall"

@@ -1,4 +1,4 @@
-"""Words as JSON and back: for the journal, job.json, result.json, and whatever travels between processes."""
+"""Words as JSON and back: for the journal, job.json, result.json and messages between processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def encode_event(event: events.Event) -> dict[str, Any]:
 
 
 def decode_event(message: Mapping[str, Any]) -> events.Event:
-    """The event that was encoded. Raises ValueError for what is none."""
+    """Return the event that was encoded. Raises ValueError for anything else."""
     kind = _KINDS.get(message.get("event", ""))
     if kind is None:
         raise ValueError(f"{message.get('event')!r} is not an event.")
@@ -55,7 +55,7 @@ def decode_event(message: Mapping[str, Any]) -> events.Event:
 
 
 def kind_named(name: str) -> type:
-    """The class of an event. Raises TypeError where there is none of that name."""
+    """Return the class of an event. Raises TypeError if there is none of that name."""
     if name not in _KINDS:
         close = difflib.get_close_matches(name, _KINDS, 1)
         hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(_KINDS)}."
@@ -64,7 +64,7 @@ def kind_named(name: str) -> type:
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """A word of the given kind from what `encode` made of it. Raises ValueError for anything else."""
+    """Return the word that was encoded, of the given type. Raises ValueError for anything else."""
     try:
         return _decoder(kind)(value)
     except TypeError as error:

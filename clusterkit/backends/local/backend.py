@@ -48,11 +48,11 @@ from clusterkit.words.events import (
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
-END_WITHIN = 3.0  # seconds for what is left when no attempt lives
+END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
 
 
 class LocalBackend:
-    """Spawns from the thread that calls it, which has to live as long as the run. `seed` is that of its faults."""
+    """Runs tasks as children of the calling thread, which has to outlive the run. `seed` is for the faults."""
 
     def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, warmth: Warmth) -> None:
         self._job = job
@@ -74,7 +74,7 @@ class LocalBackend:
         return preflight(job)
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """Take ports, or make a network; begin the fork server and the threads. What is ended first stands last."""
+        """Hold ports or create a network; start the fork server and the threads. What starts last is ended first."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
         self._endpoints = claim_endpoints(job, self._stack)
@@ -101,7 +101,7 @@ class LocalBackend:
         ending(self._sweeper.stop)
         ending(self._end_all)
         if self._network is not None:
-            ending(self._network.stop)  # in peace, so that it writes what it has captured
+            ending(self._network.stop)  # not by SIGKILL, so that it writes what it has captured
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
         ending(self._injector.stop)  # before any process is reaped that it may have to resume
@@ -137,11 +137,11 @@ class LocalBackend:
                 assert_never(order)
 
     def strays(self) -> Mapping[str, int]:
-        """Processes of any run of this state directory."""
+        """Kill processes of all runs of this state directory that have lost their supervisor."""
         return reap_strays()
 
     def shut(self) -> None:
-        """Each part is ended whatever becomes of the others."""
+        """End each part, also if another one fails to end."""
         self._stack.close()
 
     def _spawn(self, order: ac.Spawn) -> None:

@@ -1,4 +1,4 @@
-"""The family: the first processes of all attempts, and the orphans that come to this process as their subreaper."""
+"""The family: the first processes of all attempts, and the orphans that this process inherits as a subreaper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ended(NamedTuple):
 
 
 class Family:
-    """Tells a task's first process from what tasks left behind.
+    """Knows which children are first processes of attempts, and which were left behind.
 
     One lock is held while a process is made and while orphans are looked for: a process between fork and exec
     looks like an orphan that has every task's pipe open.
@@ -39,7 +39,7 @@ class Family:
         self._lock = threading.Lock()
 
     def spawn(self, start: Start, server: ForkServer | None) -> Child:
-        """Start an attempt: as a fork of the server where there is one that answers. Raises OSError."""
+        """Start an attempt, forked from the server if there is one and it answers. Raises OSError."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         with self._lock:
             pid = None if server is None else _fork(server, start)
@@ -53,7 +53,7 @@ class Family:
     def reap_clean(self, ended: Collection[Ended]) -> list[Ended]:
         """Reap the first processes of those attempts that left nothing behind; return the others.
 
-        One look for all of them: a look lists all children, so one for each would cost the more the more there are.
+        Lists all children once, and not for each attempt.
         """
         left = []
         with self._lock:
@@ -66,7 +66,7 @@ class Family:
         return left
 
     def sweep(self, ended: Ended) -> int:
-        """Kill every process that an attempt left behind after its first one ended, then reap that one.
+        """Kill every process that an attempt has left behind after its first one ended, then reap that one.
 
         What left the group has come to us by now, and is known by its environment, its session, or the output
         pipe that it inherited. Returns how many had to be killed; raises WillNotDie.
@@ -77,7 +77,7 @@ class Family:
         return killed
 
     def end_all(self, within: float) -> int:
-        """Kill every descendant, whosever it was: for the end, when no attempt lives. Raises WillNotDie."""
+        """Kill every descendant of this process: for the end, when no attempt lives. Raises WillNotDie."""
         with self._lock:
             try:
                 return end_descendants(os.getpid(), within)
@@ -92,13 +92,13 @@ class Family:
             return found + [below for pid in found for below in procfs.descendants(pid)]
 
     def _orphans(self) -> list[int]:
-        """Live children of this process that no attempt began with."""
+        """Return the live children of this process that are not first processes of attempts."""
         orphans = [pid for pid in procfs.children(os.getpid()) if pid not in self._leaders]
         reap_zombies(orphans)
         return [pid for pid in orphans if not procfs.is_zombie(pid)]
 
     def _signs(self, pid: int) -> set[int | str]:
-        """By what a process shows whose it is: its group, session and descriptors, and the task in its environment."""
+        """Return what shows which task a process belongs to: its group, session, descriptors and environment."""
         signs: set[int | str] = {*(procfs.stat(pid) or ())[1:], *procfs.links(pid)}
         env = procfs.environ(pid)
         if env.get("CLUSTERKIT_RUN_ID") == self._run_id and "CLUSTERKIT_TASK" in env:
@@ -106,19 +106,19 @@ class Family:
         return signs
 
     def _reap(self, child: Child) -> None:
-        if self._leaders.pop(child.pid, None) is not None:  # a sweep may come after the end of all
+        if self._leaders.pop(child.pid, None) is not None:  # a sweep may come after end_all
             reap(child)
 
 
 def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
-    """A descriptor of an attempt's process. Where there is none, the process ends: nobody could watch it."""
+    """Open a pidfd of an attempt's process. If that fails, end the process, which could not be watched."""
     try:
         return os.pidfd_open(pid)
     except OSError:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         if process is not None:
-            process.returncode = 0  # or it would wait for this pid once more, when it may be another's
+            process.returncode = 0  # else Popen would wait for this pid again, which may be another process by then
         raise
 
 

@@ -11,23 +11,23 @@ from typing import NamedTuple
 from clusterkit.job.devices import GPUS
 
 TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
-ANSWER_WITHIN = 20.0  # seconds; without its daemon the driver wakes the GPUs up first
+ANSWER_WITHIN = 20.0  # seconds; without its daemon the driver first wakes up the GPUs
 
 
 class Found(NamedTuple):
-    """The GPUs that there are, as CUDA_VISIBLE_DEVICES has them; where there is none, why."""
+    """The GPUs, as CUDA_VISIBLE_DEVICES names them; without any, the reason."""
 
     names: tuple[str, ...]
     why_none: str | None = None
 
 
 def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
-    """The GPUs that this process may use. By UUID: CUDA may number them otherwise than the tool does."""
+    """Return the GPUs that this process may use, by UUID, since CUDA may number them differently from the tool."""
     if (named := env.get(GPUS)) is not None:
         names = visible(named)
         return Found(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
     tool = TOOL[0]
-    if shutil.which(tool, path=env.get("PATH")) is None:  # before there is a fork: most machines have none
+    if shutil.which(tool, path=env.get("PATH")) is None:  # saves a process on most machines
         return Found((), f"{tool}, which lists GPUs, was not found")
     try:
         asked = subprocess.run(
@@ -47,7 +47,7 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
 
 
 def visible(named: str) -> tuple[str, ...]:
-    """What CUDA takes of CUDA_VISIBLE_DEVICES: numbers and names up to the first that is none, each once."""
+    """Return what CUDA reads in CUDA_VISIBLE_DEVICES: the numbers and names before the first invalid one, each once."""
     names = list[str]()
     for name in map(str.strip, named.split(",")):
         if not name or name.startswith("-"):

@@ -35,7 +35,7 @@ Post = Callable[[Inspected | Crashed], None]
 
 @dataclass(slots=True)
 class Subject:
-    """A live attempt that is looked at, and what is seen of it. `endpoint` is where its peers connect to."""
+    """A live attempt that is inspected, and what is found. `endpoint` is where its peers connect to."""
 
     task: Task
     attempt: int
@@ -49,7 +49,7 @@ class Subject:
 
 
 class HangInspector:
-    """Each look, which takes a while, has a thread of its own that ends with it; `stop` ends them early."""
+    """Inspects tasks in threads, one for each inspection, since it takes a while; `stop` ends them early."""
 
     def __init__(self, run: RunDirectory, post: Post) -> None:
         self._run = run
@@ -58,7 +58,7 @@ class HangInspector:
         self._threads: list[threading.Thread] = []
 
     def begin(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
-        """Look at live attempts, which are not reaped before this returns; Inspected is posted in the end."""
+        """Begin to inspect live attempts, which are not reaped before this returns; posts Inspected in the end."""
         for subject in subjects:
             subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
             ask(subject.dump, subject.child.pid)
@@ -66,7 +66,7 @@ class HangInspector:
         self._threads.append(start_thread("look", partial(self._look, look, why, subjects), self._post))
 
     def stop(self) -> None:
-        """End the looks that are not over."""
+        """End the inspections that are not over."""
         self._ended.set()
         for thread in self._threads:
             join(thread)
@@ -83,7 +83,7 @@ class HangInspector:
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
     def _watch(self, subjects: Sequence[Subject]) -> None:
-        """Look twice, and wait meanwhile for the stacks of those that can write them."""
+        """Look twice, and wait in between for the stacks of those that can write them."""
         meter, begun = Meter(), time.monotonic()
         pids = {subject.task: subject.child.pid for subject in subjects}
         meter.sample(pids)
@@ -95,13 +95,13 @@ class HangInspector:
             subject.connections = established(subject.child.pid)
             seen = procfs.stat(subject.child.pid)
             state = seen[0] if seen else "X"
-            if state == "D" != subject.vitals.state:  # it waits for a disk now, as everybody does at times
+            if state == "D" != subject.vitals.state:  # it waits for a disk now, as every process does at times
                 state = "S"
             subject.vitals = replace(subject.vitals, state=state)
 
 
 def _tell(subjects: Sequence[Subject]) -> None:
-    """What each one does, from its main thread's stack."""
+    """Find out what each one does, from its main thread's stack."""
     for subject in subjects:
         frames = main_thread(subject.dump.text) if subject.dump else ()
         source = _source_of(frames[0]) if frames else ""
@@ -122,7 +122,7 @@ def _source_of(frame: Frame) -> str:
 
 
 def report_of(why: str, subjects: Sequence[Subject]) -> str:
-    """What was seen of every task, as a text for people."""
+    """Return what was found about every task, as text for people."""
     places = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
     ends = {made.local: subject.task for subject in subjects for made in subject.connections} | places
     return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, ends) for s in subjects)])
@@ -147,7 +147,7 @@ def _section(subject: Subject, ends: Mapping[str, Task]) -> str:
 
 
 def _peers(connections: Sequence[Connection], ends: Mapping[str, Task]) -> str:
-    """`worker:0 (2), ps:0, 10.0.0.1:443`."""
+    """Return the other ends, such as `worker:0 (2), ps:0, 10.0.0.1:443`."""
     names = [str(ends.get(made.remote, made.remote)) for made in connections]
     return (
         ", ".join(name + (f" ({n})" if (n := names.count(name)) > 1 else "") for name in sorted(set(names))) or "none"

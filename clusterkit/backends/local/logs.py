@@ -1,4 +1,4 @@
-"""Logs: every byte that tasks write goes to their attempts' files; viewers get the same chunks after that."""
+"""Logs: every byte that tasks write goes to their attempts' files, and then to viewers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from clusterkit.words.redraws import TerminalLines
 
 CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
-READS = 4  # of a pipe whose writers are gone; one takes all that is in it
-KEPT = 1 << 24  # bytes that the allocator keeps for the next chunks
-SWITCH = 0.0005  # seconds for which another thread may keep the interpreter from the pump
+READS = 4  # of a pipe whose writers are gone; one read empties it
+KEPT = 1 << 24  # bytes that the allocator keeps for later chunks
+SWITCH = 0.0005  # seconds for which another thread may hold the interpreter while the pump waits for it
 TAIL_BYTES = 1 << 16
 TAIL_LINES = 60
 Post = Callable[[Drained | StorageFailed | Crashed], None]
-Viewer = Callable[[Task, int, bytes], None]  # an empty chunk: the attempt's output is at its end
+Viewer = Callable[[Task, int, bytes], None]  # an empty chunk is the end of the attempt's output
 
 
 @dataclass(slots=True)
@@ -42,11 +42,11 @@ class Stream:
 
 
 class LogPump:
-    """One thread that moves the output of all tasks. It knows no lines: bytes in, the same bytes out."""
+    """One thread that moves the output of all tasks, byte by byte as they wrote it."""
 
     def __init__(self, post: Post, viewer: Viewer, arrivals: PurePath) -> None:
         self._post = post
-        self._arrived: list[bytes] = []  # what is to be noted there
+        self._arrived: list[bytes] = []  # lines to be written there
         self._arrivals = os.open(arrivals, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._viewer = viewer
         self._streams: dict[tuple[Task, int], Stream] = {}
@@ -70,17 +70,17 @@ class LogPump:
         return sink
 
     def close(self, task: Task, attempt: int) -> None:
-        """Wait no longer for the end of an attempt's output."""
+        """Stop waiting for the end of an attempt's output."""
         self._worker.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
-        """End the thread, and keep what the pipes still hold: the thread may have failed before it was read."""
+        """End the thread, and save what the pipes still hold: the thread may have failed before it read that."""
         self._worker.stop()
         self._keep_the_rest()
         os.close(self._arrivals)
 
     def _keep_the_rest(self) -> None:
-        """No task lives any more, so that a pipe holds no more than fits into it."""
+        """Save what is in the pipes. No task lives, so that nothing more is written to them."""
         for stream in self._streams.values():
             with suppress(OSError):
                 for _ in range(READS):
@@ -122,7 +122,7 @@ class LogPump:
         self._arrived.append(b"%.6f %b %d %d\n" % (time.time(), stream.name, stream.attempt, stream.written))
 
     def _note(self) -> None:
-        """Note what arrived, once for all that was there to be read at a time."""
+        """Record what has arrived since the last wait."""
         if self._arrived:
             try:
                 os.write(self._arrivals, b"".join(self._arrived))
@@ -131,12 +131,12 @@ class LogPump:
             self._arrived.clear()
 
     def _failed(self, what: str, error: OSError) -> None:
-        if not self._full:  # once is enough; the job is being stopped, and its output still has to be read
+        if not self._full:  # reported once; the job is being stopped, and its output still has to be read
             self._full = True
             self._post(StorageFailed(f"{what} could not be written: {error.strerror}"))
 
     def _end(self, stream: Stream) -> None:
-        self._note()  # who follows the run reads of the end only after all that came before it
+        self._note()  # so that a follower reads of the end after everything that came before it
         del self._streams[stream.task, stream.attempt]
         self._worker.forget(stream.source)
         os.close(stream.source)
@@ -151,10 +151,10 @@ class LogPump:
 
 
 def _make_fast() -> None:
-    """Settings of the whole process without which moving chunks takes twice as long."""
-    # The pump needs the interpreter back after each system call. While the console takes output line by line, it would
-    # wait 5 ms each time, and the tasks with it.
+    """Change settings of this process without which moving chunks takes twice as long."""
+    # The pump needs the interpreter again after each system call. While the console handles lines, it would wait 5 ms
+    # each time, and so would the tasks.
     sys.setswitchinterval(SWITCH)
-    # glibc gives memory back to the kernel from twice the largest block on that was ever freed, and gets it again
+    # glibc returns free memory to the kernel above twice the largest block that was ever freed, and would get it again
     # for the next chunk, with a fault for each page.
     bytes(KEPT)

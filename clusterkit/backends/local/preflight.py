@@ -1,4 +1,4 @@
-"""Preflight: what this machine gives to the tasks of a job, and what it can't give them."""
+"""Preflight: which resources of this machine the tasks of a job get, and what it lacks for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def preflight(job: JobSpec) -> Preflight:
 
 
 def _network_problems(job: JobSpec) -> list[str]:
-    """Why this machine can't have the network, or the full disk, that the job asks for."""
+    """Return why this machine does not support the network or the full disk that the job asks for."""
     problems = []
     if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
         problems.append(f"--network virtual is not supported here: {why}.")

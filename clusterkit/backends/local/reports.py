@@ -1,4 +1,4 @@
-"""What a task may report. A task can write anything to its channel: what is taken of it is checked and bounded."""
+"""Parses what tasks report. A task can write anything to its channel, so all of it is checked and bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.words.reports import Checkpointed, PhaseChanged, Profiled, Progr
 
 Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled | SigtermHandled
 
-LONGEST = 1 << 16  # bytes of a line; what is longer is not a report
+LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
 MOST = 1 << 63  # steps, attempts and requests are below it
 LONGEST_PATH = 4096  # characters; the kernel's own limit, in bytes
 LONGEST_NAME = 100  # characters of a phase's name, or a metric's
@@ -20,7 +20,7 @@ MOST_METRICS = 100
 
 
 def parse_report(task: Task, line: bytes) -> Report | None:
-    """Read one line of the progress channel; None for anything that is not a report."""
+    """Parse a line of the progress channel; return None for anything that is not a report."""
     if len(line) > LONGEST:
         return None
     try:
@@ -31,7 +31,7 @@ def parse_report(task: Task, line: bytes) -> Report | None:
 
 
 def _report(task: Task, message: dict[str, Any]) -> Report | None:
-    """Raises ValueError or KeyError where a field is missing or out of bounds."""
+    """Raises ValueError or KeyError if a field is missing or out of bounds."""
     kind, attempt = message["kind"], _count(message["attempt"])
     if kind == "progress":
         metrics = _metrics(message.get("metrics", {}))
@@ -63,7 +63,10 @@ def _count_or_none(message: dict[str, Any], name: str) -> int | None:
 
 
 def _text(value: object, longest: int) -> str:
-    """A string that every file and terminal takes: no NUL, and nothing that has no encoding in UTF-8."""
+    """Return a string that every file and terminal accepts, without characters that UTF-8 can't encode.
+
+    Raises ValueError if it is too long, contains NUL, or is not a string.
+    """
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         raise ValueError(value)
     return value.encode(errors="replace").decode()
@@ -75,7 +78,7 @@ def _path(message: dict[str, Any]) -> str | None:
 
 
 def _metrics(value: object) -> dict[str, float | None]:
-    """The first metrics; those whose names nobody could read are left out."""
+    """Return the first metrics, without those whose names are too long or not printable."""
     if not isinstance(value, dict):
         raise ValueError(value)
     names = [name for name in value if len(name) <= LONGEST_NAME and name.isprintable()]
@@ -83,7 +86,7 @@ def _metrics(value: object) -> dict[str, float | None]:
 
 
 def _number(value: object) -> float | None:
-    """None for NaN, infinities and what is not a number, which JSON does not have, and for what no float can hold."""
+    """Return a number that JSON and a float can hold; None for NaN, infinities, and what is not a number."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if type(value) is int and abs(value) < MOST else None

@@ -1,4 +1,4 @@
-"""What a run has of this machine: ports, or a network of its own."""
+"""The resources of this machine that a run holds: ports, or a network of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scout: looks which checkpoints were there when attempts began, in a thread beside the loop."""
+"""The scout: finds the checkpoints that existed when attempts began, in a thread beside the loop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import CheckpointFound, Crashed
 from clusterkit.words.model import Task
 
-TOGETHER = 1.0  # seconds; attempts that begin in so short a time, as a gang's do, share a scan
-PATIENCE = 2.0  # seconds for a scan to end when the run does; a file system that hangs may never let go of it
+TOGETHER = 1.0  # seconds; attempts that begin within this time, as a gang's do, share a scan
+PATIENCE = 2.0  # seconds for a scan to end when the run does; a file system that hangs may block it for good
 
 
 class _Start(NamedTuple):
@@ -24,7 +24,7 @@ class _Start(NamedTuple):
 
 
 class Scout:
-    """Posts CheckpointFound for an attempt where there was a checkpoint when it began.
+    """Posts CheckpointFound for an attempt if there was a checkpoint when it began.
 
     Only what was written before then counts: the attempt itself may write its first one during the scan.
     Why not a Worker: a scan may hang for good, so `stop` does not insist on the end of the thread.
@@ -38,13 +38,13 @@ class Scout:
         self._thread: threading.Thread | None = None
 
     def look(self, task: Task, attempt: int, moment: float) -> None:
-        """Look for the newest checkpoint that was there at that wall time."""
+        """Look for the newest checkpoint that existed at that wall time."""
         self._starts.put(_Start(task, attempt, moment))
         if self._thread is None:
             self._thread = start_thread("scout", self._run, self._post)
 
     def stop(self) -> None:
-        """End the thread, also in the midst of a scan."""
+        """End the thread, also during a scan."""
         self._ended.set()
         self._starts.put(None)
         if self._thread is not None:

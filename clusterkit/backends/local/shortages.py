@@ -1,4 +1,4 @@
-"""Shortages: what a job needs more of than this machine has."""
+"""Shortages: resources of which a job needs more than this machine has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GB = 1 << 30
 
 
 def shortages(job: JobSpec) -> list[str]:
-    """A sentence, with the estimate, for each thing of which the tasks need more than there is."""
+    """Return a sentence with an estimate for each resource of which the tasks need more than there is."""
     tasks = len(job.tasks)
     found = []
     memory, there = tasks * TASK_MEMORY, psutil.virtual_memory().available

@@ -32,7 +32,7 @@ def spawn(start: Start) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """Have a new interpreter keep the signals that it would lose, or raise an exception for, until the entry runs.
+    """Hold back signals that a new interpreter would lose, or raise an exception for, until the entry runs.
 
     Those are SIGINT, what Python ignores, and what the caller of clusterkit does.
     """

@@ -1,4 +1,4 @@
-"""Stacks: what a task wrote into its file on request, found by the header that the supervisor put before it."""
+"""Stacks: a task writes them to its file on request, after a header that the supervisor has written."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
 LOOK_EVERY = 0.02  # seconds between two looks at a file
-LONGEST = 4 << 20  # bytes that are read of a file; the stacks of 100 threads have a fifth of it
+LONGEST = 4 << 20  # bytes that are read of a file; the stacks of 100 threads take a fifth of it
 QUIET = 0.15  # seconds without a new byte after which a dump is complete
 
 
 @dataclass(slots=True)
 class Dump:
-    """The stacks that one attempt is asked for. `asked`: whether the supervisor found that it can be asked."""
+    """The stacks that an attempt is asked for. `asked`: whether the supervisor could ask it."""
 
     path: Path
     header: bytes
@@ -33,7 +33,7 @@ class Dump:
     grew_at: float = field(default_factory=time.monotonic)
 
     def look(self) -> bool:
-        """Read what is there; whether that is all."""
+        """Read what is there; return whether it is complete."""
         try:
             _, header, after = _end_of(self.path).rpartition(self.header)
         except OSError:
@@ -46,22 +46,22 @@ class Dump:
 
 
 def dump_of(run: RunDirectory, task: Task, attempt: int, request: int) -> Dump:
-    """Where the answer to a request is written."""
+    """Return the dump for the request with this number."""
     return dump_for(run, task, attempt, f"request {request}")
 
 
 def dump_for(run: RunDirectory, task: Task, attempt: int, why: str) -> Dump:
-    """Where the stacks are written that are asked for by `ask` with the same `why`."""
+    """Return the dump that `ask` requests, with its file and header; `why` is in the header."""
     header = f"--- {task}, attempt {attempt}: {why}\n".encode()
     return Dump(run.stacks(task, attempt), header)
 
 
 def ask(dump: Dump, pid: int) -> None:
-    """Have a live task write its stacks, where it is a Python program; what is not would die of the signal."""
+    """Ask a live task for its stacks if it is a Python program; the signal would kill any other."""
     with suppress(OSError, CannotLook):
         if not procfs.has_handler(pid, STACKS_SIGNAL):
             return
-        # Not blocking: the directory is the task's too, and what is there could be a pipe.
+        # Not blocking: the task can write to the directory, and the file could be a pipe.
         file = os.open(dump.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
             os.write(file, dump.header)

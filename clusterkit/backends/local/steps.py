@@ -12,7 +12,7 @@ from clusterkit.words.events import Impaired, Progressed
 from clusterkit.words.lines import LineSplitter
 from clusterkit.words.model import Task
 
-SLOW = 2.0  # seconds of CPU time for one chunk of output, 512 KiB at most: the searches hold up the supervisor
+SLOW = 2.0  # seconds of CPU time for one chunk of output (512 KiB at most): the searches delay the supervisor
 _GIVEN_UP = (
     "Searching the output of {} with --progress-regex takes too long ({:.0f} s for one piece of it), so no steps are "
     "read from the logs any more. Start the run again with a simpler regular expression."
@@ -24,7 +24,7 @@ class StepReader:
 
     def __init__(self, regex: str, post: Callable[[Progressed | Impaired], None], every: float = EVERY) -> None:
         self._regex = re.compile(regex)
-        self._every = every  # seconds between two steps of a task that are posted, at least
+        self._every = every  # seconds, at least, between two steps of a task that are posted
         self._post = post
         self._splitters: dict[tuple[Task, int], LineSplitter] = {}
         self._last: dict[tuple[Task, int], float] = {}
@@ -52,7 +52,7 @@ class StepReader:
         for line in lines:
             if (step := step_in(self._regex, line)) is not None:
                 self._pending[key] = step
-            # One search can't be broken off, whatever it takes; a second one like it is not begun.
+            # A search can't be interrupted, so at least no further one begins.
             if (took := time.thread_time() - began) > SLOW:
                 self._given_up = True
                 self._post(Impaired(_GIVEN_UP.format(key[0], took)))

@@ -16,7 +16,7 @@ Post = Callable[[Swept | Crashed], None]
 
 
 class Sweeper:
-    """One thread looks after all attempts that ended meanwhile; each that left something gets a thread of its own."""
+    """One thread reaps attempts that have ended; each that left processes behind gets a thread of its own."""
 
     def __init__(self, family: Family, post: Post) -> None:
         self._family = family
@@ -30,14 +30,14 @@ class Sweeper:
         self._worker.do(lambda: self._ended.append(ended))
 
     def stop(self) -> None:
-        """End the thread; an attempt whose Swept was not posted yet is left to others."""
+        """End the thread; the end of the run sweeps the attempts that it has not."""
         self._worker.stop()
 
     def _sweep(self) -> None:
         batch, self._ended = self._ended, []
         left = self._left_of(batch) if batch else ()
         for ended in batch:
-            if ended in left:  # it may take its time to die, and the others must not wait for it
+            if ended in left:  # its processes may die slowly, and the others must not wait for them
                 start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
             else:
                 self._post(Swept(ended.task, ended.attempt))
@@ -45,7 +45,7 @@ class Sweeper:
     def _left_of(self, batch: Collection[Ended]) -> Collection[Ended]:
         try:
             return self._family.reap_clean(batch)
-        except CannotLook:  # each is looked at again, for a while
+        except CannotLook:  # each is tried again, for a while
             return batch
 
     def _end(self, ended: Ended) -> None:

@@ -1,4 +1,4 @@
-"""What a task's main thread is doing, for people, from the stacks that faulthandler wrote."""
+"""Describes what a task's main thread is doing, from the stacks that faulthandler wrote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
-# A task can write anything into its stacks: what is taken of them is bounded.
+# A task can write anything into its stacks, so what is read of them is bounded.
 _FRAME = re.compile(
     r'^  File "(?P<file>.{0,4096})", line (?P<line>\d{1,9}) in (?P<function>.{1,500})$', flags=re.MULTILINE
 )
@@ -34,7 +34,7 @@ class Frame:
 
     @property
     def own(self) -> bool:
-        """Whether this is the program's own code, and no library's."""
+        """Whether this is the program's own code, and not a library's."""
         return not _LIBRARY.search(self.file)
 
 
@@ -89,7 +89,7 @@ _PYTHON = (
     ("ssl.py", "read|recv|do_handshake", "waits for a socket"),
     ("selectors.py", "select", "waits for a socket or a pipe"),
 )
-# A function in C has no frame of its own: the line that calls it has to tell.
+# A function in C has no frame of its own, so the line that calls it is matched.
 _SOURCE = (
     (r"\bsleep\(", "sleeps (time.sleep)"),
     (r"\binput\(", "waits for input"),
@@ -100,7 +100,7 @@ _SOURCE = (
 
 
 def main_thread(dump: str) -> tuple[Frame, ...]:
-    """The main thread's frames, innermost first; empty where the dump does not tell.
+    """Return the main thread's frames, innermost first; empty if the dump does not contain them.
 
     faulthandler begins with the newest thread, so the main thread comes last; of more than 100 threads it leaves out
     the oldest, and then the signal's thread, the current one, is the main thread.
@@ -115,7 +115,7 @@ def main_thread(dump: str) -> tuple[Frame, ...]:
 
 
 def doing(frames: Sequence[Frame], source: str = "") -> Doing | None:
-    """What a thread does, or waits for. `source`: the line of code that its innermost frame is at."""
+    """Return what a thread does or waits for. `source`: the line of code that its innermost frame is at."""
     if not frames:
         return None
     place = next((at for at, frame in enumerate(frames) if frame.own), None)

@@ -16,18 +16,18 @@ from clusterkit.system.worker import ONCE, READABLE, Worker
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
-REST = 0.03125  # seconds for which a pipe is left alone after a read, at first: reports are taken in bunches
-LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that all pipes are read at one moment
-FULL = 1 << 13  # bytes that show that reports come fast, and would fill the pipe if it were left alone for long
-EVERY = 1.0  # seconds between the steps that are passed on; what else a task reports is passed on at once
+REST = 0.03125  # seconds, at first, for which a pipe is not read again: reports are read in batches
+LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that pipes are read at the same moments
+FULL = 1 << 13  # bytes in one read after which the pipe is read again soon, before it is full
+EVERY = 1.0  # seconds between the steps that are posted; other reports are posted at once
 CHUNK = 1 << 16
-MOST_CHUNKS = 16  # that are read of a pipe at a time: as much as a pipe can hold. A task may write without end.
-HURRIED = 0.0078125  # seconds for which a pipe rests when a fault waits for a step; a power of 2 as well
+MOST_CHUNKS = 16  # that are read of a pipe at a time, as much as it can hold, since a task may write without end
+HURRIED = 0.0078125  # seconds for which a pipe rests while a fault waits for a step; a power of 2 as well
 Post = Callable[[Happened], None]
 
 
 class Pace(NamedTuple):
-    """For how many seconds pipes rest, at first and in the end, and between two steps that are passed on."""
+    """Seconds for which pipes rest, at first and in the end, and between two steps that are posted."""
 
     rest: float
     longest: float
@@ -44,7 +44,7 @@ class Channel:
     pending: Progressed | None = None
     passed_at: float = -EVERY
     attempt: int = 0
-    ordinary: bytes | None = None  # how the attempt's lines begin that tell nothing when another such follows
+    ordinary: bytes | None = None  # how the attempt's step reports begin, of which only the last in a row counts
     rest: float = REST
 
 
@@ -78,7 +78,7 @@ class Watcher:
         self._watch(child.pidfd, Waiting(task, attempt, child))
 
     def hurry(self) -> None:
-        """From now on look at the pipes without long rests, and pass on the newest step that each look finds."""
+        """From now on read the pipes without long rests, and post the newest step of each read."""
         self._worker.do(self._hurry)
 
     def stop(self) -> None:
@@ -88,7 +88,7 @@ class Watcher:
             os.close(channel.fd)
 
     def _listen(self, task: Task, path: PurePath) -> Channel:
-        # Opened for writing too, so that it never comes to an end between two attempts.
+        # Opened for writing too, so that there is no end of file between two attempts.
         channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
         self._watch(channel.fd, channel)
         return channel
@@ -109,9 +109,9 @@ class Watcher:
         self._resting = dict.fromkeys(self._resting, 0.0)
 
     def _look_at_rested(self) -> float | None:
-        """Look at what has rested for long enough; return the seconds until the next one has, None if none rests."""
+        """Read the pipes that have rested; return the seconds until the next one has, None if none rests."""
         now, rest = time.monotonic(), self._pace.rest
-        moment = now // rest * rest  # for which they were told to rest, so that what is passed on keeps its beat
+        moment = now // rest * rest  # at which they were due, so that steps are posted at regular times
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
             self._take(fd, moment)
@@ -133,13 +133,13 @@ class Watcher:
         del self._known[fd]
         channel = self._channels[waiting.task]
         now = time.monotonic()
-        self._read(channel, now)  # what it reported before it ended comes before its end
+        self._read(channel, now)  # its reports come before its end
         self._pass_on(channel, now)
         channel.rest = self._pace.rest
         self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
 
     def _read(self, channel: Channel, now: float) -> int:
-        """Take what is in the pipe; return how many bytes that was."""
+        """Read what is in the pipe; return the number of bytes."""
         data = b""
         with suppress(BlockingIOError):
             for _ in range(MOST_CHUNKS):
@@ -148,7 +148,7 @@ class Watcher:
                     break
         if data:
             *lines, half = (channel.half + data).split(b"\n")
-            channel.half = half[: LONGEST + 1]  # which stays too long for a report, whatever follows
+            channel.half = half[: LONGEST + 1]  # enough to show that the line is too long for a report
             for line, following in zip(lines, [*lines[1:], b""], strict=True):
                 if not _is_overtaken(channel, line, following):
                     self._message(channel, line, now)
@@ -165,7 +165,7 @@ class Watcher:
                 channel.ordinary = b'{"kind":"progress","attempt":%d,' % event.attempt
                 self._pass_on(channel, now)
         elif event is not None:
-            self._pass_on(channel, now)  # what it reported before comes before
+            self._pass_on(channel, now)  # steps that it reported earlier come first
             self._post(event)
 
     def _pass_on(self, channel: Channel, now: float) -> None:
