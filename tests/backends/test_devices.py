@@ -159,7 +159,7 @@ def test_tasks_that_would_take_each_others_gpus_are_warned_of(
     config: Resolve, tool: Callable[[str], dict[str, str]]
 ) -> None:
     """Where there are GPUs, and nothing is said about them."""
-    first, second = config("--workers", "2", SHARED, env=tool(FOUR)), config("--workers", "2", SHARED)
+    first, second = config("--tasks", "--workers", "2", SHARED, env=tool(FOUR)), config("--workers", "2", SHARED)
     assert (first.wait(20), second.wait(20)) == (0, 0)
     assert "All 2 tasks share all 4 GPUs, and TensorFlow takes the whole memory" in first.output
     assert "CUDA_VISIBLE_DEVICES=" not in first.output

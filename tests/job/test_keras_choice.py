@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(60), pytest.mark.slow]
 def config(home: Path, *args: str | Path) -> subprocess.CompletedProcess[str]:
     """Show what would be started."""
     return subprocess.run(
-        [sys.executable, "-m", "clusterkit", "config", *map(str, args)],
+        [sys.executable, "-m", "clusterkit", "config", "--tasks", *map(str, args)],
         capture_output=True,
         text=True,
         env=clean_environment(home),
