@@ -137,7 +137,7 @@ def test_what_cannot_be_is_refused(ck: Clusterkit, args: tuple[str, ...], senten
 def test_without_json_everything_is_on_standard_output(ck: Clusterkit) -> None:
     """As people read it."""
     answer = ck("chaos", "--runs", "1", "--actions", "kill", *QUICK, MIMIC, *SHORT)
-    assert "1 of 1 runs passed" in answer.out
+    assert "1 of 1 run passed" in answer.out
     assert answer.err == ""
 
 
@@ -149,7 +149,7 @@ def test_a_signal_ends_every_run_and_prints_what_there_is(clusterkit: Start, hom
     wait_until(lambda: "✔ run" in command.output, 60, lambda: f"the first run: {command.output}")
     os.kill(command.process.pid, number)
     assert command.wait(30) == 128 + number
-    assert "runs passed (50 were asked for)" in command.output
+    assert " passed (50 were asked for)" in command.output
     assert "Traceback" not in command.output
     assert [run for run in (home / "runs").iterdir() if not (run / "result.json").exists()] == []
 

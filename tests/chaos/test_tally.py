@@ -117,7 +117,7 @@ def test_the_summary_has_a_table_of_actions_and_one_of_times() -> None:
         "kill            worker   1          1.0 s   1.0 s   1.0 s"
     )
     assert summary([], 30, 5) == "– 0 of 0 runs passed (30 were asked for), seed 5."
-    assert summary([GOOD], 1, 5).startswith("✔ 1 of 1 runs passed, seed 5.")
+    assert summary([GOOD], 1, 5).startswith("✔ 1 of 1 run passed, seed 5.")
 
 
 def test_a_campaign_as_json() -> None:

@@ -284,23 +284,3 @@ def test_a_run_directory_that_fills_up_ends_the_run(home: Path) -> None:
     assert "could not be written: No space left on device" in ran.stdout
     assert "Traceback" not in ran.stdout + ran.stderr
     assert ran.stdout.count("Stopping every task") == 1
-
-
-def test_counts_come_from_the_environment_too(place: Path) -> None:
-    """CLUSTERKIT_UP_WORKERS is --workers; the flag wins."""
-    from_env = attempt([ROLES], place, CLUSTERKIT_UP_WORKERS="3")
-    assert from_env.returncode == 0
-    assert "3 worker" in from_env.stdout
-    assert "2 worker" in attempt(["--workers", "2", ROLES], place, CLUSTERKIT_UP_WORKERS="3").stdout
-    refused = attempt([ROLES], place, CLUSTERKIT_UP_WORKERS="many")
-    assert "'many' is not a valid integer" in refused.stderr
-    assert refused.returncode == 2
-
-
-def test_flags_win_over_the_job_file(place: Path) -> None:
-    """What the flags do not say comes from the file; a program given anew has its own arguments."""
-    (place / "job.toml").write_text(f"program = '{ROLES}'\nargs = ['--steps', '3']\nworkers = 3\n")
-    ran = attempt(["-f", "job.toml", "--workers", "2"], place)
-    assert (ran.returncode, "2 worker" in ran.stdout, "from step 0 to 3" in ran.stdout) == (0, True, True)
-    ran = attempt(["-f", "job.toml", ROLES, "--steps", "4"], place)
-    assert (ran.returncode, "3 worker" in ran.stdout, "from step 0 to 4" in ran.stdout) == (0, True, True)
