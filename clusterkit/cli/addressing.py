@@ -37,6 +37,8 @@ class RunId(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from clusterkit.client.store import RunStore, newest_first
 
+        if ctx.params.get("words"):  # the run has been named
+            return []
         runs = [run for run in RunStore().all() if run.run_id.startswith(incomplete)]
         return [CompletionItem(run.run_id) for run in newest_first(runs)]
 
@@ -60,7 +62,7 @@ class RunOrTask(RunId):
         before = [word for word in ctx.params.get("words") or () if task_named(word) is None]
         run = ctx.params.get("run") or next(iter(before), None)
         names = [name for name in _names_in(run) if name.startswith(incomplete)]
-        runs = [] if run or ctx.params.get("words") else super().shell_complete(ctx, param, incomplete)
+        runs = [] if run else super().shell_complete(ctx, param, incomplete)
         return [*map(CompletionItem, names), *runs]
 
 

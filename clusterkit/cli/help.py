@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.types import OptionHelpExtra
+
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
 
 WIDEST = 10_000  # columns: help is as wide as the terminal
 _LONGEST = 46  # columns of an example whose description stands beside it

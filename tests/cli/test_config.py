@@ -95,7 +95,7 @@ def test_a_single_task_has_no_tf_config(clusterkit: Start) -> None:
 
 def test_a_tf_config_in_the_environment_is_warned_of(clusterkit: Start) -> None:
     """It would mean that somebody expects it to be used."""
-    command = clusterkit("config", ROLES, env={"TF_CONFIG": '{"task": {"type": "ps", "index": 5}}'})
+    command = clusterkit("config", "--tasks", ROLES, env={"TF_CONFIG": '{"task": {"type": "ps", "index": 5}}'})
     assert command.wait(20) == 0
     assert "TF_CONFIG is set in the environment. It is ignored" in command.output
     assert '"index": 5' not in command.output

@@ -65,6 +65,15 @@ def test_attach_shows_what_up_shows_and_ends_with_the_run(ck: Clusterkit) -> Non
     assert f"run {run.name} succeeded" in shown
 
 
+def test_attach_shows_the_tasks_that_are_named(ck: Clusterkit) -> None:
+    """What clusterkit itself says is there, too."""
+    ck.up("--workers", "2", ROLES, "--steps", "400")
+    shown = ck("attach", "--tail", "5", "worker:1").out
+    assert "worker:1   │ worker:1 goes from step 0 to 400\n" in shown
+    assert "worker:0   │ " not in shown
+    assert "clusterkit │ worker:0 exited with code 0" in shown
+
+
 def test_ctrl_c_lets_go_of_an_attached_run(ck: Clusterkit) -> None:
     """Exit code 0, and the run goes on."""
     run = ck.up(*LONG)

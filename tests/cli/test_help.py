@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
@@ -100,3 +102,12 @@ def test_n_and_json_mean_one_thing(name: str) -> None:
     for param in command.params:
         assert "-n" not in param.opts or "--tail" in param.opts
         assert "--json" not in param.opts or (isinstance(param, click.Option) and param.is_flag)
+
+
+@pytest.mark.process
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    """`clusterkit --help` is as fast with many commands as with few."""
+    code = "import sys\nfrom clusterkit.cli import cli\ncli(['--help'], standalone_mode=False)\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    imported = {name for name in done.stdout.split() if name.startswith("clusterkit.")}
+    assert imported <= {"clusterkit.cli", "clusterkit.cli.help", "clusterkit.cli.lazy"}

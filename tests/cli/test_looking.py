@@ -114,6 +114,9 @@ COMPLETIONS = {
     "clusterkit kill --run one worker:1 a": ["all"],
     "clusterkit logs o": ["one"],
     "clusterkit logs one c": [],
+    "clusterkit logs worker:1 o": [],
+    "clusterkit ps one o": [],
+    "clusterkit rm one o": ["one"],
     "clusterkit logs one e": ["evaluator:0", "evaluator"],
     "clusterkit fault o": ["one"],
 }

@@ -143,8 +143,10 @@ def test_config_shows_secrets_on_demand(clusterkit: Callable[..., Command], secr
     """Everything else is shown always."""
     for flags, shown in (
         ([], False),
+        (["--tasks"], False),
         (["--json"], False),
         (["--show-secrets"], True),
+        (["--show-secrets", "--tasks"], True),
         (["--show-secrets", "--json"], True),
     ):
         command = clusterkit("config", *flags, "--env", NAME, "--env", "LEVEL=3", ROLES, env={NAME: secret})
