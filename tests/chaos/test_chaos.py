@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from clusterkit.words.grammar import parse_fault
+from clusterkit.words.model import number_of
 from tests.commands import ROLES, Clusterkit
 from tests.support import CHILDREN, ROOT, Command, wait_until
 
@@ -32,7 +33,7 @@ def campaign(ck: Clusterkit, *args: str | Path, code: int = 0) -> dict[str, Any]
     answer = ck("chaos", "--json", "--parallel", "4", *QUICK, *args, code=code, deadline=110)
     told: dict[str, Any] = json.loads(answer.out)
     assert all(f"run {run['run']} failed" in answer.err for run in told["runs"] if run["violations"])
-    assert f"{told['passed']} of {len(told['runs'])} runs passed" in answer.err
+    assert f"{told['passed']} of {number_of('run', len(told['runs']))} passed" in answer.err
     return told
 
 
@@ -43,7 +44,7 @@ def failing(told: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "runs"), [("ps", 6), ("gang", 4), ("alone", 4)])
-def test_a_campaign_passes(ck: Clusterkit, tmp_path: Path, shape: str, runs: int) -> None:
+def test_a_campaign_passes(ck: Clusterkit, shape: str, runs: int) -> None:
     """Every run recovers, and nothing of it stays but what was asked for."""
     told = campaign(ck, "--runs", str(runs), "--seed", "20", *SHAPES[shape], MIMIC, *SHORT)
     assert failing(told) == []
@@ -58,10 +59,10 @@ def test_a_campaign_passes(ck: Clusterkit, tmp_path: Path, shape: str, runs: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", ["--forget-restore", "--checkpoint-in-place"])
-def test_a_planted_bug_is_found_and_shrunk_to_one_fault(ck: Clusterkit, tmp_path: Path, bug: str) -> None:
+def test_a_planted_bug_is_found_and_shrunk_to_one_fault(ck: Clusterkit, bug: str) -> None:
     """Within 20 runs; the command that is printed for it does it again."""
     told = campaign(
-        ck, tmp_path, "--runs", "20", "--seed", "1", "--fail-fast", "--shrink", "1", "--actions", "kill,term",
+        ck, "--runs", "20", "--seed", "1", "--fail-fast", "--shrink", "1", "--actions", "kill,term",
         *SHAPES["ps"], MIMIC, *SHORT, bug, "--save-time", "0.1", code=1,
     )  # fmt: skip
     shrunk = [run["shrunk"] for run in failing(told) if run["shrunk"]]
@@ -86,7 +87,7 @@ def again(ck: Clusterkit, command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_the_same_seed_is_the_same_campaign(ck: Clusterkit, tmp_path: Path) -> None:
+def test_the_same_seed_is_the_same_campaign(ck: Clusterkit) -> None:
     """What is drawn from the job, the baseline and the seed; times of the baseline differ, so none are drawn here."""
 
     def schedules() -> list[Any]:
