@@ -7,7 +7,7 @@ import click
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, terminal_width
 
 
 @click.command("ls", cls=Command, examples=[("ls --live", "Only the runs that are live.")])
@@ -29,4 +29,4 @@ def command(live: bool, quiet: bool, as_json: bool) -> None:
     if as_json:
         echo_json(rows)
     else:
-        echo(runs_table(rows), nl=False)
+        echo(runs_table(rows, terminal_width()), nl=False)

@@ -7,7 +7,7 @@ import click
 from clusterkit.cli.addressing import OnRun, choose
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, terminal_width
 
 
 @click.command("ps", cls=OnRun, examples=[("ps", ""), ("ps --json", "For scripts.")])
@@ -28,4 +28,4 @@ def command(run: str | None, as_json: bool) -> None:
     if as_json:
         echo_json({"run_id": look.run.run_id, "state": look.state, "tasks": rows})
     else:
-        echo(tasks_table(rows), nl=False)
+        echo(tasks_table(rows, terminal_width()), nl=False)

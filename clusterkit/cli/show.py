@@ -9,7 +9,7 @@ import click
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, use_color
+from clusterkit.cli.terminal import echo, terminal_width, use_color
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import RunSnapshot
@@ -66,6 +66,7 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: RecoveryReport
     if result is not None:
         return report(result, look.run, color, recovered=recovered)
     how = "is live" if look.live else "ended without a result"
-    table = "".join(f"{line}\n" for line in recovery_lines(recovered))
+    width = terminal_width()
+    table = "".join(f"{line}\n" for line in recovery_lines(recovered, width))
     head = f"The run {look.run.run_id} {how}. Everything of it is in {look.run.path}"
-    return f"{head}\n{tasks_table(look.rows(None))}{table}"
+    return f"{head}\n{tasks_table(look.rows(None), width)}{table}"

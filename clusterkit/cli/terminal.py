@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import Any
 
@@ -12,9 +13,11 @@ from clusterkit.cli.help import option
 from clusterkit.views.colors import HELP, wants_color
 from clusterkit.views.screen import CLEAR_LINE as CLEAR_LINE
 from clusterkit.views.screen import is_screen as is_screen
+from clusterkit.words.model import number_of
 from clusterkit.words.printable import printable_lines
 
-CLEAR_SCREEN = "\x1b[H\x1b[2J"  # the cursor to the first line, and everything below it cleared
+HOME, CLEAR_TO_THE_RIGHT, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+CLEAR_SCREEN = f"{HOME}\x1b[2J"
 
 color_option = option("--color/--no-color", default=None, help=HELP, show_default="colors on a terminal")
 
@@ -28,6 +31,24 @@ def act(sequence: str, err: bool = False) -> None:
     """Send a control sequence, `CLEAR_SCREEN` or `CLEAR_LINE`, if this is a terminal."""
     if is_screen(sys.stderr if err else sys.stdout):
         click.echo(sequence, err=err, nl=False, color=True)
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that standard output is; None if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def show_frame(text: str) -> None:
+    """Print text over what is on the screen, without erasing it first, so that it does not flicker."""
+    if not is_screen(sys.stdout):
+        echo(text)
+        return
+    lines = printable_lines(text).split("\n")
+    room = shutil.get_terminal_size().lines - 1
+    if len(lines) > room:
+        lines[max(room - 1, 1) :] = [f"… and {number_of('more line', len(lines) - max(room - 1, 1))}"]
+    frame = "".join(f"{line}{CLEAR_TO_THE_RIGHT}\n" for line in lines)
+    click.echo(f"{HOME}{frame}{CLEAR_BELOW}", nl=False, color=True)
 
 
 def status_group(quiet: bool) -> int | None:

@@ -14,7 +14,9 @@ from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import json_option
-from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo
+from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, show_frame, terminal_width
+from clusterkit.words.columns import fitted
+from clusterkit.words.model import number_of
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import RunSnapshot
@@ -38,20 +40,21 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
         with exit_on_error():
             look, meter = RunSnapshot(choose(run, finished=False)), Meter()
         looks = follow(look.refresh, Life(look.run).is_over, max(interval, 0.1))
+        act(CLEAR_SCREEN if not as_json else "")
         look.rows(meter)  # CPU usage is measured from one sample to the next
         for _ in islice(looks, 1, None if count is None else count + 1):
             rows = look.rows(meter)
             if as_json:
                 echo(json.dumps({"run_id": look.run.run_id, "state": look.state, "tasks": rows}))
             else:
-                act(CLEAR_SCREEN)
-                echo(f"{_head(look)}\n{tasks_table(rows)}")
+                show_frame(f"{_head(look)}\n{tasks_table(rows, terminal_width())}")
     except KeyboardInterrupt:
         return
 
 
 def _head(look: RunSnapshot) -> str:
     status = look.status
-    restarts = f", {status.restarts} restart{'s' * (status.restarts != 1)}" if status.restarts else ""
+    restarts = f", {number_of('restart', status.restarts)}" if status.restarts else ""
     checkpoint = f", checkpoint of step {status.checkpoint[0]}" if status.checkpoint else ""
-    return f"run {look.run.run_id}: {look.state}{restarts}{checkpoint}"
+    head, width = f"run {look.run.run_id}: {look.state}{restarts}{checkpoint}", terminal_width()
+    return head if width is None else fitted(head, width)

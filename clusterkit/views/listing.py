@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterkit.views.status import RunPhase, RunStatus, TaskStatus
-from clusterkit.views.tables import age, number, size, table
+from clusterkit.views.tables import Column, age, number, size, table
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
@@ -44,10 +44,20 @@ def run_row(run_id: str, state: str, age: float, job: JobSpec | None, status: Ru
     }
 
 
-def runs_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """`ls` as a table."""
-    titles = ("RUN", "STATE", "AGE", "SHAPE", "TASKS", "PROGRAM", "ATTEMPTS", "STEP")
-    return table(titles, [_run_cells(row) for row in rows])
+RUNS = (
+    Column("RUN"), Column("STATE"), Column("AGE", 5), Column("SHAPE", 1), Column("TASKS", 3, least=20),
+    Column("PROGRAM", 6, least=24, is_path=True), Column("ATTEMPTS", 2), Column("STEP", 4),
+)  # fmt: skip
+TASKS = (
+    Column("TASK"), Column("STATE", least=7), Column("ATTEMPT", 7), Column("PID", 2), Column("ENDPOINT", 1),
+    Column("UPTIME", 5), Column("CPU", 3), Column("MEMORY", 4), Column("STEP", 9), Column("STEPS/S", 6),
+    Column("LAST EXIT", 8, least=12),
+)  # fmt: skip
+
+
+def runs_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
+    """`ls` as a table of at most `width` columns."""
+    return table(RUNS, [_run_cells(row) for row in rows], width)
 
 
 def _run_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -85,12 +95,15 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
     }
 
 
-def tasks_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """`ps` as a table."""
-    titles = (
-        "TASK", "STATE", "ATTEMPT", "PID", "ENDPOINT", "UPTIME", "CPU", "MEMORY", "STEP", "STEPS/S", "LAST EXIT",
-    )  # fmt: skip
-    return table(titles, [_task_cells(row) for row in rows])
+def tasks_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
+    """`ps` as a table of at most `width` columns."""
+    return table(TASKS, [_task_cells(row) for row in rows], width)
+
+
+def _step_cell(row: Mapping[str, Any]) -> str:
+    """The step, and how many there will be: `450/1500`."""
+    step, total = row["step"], row["total_steps"]
+    return number(step) if step is None or total is None or step > total else f"{step}/{total}"
 
 
 def _state_cell(row: Mapping[str, Any]) -> str:
@@ -101,7 +114,7 @@ def _state_cell(row: Mapping[str, Any]) -> str:
 def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         row["task"], _state_cell(row), str(row["attempt"]), number(row["pid"]), row["endpoint"] or "-",
-        age(row["uptime"]), number(row["cpu"], unit="%"), size(row["memory"]), number(row["step"]),
+        age(row["uptime"]), number(row["cpu"], unit="%"), size(row["memory"]), _step_cell(row),
         number(row["steps_per_second"], 1), row["last_exit"]["text"] if row["last_exit"] else "-",
     )  # fmt: skip
 

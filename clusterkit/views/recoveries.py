@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import PurePath
 from textwrap import wrap
 
+from clusterkit.words.columns import columns, fitted
 from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.printable import printable
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")
+DROPPED = ("detected", "up", "restarted", "from", "lost", "new step")  # in this order, in a narrow terminal
 _RIGHT = frozenset({"recoveries", "detected", "up", "new step", "lost"})
-_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # with the other columns between them the table has 100
+USUAL = 100  # columns of a table whose columns have these widths
+_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # cells with more have more lines
+_NARROWEST = 14  # columns of `what`
 _GAP = "  "
 _NONE = "—"
 _TIED = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line; a space is printed
 
 
-def recovery_lines(report: RecoveryReport) -> list[str]:
-    """The table with its titles; empty if nothing went wrong."""
-    return _lines(report, report.recoveries)
+def recovery_lines(report: RecoveryReport, width: int | None = None) -> list[str]:
+    """The table with its titles, of at most `width` columns; empty if nothing went wrong."""
+    return _lines(report, report.recoveries, width)
 
 
-def unrecovered_lines(report: RecoveryReport, restarts: int) -> list[str]:
+def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None = None) -> list[str]:
     """A sentence about a run that ended without a recovery, and the table of the faults that killed no task."""
     texts = {fault.number: fault.fault for fault in report.faults}
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
     why = f"no new step after {number_of('restart', restarts)}" if restarts else "nothing was restarted"
-    return [f"  The job did not recover{of}: {why}.", *_lines(report, ())]
+    return [f"  The job did not recover{of}: {why}.", *_lines(report, (), width)]
 
 
 def nothing_recovered(report: RecoveryReport) -> bool:
@@ -39,7 +43,7 @@ def nothing_recovered(report: RecoveryReport) -> bool:
     return bool(report.recoveries) and not any(one.ended is not None or one.went_on for one in report.recoveries)
 
 
-def _lines(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[str]:
+def _lines(report: RecoveryReport, recoveries: Sequence[Recovery], width: int | None) -> list[str]:
     texts = {fault.number: fault.fault for fault in report.faults}
     accounted = {number for recovery in report.recoveries for number in recovery.faults}
     healed = {fault.number: fault for fault in report.faults}
@@ -51,7 +55,7 @@ def _lines(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[str]:
         rows.append((recovery.at, _recovery(recovery, fresh, texts)))
     rows += [(fault.injected, _fault(fault)) for fault in report.faults if fault.number not in accounted]
     cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
-    return _table([TITLES, *cells]) if cells else []
+    return _fitting([TITLES, *cells], width or USUAL) if cells else []
 
 
 def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> tuple[str, ...]:
@@ -129,18 +133,33 @@ def _clock(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 600 else shown(seconds)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    wrapped = [[_wrapped(cell, _WIDEST.get(title)) for cell, title in zip(row, TITLES, strict=True)] for row in rows]
+def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The widest form of the table that fits: one line a row in a wide terminal, fewer columns in a narrow one."""
+    if width > USUAL and max(map(columns, lines := _table(TITLES, rows, {}))) <= width:
+        return lines
+    longest = max(columns(printable(row[TITLES.index("what")])) for row in rows)
+    widths = range(longest if width > USUAL else _WIDEST["what"], _NARROWEST - 1, -1)
+    for gone in range(len(DROPPED) + 1):
+        titles = [title for title in TITLES if title not in DROPPED[:gone]]
+        kept = [[cell for cell, title in zip(row, TITLES, strict=True) if title in titles] for row in rows]
+        for what in widths:
+            lines = _table(titles, kept, {**_WIDEST, "what": what})
+            if max(map(columns, lines)) <= width:
+                return lines
+    return [fitted(line, width) for line in lines]
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], widest: Mapping[str, int]) -> list[str]:
+    wrapped = [[_wrapped(cell, widest.get(title)) for cell, title in zip(row, titles, strict=True)] for row in rows]
     lines = [line for row in wrapped for line in zip_longest(*row, fillvalue="")]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [_GAP + _line(line, widths) for line in lines]
+    widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
+    return [_GAP + _line(titles, line, widths) for line in lines]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    columns = zip(cells, widths, TITLES, strict=True)
-    return _GAP.join(
-        cell.rjust(width) if title in _RIGHT else cell.ljust(width) for cell, width, title in columns
-    ).rstrip()
+def _line(titles: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:
+    spaces = [" " * (width - columns(cell)) for cell, width in zip(cells, widths, strict=True)]
+    parts = zip(cells, spaces, titles, strict=True)
+    return _GAP.join(space + cell if title in _RIGHT else cell + space for cell, space, title in parts).rstrip()
 
 
 def _wrapped(cell: str, width: int | None) -> list[str]:

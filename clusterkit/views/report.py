@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from clusterkit.client.paths import RunPaths
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
+from clusterkit.views.tables import Column, table_lines
 from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.noise import NoiseFilter
@@ -17,8 +18,11 @@ from clusterkit.words.printable import NO_STYLE, printable
 from clusterkit.words.recovery import RecoveryReport
 
 CAUSE_LINES = 20
-_TITLES = ("task", "attempts", "steps", "resumed at", "how the last attempt ended")
-_RIGHT = ("attempts", "steps", "resumed at")
+_TASKS = (
+    Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),
+    Column("resumed at", 1, right=True), Column("how the last attempt ended", least=12),
+)  # fmt: skip
+_INDENT = "  "
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
 _Style = tuple[int, ...]  # parameters of a terminal's escape sequence for colors and weights
 _Line = list[tuple[str, _Style]]
@@ -28,7 +32,7 @@ def report(
     result: RunResult, run: RunPaths, color: bool, width: int | None = None, recovered: RecoveryReport | None = None
 ) -> str:
     """The final report. `run` are its files, `width` in columns, `recovered` what it recovered from."""
-    columns = width or max(80, shutil.get_terminal_size((100, 0)).columns)
+    columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
         lines += _blame(result, result.cause, run)
@@ -38,9 +42,9 @@ def report(
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
-    lines += _tasks(result.attempts)
+    lines += _tasks(result.attempts, columns)
     if recovered is not None:
-        lines += _recoveries(result, recovered)
+        lines += _recoveries(result, recovered, columns)
     if result.state is not RunState.SUCCEEDED and result.checkpoint is not None:
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
@@ -82,33 +86,25 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
         yield [(f"  Collateral: {failed(failure)}", ())]
 
 
-def _tasks(attempts: Sequence[AttemptEnded]) -> list[_Line]:
+def _tasks(attempts: Sequence[AttemptEnded], width: int) -> list[_Line]:
     of_task: defaultdict[Task, list[AttemptEnded]] = defaultdict(list)
     for attempt in attempts:
         of_task[attempt.task].append(attempt)
-    rows = [_TITLES, *(_row(task, of_task[task]) for task in sorted(of_task))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return _titled(["  " + _columns(row, widths) for row in rows])
+    rows = [_row(task, of_task[task]) for task in sorted(of_task)]
+    return _titled([_INDENT + line for line in table_lines(_TASKS, rows, width - len(_INDENT), gap=2)])
 
 
-def _recoveries(result: RunResult, recovered: RecoveryReport) -> list[_Line]:
+def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> list[_Line]:
     """The table of recoveries; or a sentence, if the run failed without one."""
     if result.state is RunState.SUCCEEDED or not nothing_recovered(recovered):
-        return _titled(recovery_lines(recovered))
-    said, *table = unrecovered_lines(recovered, result.restarts)
+        return _titled(recovery_lines(recovered, width))
+    said, *table = unrecovered_lines(recovered, result.restarts, width)
     return [[(said, ())], *_titled(table)]
 
 
 def _titled(rows: Sequence[str]) -> list[_Line]:
     """The rows of a table; the first one has its titles, which are dimmed."""
     return [[(row, () if number else (_DIM,))] for number, row in enumerate(rows)]
-
-
-def _columns(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = zip(row, widths, _TITLES, strict=True)
-    return "  ".join(
-        cell.rjust(width) if title in _RIGHT else cell.ljust(width) for cell, width, title in cells
-    ).rstrip()
 
 
 def _row(task: Task, attempts: Sequence[AttemptEnded]) -> tuple[str, str, str, str, str]:

@@ -3,21 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from dataclasses import dataclass
 
+from clusterkit.words.columns import columns, fitted, fitted_end, padded
 from clusterkit.words.durations import shown
 from clusterkit.words.printable import printable
 
-GAP = "   "
+GAP = 3
+_NARROW_GAP = 2
+_EMPTY = frozenset({"", "-"})
 
 
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns are as wide as their longest cell; the last one is not padded."""
-    lines = [titles, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
-    return "".join(
-        GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
-    )
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, and what becomes of it in a terminal that is too narrow for the whole table.
+
+    `least`: its cells may be cut to so many columns, at their end, or with `is_path` at their beginning. `dropped`: its
+    place in the order in which columns are left out; 0 for never.
+    """
+
+    title: str
+    dropped: int = 0
+    least: int | None = None
+    is_path: bool = False
+    right: bool = False
+
+
+def table(kinds: Sequence[Column | str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """The table as text, of at most `width` columns."""
+    return "".join(f"{line}\n" for line in table_lines(kinds, rows, width))
+
+
+def table_lines(
+    kinds: Sequence[Column | str], rows: Sequence[Sequence[str]], width: int | None = None, gap: int = GAP
+) -> list[str]:
+    """The lines of a table of at most `width` columns, the titles first; None: as wide as it is.
+
+    Where it is too wide, the gaps become narrower. Then columns without a value are left out, then cells are cut, and
+    then columns are left out in their order.
+    """
+    all_kinds = [kind if isinstance(kind, Column) else Column(kind) for kind in kinds]
+    cells = [[printable(cell) for cell in row] for row in rows]
+    kept = list(range(len(all_kinds)))
+    lines = [[kind.title for kind in all_kinds], *cells]
+    widths = natural = [max(columns(line[n]) for line in lines) for n in kept]
+    if width is not None and _sum(natural, kept, gap) > width:
+        gap = _NARROW_GAP
+        kept, widths = _fitting(all_kinds, cells, natural, width)
+    drawn = [(" " * gap).join(_cell(all_kinds[n], line[n], widths[n]) for n in kept).rstrip() for line in lines]
+    return drawn if width is None else [fitted(line, width) for line in drawn]
+
+
+def _fitting(
+    kinds: Sequence[Column], cells: Sequence[Sequence[str]], natural: Sequence[int], width: int
+) -> tuple[list[int], list[int]]:
+    """The columns that are kept, by their numbers, and the widths of all."""
+    kept = list(range(len(kinds)))
+    in_order = sorted((n for n in kept if kinds[n].dropped), key=lambda n: kinds[n].dropped)
+    empty = [n for n in in_order if all(row[n] in _EMPTY for row in cells)]
+    for gone in (*empty, *in_order):
+        if _sum(natural, kept, _NARROW_GAP) <= width:
+            return kept, list(natural)
+        if gone not in empty and _sum(widths := _cut(kinds, natural, kept, width), kept, _NARROW_GAP) <= width:
+            return kept, widths
+        kept = [n for n in kept if n != gone]
+    return kept, _cut(kinds, natural, kept, width)
+
+
+def _cut(kinds: Sequence[Column], natural: Sequence[int], kept: Sequence[int], width: int) -> list[int]:
+    """The widths after cells were cut as far as is necessary and allowed, those on the right first."""
+    widths = list(natural)
+    for n in reversed(kept):
+        least = kinds[n].least
+        if least is not None:
+            excess = max(0, _sum(widths, kept, _NARROW_GAP) - width)
+            widths[n] = max(min(least, natural[n]), natural[n] - excess)
+    return widths
+
+
+def _sum(widths: Sequence[int], kept: Sequence[int], gap: int) -> int:
+    return sum(widths[n] for n in kept) + gap * (len(kept) - 1)
+
+
+def _cell(kind: Column, text: str, width: int) -> str:
+    text = fitted_end(text, width) if kind.is_path and text != kind.title else fitted(text, width)
+    return " " * (width - columns(text)) + text if kind.right else padded(text, width)
 
 
 def size(count: int | None) -> str:

@@ -89,3 +89,23 @@ def test_attach_has_one_as_well(home: Path) -> None:
     with on_terminal(home, "down", "r", "--kill") as down:
         down.finish()
     wait_until(lambda: not processes_of(home), 5, "the guardian's end")
+
+
+@pytest.mark.parametrize("columns", [50, 80])
+def test_tables_fit_into_the_terminal(home: Path, columns: int) -> None:
+    """`top` draws each frame over the one before it."""
+    with on_terminal(home, "up", "-d", "--run-id", "r", "--workers", "3", STEPPING, "400") as up:
+        up.finish()
+    with on_terminal(home, "top", "--count", "3", "-i", "0.2", columns=columns) as top:
+        text = top.finish()
+    assert (text.count("\x1b[2J"), text.count("\x1b[H")) == (1, 4)
+    lines = [line for line in seen(text, columns) if line]
+    assert [line.split()[0] for line in lines] == ["run", "TASK", "worker:0", "worker:1", "worker:2"]
+    with on_terminal(home, "ps", columns=columns) as ps:
+        lines += ps.finish().splitlines()
+    with on_terminal(home, "ls", columns=columns) as ls:
+        lines += ls.finish().splitlines()
+    assert max(map(len, lines)) <= columns
+    with on_terminal(home, "down", "--kill") as down:
+        down.finish()
+    wait_until(lambda: not processes_of(home), 5, "the guardian's end")
