@@ -81,7 +81,7 @@ def command(
     grep: re.Pattern[str] | None, timestamps: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Show the output of a run's tasks, also the start-up noise of TensorFlow that `up` hides."""
-    from clusterkit.cli.reading import LogReader, Wanted
+    from clusterkit.cli.reading import LogReader, LogSelection
     from clusterkit.views.loglines import LogText
 
     with exit_on_error():
@@ -89,7 +89,7 @@ def command(
         shown = tasks_shown(chosen, tasks)
     colored = use_color(color)
     text = LogText(shown, colored, timestamps, as_json)
-    reader = LogReader(chosen, Wanted(tasks, attempt, since, tail, grep))
+    reader = LogReader(chosen, LogSelection(tasks, attempt, since, tail, grep))
     with closing(reader.arrivals):
         for lines in reader.followed() if follow else _batches(reader.so_far(merge)):
             if joined := "".join(map(text.text, lines)):

@@ -17,7 +17,7 @@ from clusterkit.views.loglines import LineMaker, LogLine
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogSelection:
     """Which lines to show; `since` is a wall time."""
 
     tasks: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class LogReader:
     """Reads the wanted lines of a run's logs."""
 
     run: RunDirectory
-    wanted: Wanted
+    wanted: LogSelection
     arrivals: Arrivals = field(init=False)
     maker: LineMaker = field(default_factory=LineMaker)
 
