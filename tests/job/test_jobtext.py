@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ VALUES: dict[Kind, Any] = {
     Kind.NUMBER: st.integers(1, 2**64 - 1),
     Kind.DURATION: st.floats(0, 1e9) | st.integers(0, 10**6).map(float),
     Kind.TEXT: texts,
-    Kind.PATH: texts.map(lambda text: f"/{text}"),
+    Kind.PATH: texts.map(lambda text: str(PurePosixPath(f"/{text}"))),  # `config` prints absolute ones, normalized
     Kind.TEXTS: st.lists(texts, max_size=4),
     Kind.VARIABLES: st.dictionaries(texts, texts, min_size=1, max_size=3),
 }
