@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CHILDREN, processes_of
+from tests.pytest_plugin.sessions import run
+from tests.support import processes_of
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-ROLES = str(CHILDREN / "roles.py")
 PASSES = """
     import pytest
 
@@ -26,19 +26,6 @@ PASSES = """
         assert run.wait_for_step(10, task="chief:0") >= 10
         assert run.wait().last_step == 60
 """
-
-
-@pytest.fixture
-def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A directory for a test session without this project's settings."""
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    return pytester
-
-
-def run(session: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
-    """Run a file of tests with the plugin."""
-    session.makepyfile(source.replace("ROLES", repr(ROLES)))
-    return session.runpytest_subprocess("-p", "clusterkit.pytest_plugin", "--strict-markers", *args, timeout=60)
 
 
 def test_a_test_kills_a_worker_and_passes(session: pytest.Pytester) -> None:
@@ -65,79 +52,6 @@ def test_a_test_without_its_fault_fails(session: pytest.Pytester) -> None:
             "*kill worker:0 @ step=1000: step 1000 was never reached; the last step was 5. The run: */runs/*",
         ]
     )
-
-
-def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
-    """The exception has the cause with the end of its log; other logs are sections. Clusterkit's frames are hidden."""
-    source = """
-        def test_it(cluster):
-            run = cluster(ROLES, workers=2, restart="never", args=["--steps", 10000, "--fail", "worker:1:1:3:7"])
-            run.wait_for_step(500)
-    """
-    outcome = run(session, source)
-    outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines([
-        ">*run.wait_for_step(500)",
-        "E * clusterkit.ClusterFailed: The run was over before step 500.",
-        "E *Cause: worker:1 exited with code 7 (attempt 1)",
-        "E *worker:1 │ worker:1 goes from step *",
-        "*- clusterkit: worker:0 attempt 1 log -*",
-        "worker:0 goes from step 0 to 10000",
-    ])  # fmt: skip
-    outcome.stdout.no_fnmatch_line("*def wait_for_step*")
-    for once in ("Cause: worker:1", "worker:1 goes from step", "✘ run", "Everything of this run"):
-        assert outcome.stdout.str().count(once) == 1, once
-
-
-def test_a_run_that_the_exception_does_not_describe_has_a_section(session: pytest.Pytester) -> None:
-    """The result of one that succeeded, the cause of one that failed; nothing that is in another section too."""
-    source = """
-        import pytest
-        from clusterkit import ClusterFailed
-
-        def test_it(cluster):
-            good = cluster(ROLES, run_id="good", args=["--steps", 5])
-            bad = cluster(ROLES, run_id="bad", restart="never", args=["--fail", "worker:0:1:3:7"])
-            good.wait()
-            with pytest.raises(ClusterFailed):
-                bad.wait()
-            assert bad.result.ok
-    """
-    outcome = run(session, source)
-    outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines([
-        "*- clusterkit: result (run good) -*",
-        "✔ run good succeeded *",
-        "*- clusterkit: worker:0 attempt 1 log (run good) -*",
-        "worker:0 is done",
-        "*- clusterkit: cause (run bad) -*",
-        "✘ run bad failed *",
-        "*Cause: worker:0 exited with code 7*",
-    ])  # fmt: skip
-    assert outcome.stdout.str().count("worker:0 goes from step 0 to 20") == 1
-    outcome.stdout.no_fnmatch_line("*log (run bad)*")
-
-
-def test_a_wait_that_took_too_long_describes_the_run(session: pytest.Pytester) -> None:
-    """Each task once, in the exception, also if another one came of it; earlier failures are in the section."""
-    source = """
-        def test_it(cluster):
-            run = cluster(ROLES, restart_backoff=0.1, args=["--steps", 10000, "--fail", "worker:0:1:3:7"])
-            run.wait_for_step(1, attempt=2)
-            try:
-                run.wait_for_step(10000, timeout=0.2)
-            except TimeoutError as error:
-                raise AssertionError("too slow") from error
-    """
-    outcome = run(session, source)
-    outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines([
-        "E *WaitTimeout: Waited for step 10000 *",
-        "E * worker:0 is running (attempt 2)*",
-        "*- clusterkit: the run so far -*",
-        "  worker:0 exited with code 7 (attempt 1)",
-    ])  # fmt: skip
-    assert outcome.stdout.str().count("worker:0 is running") == 1
 
 
 def test_programs_are_found_beside_the_test_and_in_rootdir(session: pytest.Pytester) -> None:
@@ -176,26 +90,6 @@ def test_programs_are_found_beside_the_test_and_in_rootdir(session: pytest.Pytes
     outcome.stdout.fnmatch_lines([
         f"E *BadJob: There is no program gone.py. It was looked for in {here} and in PATH.",
         f"E *Relative paths were looked for in {inner} and {session.path} too.",
-    ])  # fmt: skip
-
-
-def test_a_test_that_fails_while_the_run_goes_on_shows_where_it_is(session: pytest.Pytester) -> None:
-    """There is no result yet; the log of an earlier failed attempt is shown too."""
-    source = """
-        def test_it(cluster):
-            run = cluster(ROLES, workers=1, restart_backoff=0.1, args=["--steps", 10000, "--fail", "worker:0:1:3:7"])
-            run.wait_for_step(1, attempt=2)
-            assert run.tasks["worker:0"].pid is None
-    """
-    outcome = run(session, source)
-    outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines([
-        "*- clusterkit: the run so far -*",
-        "The run was still active.",
-        "  worker:0 is running (attempt 2), at step *",
-        "  worker:0 exited with code 7 (attempt 1)",
-        "*- clusterkit: worker:0 attempt 1 log -*",
-        "*- clusterkit: worker:0 attempt 2 log -*",
     ])  # fmt: skip
 
 
