@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,9 +15,13 @@ from clusterkit.chaos.runner import Campaign, Terms
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
 from clusterkit.cli.params import echo_json
-from clusterkit.cli.terminal import CLEAR_LINE, act, echo, is_screen
+from clusterkit.cli.terminal import echo, is_screen
 from clusterkit.system.process import ENDING
+from clusterkit.views.screen import Screen
+from clusterkit.views.statusline import BAR, bar
+from clusterkit.words.columns import columns, fitted
 from clusterkit.words.model import number_of
+from clusterkit.words.printable import printable_lines
 
 
 class Stopped(BaseException):
@@ -93,43 +98,37 @@ def _signals() -> Iterator[None]:
 
 
 class Say:
-    """Shows progress: a bar and the failed runs on a terminal, a line for each run elsewhere."""
+    """Prints what happens, with a line for each run; on a terminal there is a bar below."""
 
     def __init__(self, runs: int, to_stderr: bool) -> None:
         self._runs, self._err = runs, to_stderr
-        self._bar = is_screen(sys.stderr if to_stderr else sys.stdout)
+        stream = sys.stderr if to_stderr else sys.stdout
+        self._screen = Screen(stream.fileno(), self._bar, os.getpgrp()) if is_screen(stream) else None
         self._over = self._failed = 0
 
     def line(self, text: str) -> None:
-        """Print a line, above the bar."""
-        self._clear()
-        echo(text, err=self._err)
-        self._draw()
+        """Print a line, or several."""
+        if self._screen is None:
+            echo(text, err=self._err)
+        else:
+            self._screen.write([f"{printable_lines(text)}\n".encode("utf-8", "replace")])
 
     def run(self, outcome: Outcome, campaign: Campaign) -> None:
-        """Show a run that has ended."""
+        """Print how a run has ended."""
         self._over += 1
         self._failed += bool(outcome.violations)
-        if outcome.violations:
-            shrunk = campaign.shrunk.get(outcome.trial.number)
-            self.line(failure(outcome, shrunk, campaign.replay))
-        elif not self._bar:
-            self.line(run_line(outcome, self._runs))
-        self._draw()
+        shrunk = campaign.shrunk.get(outcome.trial.number)
+        passed = not outcome.violations
+        self.line(run_line(outcome, self._runs) if passed else failure(outcome, shrunk, campaign.replay))
 
     def done(self) -> None:
         """Remove the bar."""
-        self._clear()
-        self._bar = False
+        if self._screen is not None:
+            self._screen.end()
 
-    def _clear(self) -> None:
-        if self._bar:
-            act(CLEAR_LINE, err=self._err)
-
-    def _draw(self) -> None:
-        if self._bar:
-            full = 40 * self._over // self._runs
-            failed = f", {self._failed} failed" if self._failed else ""
-            bar = f"[{'#' * full}{'-' * (40 - full)}] {self._over} of {self._runs}{failed}"
-            act(CLEAR_LINE, err=self._err)
-            echo(bar, nl=False, err=self._err)
+    def _bar(self, width: int) -> str:
+        failed = f", {self._failed} failed" if self._failed else ""
+        count = f" {self._over} of {number_of('run', self._runs)}{failed}"
+        room = width - columns(count)
+        drawn = bar(self._over, self._runs, min(room, BAR[1]), color=False) if room >= BAR[0] else ""
+        return fitted(f"{drawn}{count}".strip(), width)

@@ -11,7 +11,6 @@ import click
 
 from clusterkit.cli.help import option
 from clusterkit.views.colors import HELP, wants_color
-from clusterkit.views.screen import CLEAR_LINE as CLEAR_LINE
 from clusterkit.views.screen import is_screen as is_screen
 from clusterkit.words.model import number_of
 from clusterkit.words.printable import printable_lines
@@ -28,7 +27,7 @@ def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> 
 
 
 def act(sequence: str, err: bool = False) -> None:
-    """Send a control sequence, `CLEAR_SCREEN` or `CLEAR_LINE`, if this is a terminal."""
+    """Send a control sequence, such as `CLEAR_SCREEN`, if this is a terminal."""
     if is_screen(sys.stderr if err else sys.stdout):
         click.echo(sequence, err=err, nl=False, color=True)
 

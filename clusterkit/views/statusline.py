@@ -34,7 +34,7 @@ def status_line(status: RunStatus, now: float, width: int, color: bool = False) 
         parts.pop(name, None)
         room = _room(parts, width)
     if "bar" in parts:
-        parts["bar"] = _bar(status, min(BAR[0] + room, BAR[1]), color) + parts["bar"]
+        parts["bar"] = bar(status.step or 0, status.total or 1, min(BAR[0] + room, BAR[1]), color) + parts["bar"]
     return _GAP.join(parts.values()) if room >= 0 else fitted(parts["tasks"], width)
 
 
@@ -75,9 +75,8 @@ def _states(status: RunStatus) -> Iterator[str]:
         yield f"{count} {state}"
 
 
-def _bar(status: RunStatus, width: int, color: bool) -> str:
-    assert status.step is not None
-    assert status.total
-    done = width * status.step // status.total
-    left = _LEFT * (width - done)
-    return f"{_CYAN}{_DONE * done}{NO_STYLE}{_DIM}{left}{NO_STYLE}" if color else _DONE * done + left
+def bar(done: int, total: int, width: int, color: bool) -> str:
+    """A bar of so many columns; `total` is not 0."""
+    full = width * done // total
+    left = _LEFT * (width - full)
+    return f"{_CYAN}{_DONE * full}{NO_STYLE}{_DIM}{left}{NO_STYLE}" if color else _DONE * full + left

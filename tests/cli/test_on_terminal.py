@@ -91,6 +91,33 @@ def test_attach_has_one_as_well(home: Path) -> None:
     wait_until(lambda: not processes_of(home), 5, "the guardian's end")
 
 
+@pytest.mark.slow
+def test_a_campaign_has_a_line_for_each_run_and_a_bar_below(home: Path) -> None:
+    """In the end there are the lines alone."""
+    command = (
+        "chaos",
+        "--runs",
+        "2",
+        "--seed",
+        "20",
+        "--actions",
+        "kill",
+        "--restart-backoff",
+        "0.1",
+        "--workers",
+        "2",
+    )
+    program = (CHILDREN / "mimic.py", "--steps", "20", "--every", "10")
+    with on_terminal(home, *command, *program) as chaos:
+        chaos.read_until(lambda text: re.fullmatch(r"━+─+ 1 of 2 runs", (seen(text) or [""])[-1]), deadline=60)
+        left = seen(chaos.finish(60))
+        assert chaos.process.returncode == 0
+    runs = [line for line in left if re.match(r"✔ run [12] of 2 +\d+(\.\d)? s  kill ", line)]
+    assert len(runs) == 2
+    assert any(line.startswith("✔ 2 of 2 runs passed") for line in left)
+    assert not [line for line in left if "━" in line or "─" in line]
+
+
 @pytest.mark.parametrize("columns", [50, 80])
 def test_tables_fit_into_the_terminal(home: Path, columns: int) -> None:
     """`top` draws each frame over the one before it."""
