@@ -10,7 +10,7 @@ import pytest
 from clusterkit import Cluster
 from clusterkit.api import Result
 from clusterkit.pytest_plugin import Clusters
-from clusterkit.words.events import Checkpointed, Failed, Ready, Resumed, Spawned
+from clusterkit.words.events import CheckpointFound, Checkpointed, Failed, Ready, Resumed, Spawned
 from tests.support import CHILDREN, wait_until
 
 pytestmark = [
@@ -62,6 +62,8 @@ def check_resumptions(run: Cluster) -> None:
             newest = event.step
         elif isinstance(event, Spawned) and str(event.task) == "chief:0":
             at_start[event.attempt] = newest
+        elif isinstance(event, CheckpointFound) and str(event.task) == "chief:0":  # a killed one may not be reported
+            at_start[event.attempt] = max(newest, int(event.path.rpartition("-")[2]))
         elif isinstance(event, Resumed):
             assert event.step == at_start[event.attempt]
             assert event.attempt == 1 or event.step > 0
