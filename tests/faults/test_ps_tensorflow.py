@@ -10,7 +10,7 @@ import pytest
 from clusterkit import Cluster
 from clusterkit.api import Result
 from clusterkit.pytest_plugin import Clusters
-from clusterkit.words.events import CheckpointFound, Checkpointed, Failed, Ready, Resumed, Spawned
+from clusterkit.words.events import Checkpointed, CheckpointFound, Failed, Ready, Resumed, Spawned
 from tests.support import CHILDREN, wait_until
 
 pytestmark = [
