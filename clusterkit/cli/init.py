@@ -22,6 +22,7 @@ from clusterkit.words.printable import printable
 
 STARTER = Path(__file__).parent.parent / "starter"
 FILES = ("job.toml", "train.py", "test_train.py")
+PACKAGES = {"sklearn": "scikit-learn"}  # where the package has another name than the module
 _RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # how a docstring shows it
 
 
@@ -76,7 +77,8 @@ def command(directory: Path, example: str | None) -> None:
     echo(printable(f"Wrote {', '.join(files)} {f'to {directory}' if change else 'here'}. Try it:"))
     echo("".join(f"    {printable(line)}\n" for line in [*change, *commands]), nl=False)
     if missing:
-        echo(f"It imports {', '.join(missing)}, not installed here: pip install 'tf-clusterkit[workloads]'", err=True)
+        packages = " ".join(PACKAGES.get(name, name) for name in missing)
+        echo(f"It imports {', '.join(missing)}, not installed here: pip install {packages}", err=True)
 
 
 def examples() -> Iterator[tuple[str, list[str]]]:
