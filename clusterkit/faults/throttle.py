@@ -22,7 +22,7 @@ class Throttle:
     All signals to tasks go through `signal`, so that the throttle never resumes a task that was stopped by another
     fault, and no signal is sent to a process that may have been reaped.
 
-    Why not a Worker: its waits have a millisecond's precision, which is too coarse for a part of a period.
+    Why not a Poller: its waits have a millisecond's precision, which is too coarse for a part of a period.
     """
 
     def __init__(self, child_of: ChildOf, post: Callable[[Crashed], None]) -> None:

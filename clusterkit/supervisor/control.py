@@ -14,7 +14,7 @@ from typing import Any
 from clusterkit.client.control_socket import listen
 from clusterkit.client.directory import RunDirectory
 from clusterkit.supervisor.params import requested
-from clusterkit.system.worker import READABLE, WRITABLE, Worker
+from clusterkit.system.poller import READABLE, WRITABLE, Poller
 from clusterkit.words import protocol
 from clusterkit.words.actions import Answer
 from clusterkit.words.events import Crashed, Impaired, Requested, Verb
@@ -45,17 +45,17 @@ class ControlServer:
         self._clients: dict[int, _Client] = {}
         self._asking: dict[int, tuple[_Client, int | str | None]] = {}
         self._count = 0
-        self._worker = Worker("control", post, self._until_accepting)
-        self._worker.watch(self._socket.fileno(), self._accept)
-        self._worker.start()
+        self._poller = Poller("control", post, self._until_accepting)
+        self._poller.watch(self._socket.fileno(), self._accept)
+        self._poller.start()
 
     def answer(self, answer: Answer) -> None:
         """Send a client the machine's answer to its request. For the loop's thread."""
-        self._worker.do(partial(self._answer, answer))
+        self._poller.do(partial(self._answer, answer))
 
     def stop(self) -> None:
         """Send the answers that the clients accept at once, and close."""
-        self._worker.stop()
+        self._poller.stop()
         for client in self._clients.values():
             client.connection.close()
         self._socket.close()
@@ -68,7 +68,7 @@ class ControlServer:
         if (left := self._rests_until - time.monotonic()) > 0:
             return left
         self._rests_until = None
-        self._worker.watch(self._socket.fileno(), self._accept)
+        self._poller.watch(self._socket.fileno(), self._accept)
         return None
 
     def _accept(self, _: int) -> None:
@@ -77,7 +77,7 @@ class ControlServer:
         except (BlockingIOError, ConnectionError):  # it has hung up meanwhile
             return
         except OSError as error:  # no descriptor is free, and a client that waits would wake the thread all the time
-            self._worker.forget(self._socket.fileno())
+            self._poller.forget(self._socket.fileno())
             self._rests_until = time.monotonic() + REST
             self._tell(error)
             return
@@ -86,7 +86,7 @@ class ControlServer:
             return
         connection.setblocking(False)
         client = self._clients[connection.fileno()] = _Client(connection)
-        self._worker.watch(connection.fileno(), partial(self._serve, client))
+        self._poller.watch(connection.fileno(), partial(self._serve, client))
 
     def _tell(self, error: OSError) -> None:
         if not self._told:
@@ -172,11 +172,11 @@ class ControlServer:
         if client.leaving and not client.unsent:
             self._drop(client)
             return
-        self._worker.rearm(client.connection.fileno(), READABLE | (WRITABLE if client.unsent else 0))
+        self._poller.rearm(client.connection.fileno(), READABLE | (WRITABLE if client.unsent else 0))
 
     def _drop(self, client: _Client) -> None:
         if self._clients.pop(client.connection.fileno(), None):
-            self._worker.forget(client.connection.fileno())
+            self._poller.forget(client.connection.fileno())
             client.connection.close()
             if self._rests_until is not None:  # its descriptor is free now
                 self._rests_until = 0.0

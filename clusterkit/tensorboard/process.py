@@ -23,7 +23,7 @@ Post = Callable[[TensorBoardReady | TensorBoardLost | Crashed], None]
 class TensorBoard:
     """A TensorBoard process for a run. Posts TensorBoardReady, or TensorBoardLost if it fails or ends by itself.
 
-    Why not a Worker: the thread reads one channel, and ends when the process closes it.
+    Why not a Poller: the thread reads one channel, and ends when the process closes it.
 
     Create it in a thread that lives as long as this process: the parent-death signal is tied to that thread.
     """

@@ -45,7 +45,7 @@ _Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is show
 class Console:
     """Writes whole lines to the terminal, in a thread of its own. Other threads only append to its queue.
 
-    Why not a Worker: it ends once its queue is empty, however long the terminal takes.
+    Why not a Poller: it ends once its queue is empty, however long the terminal takes.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ class Launch:
 class ForkServer:
     """A fork server. A thread waits until it is ready and then until it ends, and posts both.
 
-    Why not a Worker: it waits for one thing after the other, which is simpler as a sequence.
+    Why not a Poller: it waits for one thing after the other, which is simpler as a sequence.
     """
 
     def __init__(self, channel: socket.socket, lifeline: int, pid: int, post: Post, tries: int = TRIES) -> None:

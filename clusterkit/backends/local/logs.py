@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
-from clusterkit.system.worker import Worker
+from clusterkit.system.poller import Poller
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.lines import last_exception
 from clusterkit.words.model import Task
@@ -52,8 +52,8 @@ class LogPump:
         self._streams: dict[tuple[Task, int], Stream] = {}
         self._full = False
         _make_fast()
-        self._worker = Worker("logs", post, self._note)
-        self._worker.start()
+        self._poller = Poller("logs", post, self._note)
+        self._poller.start()
 
     def open(self, task: Task, attempt: int, path: PurePath) -> int:
         """Make the attempt's log and a pipe to it; return the pipe's end for the task. Raises OSError."""
@@ -66,16 +66,16 @@ class LogPump:
         with suppress(OSError):  # the user's share of pipe memory may be used up
             fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         os.set_blocking(source, False)
-        self._worker.do(partial(self._add, Stream(task, attempt, str(task).encode(), source, file)))
+        self._poller.do(partial(self._add, Stream(task, attempt, str(task).encode(), source, file)))
         return sink
 
     def close(self, task: Task, attempt: int) -> None:
         """Stop waiting for the end of an attempt's output."""
-        self._worker.do(partial(self._close, task, attempt))
+        self._poller.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
         """End the thread, and save what the pipes still hold: the thread may have failed before it read that."""
-        self._worker.stop()
+        self._poller.stop()
         self._keep_the_rest()
         os.close(self._arrivals)
 
@@ -92,7 +92,7 @@ class LogPump:
 
     def _add(self, stream: Stream) -> None:
         self._streams[stream.task, stream.attempt] = stream
-        self._worker.watch(stream.source, lambda _: self._move(stream))
+        self._poller.watch(stream.source, lambda _: self._move(stream))
 
     def _close(self, task: Task, attempt: int) -> None:
         if (stream := self._streams.get((task, attempt))) is not None:
@@ -138,7 +138,7 @@ class LogPump:
     def _end(self, stream: Stream) -> None:
         self._note()  # so that a follower reads of the end after everything that came before it
         del self._streams[stream.task, stream.attempt]
-        self._worker.forget(stream.source)
+        self._poller.forget(stream.source)
         os.close(stream.source)
         tail = os.pread(stream.file, TAIL_BYTES, max(0, stream.written - TAIL_BYTES))
         os.close(stream.file)

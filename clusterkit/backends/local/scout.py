@@ -27,7 +27,7 @@ class Scout:
     """Posts CheckpointFound for an attempt if there was a checkpoint when it began.
 
     Only what was written before then counts: the attempt itself may write its first one during the scan.
-    Why not a Worker: a scan may hang for good, so `stop` does not insist on the end of the thread.
+    Why not a Poller: a scan may hang for good, so `stop` does not insist on the end of the thread.
     """
 
     def __init__(self, directory: PurePath, post: Callable[[CheckpointFound | Crashed], None]) -> None:

@@ -7,8 +7,8 @@ from functools import partial
 
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.system.barrier import start_thread
+from clusterkit.system.poller import Poller
 from clusterkit.system.sweep import WillNotDie
-from clusterkit.system.worker import Worker
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
@@ -22,16 +22,16 @@ class Sweeper:
         self._family = family
         self._post = post
         self._ended: list[Ended] = []  # since the last look; for the thread
-        self._worker = Worker("sweeper", post, self._sweep)
-        self._worker.start()
+        self._poller = Poller("sweeper", post, self._sweep)
+        self._poller.start()
 
     def sweep(self, ended: Ended) -> None:
         """Kill what the attempt left behind, and reap it: Swept."""
-        self._worker.do(lambda: self._ended.append(ended))
+        self._poller.do(lambda: self._ended.append(ended))
 
     def stop(self) -> None:
         """End the thread; the end of the run sweeps the attempts that it has not."""
-        self._worker.stop()
+        self._poller.stop()
 
     def _sweep(self) -> None:
         batch, self._ended = self._ended, []

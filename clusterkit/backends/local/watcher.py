@@ -11,8 +11,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from clusterkit.backends.local.reports import LONGEST, parse_report
+from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.system.process import Child, exit_of
-from clusterkit.system.worker import ONCE, READABLE, Worker
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
@@ -66,12 +66,12 @@ class Watcher:
 
     def __init__(self, post: Post, pipes: Mapping[Task, PurePath]) -> None:
         self._post = post
-        self._worker = Worker("watcher", post, self._look_at_rested)
+        self._poller = Poller("watcher", post, self._look_at_rested)
         self._known: dict[int, Channel | Waiting] = {}
         self._channels = {task: self._listen(task, path) for task, path in pipes.items()}
         self._resting: dict[int, float] = {}
         self._pace = Pace(REST, LONGEST_REST, EVERY)
-        self._worker.start()
+        self._poller.start()
 
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
@@ -79,11 +79,11 @@ class Watcher:
 
     def hurry(self) -> None:
         """From now on read the pipes without long rests, and post the newest step of each read."""
-        self._worker.do(self._hurry)
+        self._poller.do(self._hurry)
 
     def stop(self) -> None:
         """End the thread and close what it read."""
-        self._worker.stop()
+        self._poller.stop()
         for channel in self._channels.values():
             os.close(channel.fd)
 
@@ -95,7 +95,7 @@ class Watcher:
 
     def _watch(self, fd: int, known: Channel | Waiting) -> None:
         self._known[fd] = known
-        self._worker.watch(fd, lambda _: self._take(fd, time.monotonic()), READABLE | ONCE)
+        self._poller.watch(fd, lambda _: self._take(fd, time.monotonic()), READABLE | ONCE)
 
     def _take(self, fd: int, now: float) -> None:
         known = self._known.get(fd)
@@ -120,7 +120,7 @@ class Watcher:
     def _look(self, channel: Channel, now: float) -> None:
         size = self._read(channel, now)
         if not size and channel.pending is None:
-            self._worker.rearm(channel.fd, READABLE | ONCE)
+            self._poller.rearm(channel.fd, READABLE | ONCE)
             return
         channel.rest = self._pace.rest if size >= FULL else min(2 * channel.rest, self._pace.longest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
@@ -129,7 +129,7 @@ class Watcher:
         if (exit_ := exit_of(waiting.child)) is None:
             self._resting[fd] = time.monotonic() + LONGEST_REST
             return
-        self._worker.forget(fd)
+        self._poller.forget(fd)
         del self._known[fd]
         channel = self._channels[waiting.task]
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Workers: handlers of descriptors and work run in one thread, in order; nothing is lost when it stops or fails."""
+"""Pollers: handlers of descriptors and work run in one thread, in order; nothing is lost when it stops or fails."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from clusterkit.system.worker import ONCE, READABLE, Worker
+from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.words.events import Crashed
 
 pytestmark = pytest.mark.process
 
 
 class Made:
-    """A worker with a pipe, and what was called in it."""
+    """A poller with a pipe, and what was called in it."""
 
     def __init__(self, turn: Callable[[], float | None] = lambda: None) -> None:
         self.posted = queue.SimpleQueue[Crashed]()
         self.called = queue.SimpleQueue[Any]()
-        self.worker = Worker("made", self.posted.put, turn)
+        self.poller = Poller("made", self.posted.put, turn)
         self.source, self.sink = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def read(self, events: int) -> None:
@@ -36,18 +36,18 @@ class Made:
 
 @pytest.fixture
 def made() -> Iterator[Made]:
-    """A worker that has started, and is stopped after the test."""
+    """A poller that has started, and is stopped after the test."""
     it = Made()
-    it.worker.start()
+    it.poller.start()
     yield it
-    it.worker.stop()
+    it.poller.stop()
     os.close(it.source)
     os.close(it.sink)
 
 
 def test_a_handler_is_called_in_the_thread(made: Made) -> None:
     """Each time that there is something to read."""
-    made.worker.watch(made.source, made.read)
+    made.poller.watch(made.source, made.read)
     for data in (b"a", b"b"):
         os.write(made.sink, data)
         assert made.next() == (READABLE, data, "made")
@@ -55,13 +55,13 @@ def test_a_handler_is_called_in_the_thread(made: Made) -> None:
 
 def test_one_that_is_called_once_has_to_be_rearmed(made: Made) -> None:
     """What comes meanwhile is read after that."""
-    made.worker.watch(made.source, made.read, READABLE | ONCE)
+    made.poller.watch(made.source, made.read, READABLE | ONCE)
     os.write(made.sink, b"a")
     assert made.next()[1] == b"a"
     os.write(made.sink, b"b")
-    made.worker.do(lambda: made.called.put("work"))
+    made.poller.do(lambda: made.called.put("work"))
     assert made.next() == "work"
-    made.worker.rearm(made.source, READABLE | ONCE)
+    made.poller.rearm(made.source, READABLE | ONCE)
     assert made.next()[1] == b"b"
 
 
@@ -71,19 +71,19 @@ def test_a_descriptor_that_is_forgotten_calls_nothing(made: Made) -> None:
 
     def forget(_: int) -> None:
         for descriptor in (made.source, other):
-            made.worker.forget(descriptor)
+            made.poller.forget(descriptor)
         made.called.put("forgotten")
 
     os.write(made.sink, b"a")
     os.write(other_sink, b"a")
 
     def watch() -> None:
-        made.worker.watch(made.source, forget)
-        made.worker.watch(other, forget)
+        made.poller.watch(made.source, forget)
+        made.poller.watch(other, forget)
 
-    made.worker.do(watch)
+    made.poller.do(watch)
     assert made.next() == "forgotten"
-    made.worker.do(lambda: made.called.put("work"))
+    made.poller.do(lambda: made.called.put("work"))
     assert made.next() == "work"
     assert made.posted.empty()
     for descriptor in (other, other_sink):
@@ -93,7 +93,7 @@ def test_a_descriptor_that_is_forgotten_calls_nothing(made: Made) -> None:
 def test_work_is_done_in_its_order(made: Made) -> None:
     """From whichever thread it comes."""
     for number in range(1000):
-        made.worker.do(lambda number=number: made.called.put(number))  # type: ignore[misc]
+        made.poller.do(lambda number=number: made.called.put(number))  # type: ignore[misc]
     assert [made.next() for _ in range(1000)] == list(range(1000))
 
 
@@ -105,10 +105,10 @@ def test_turns_bound_the_wait() -> None:
         turns.release()
         return 0.01
 
-    worker = Worker("turning", lambda crashed: None, turn)
-    worker.start()
+    poller = Poller("turning", lambda crashed: None, turn)
+    poller.start()
     assert all(turns.acquire(timeout=10) for _ in range(5))
-    worker.stop()
+    poller.stop()
 
 
 @pytest.mark.parametrize("where", ["handler", "work", "turn"])
@@ -121,17 +121,17 @@ def test_a_failure_is_posted_and_the_work_left_is_done_by_stop(where: str) -> No
             raise ValueError(where)
 
     made = Made(fail if where == "turn" else lambda: None)
-    made.worker.start()
+    made.poller.start()
     if where == "handler":
-        made.worker.watch(made.source, fail)
+        made.poller.watch(made.source, fail)
         os.write(made.sink, b"a")
     else:
         failed.set()
-        made.worker.do(fail if where == "work" else lambda: None)
+        made.poller.do(fail if where == "work" else lambda: None)
     assert made.posted.get(timeout=10).error == f"ValueError: {where}"
-    made.worker.do(lambda: done.append(threading.current_thread().name))
+    made.poller.do(lambda: done.append(threading.current_thread().name))
     assert done == []
-    made.worker.stop()
+    made.poller.stop()
     assert done == [threading.current_thread().name]
     os.close(made.source)
     os.close(made.sink)

@@ -1,4 +1,4 @@
-"""A worker: a thread that waits for descriptors, and that other threads can give work and stop."""
+"""A poller: a thread that waits for descriptors, and that other threads can give work and stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.words.events import Crashed
 READABLE, WRITABLE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLONESHOT
 
 
-class Worker:
+class Poller:
     """Calls functions in a thread of its own: handlers of descriptors that are ready, and what `do` is given.
 
     Before each wait it calls `turn`, which returns the longest wait in seconds; None is no limit. An exception that
