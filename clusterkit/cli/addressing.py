@@ -5,7 +5,6 @@ A word that can be a task is one: `worker:1`, `worker`, `all`. Any other first w
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,10 +51,7 @@ class RunOrTask(RunId):
         word = str(value)
         task = task_named(word)
         if task is None and not RUN_ID.fullmatch(word):
-            kind, colon, index = word.partition(":")
-            close = difflib.get_close_matches(kind, list(TaskType), 1) if colon else []
-            hint = f" Did you mean {close[0]}:{index}?" if close and index.isdecimal() else ""
-            self.fail(f"{word!r} is neither a run nor a task. A task is {A_TASK}.{hint}", param, ctx)
+            self.fail(f"{word!r} is neither a run nor a task. A task is {A_TASK}.{_hint(word)}", param, ctx)
         return task or word
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -71,7 +67,6 @@ class OnRun(Command):
 
     words = "[RUN]"
     kind = RunId()
-    otherwise = ""  # what a first word is not either, if it names no run
 
     def __init__(self, *args: Any, usual: str = "the newest live run", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -92,6 +87,10 @@ class OnRun(Command):
         if words:
             ctx.fail(f"Only one run can be named. {words[0]!r} is one too many.")
 
+    def otherwise(self, word: str) -> str:
+        """What to say of a first word that names no run, but might have been something else."""
+        return ""
+
     def set_run(self, ctx: click.Context, run: str) -> None:
         """The first word is the run."""
         if ctx.get_parameter_source("run") is ParameterSource.COMMANDLINE:
@@ -104,7 +103,6 @@ class OnTasks(OnRun):
 
     words = "[RUN] [TASK]..."
     kind = RunOrTask()
-    otherwise = f"It is not a task either: a task is {A_TASK}."
 
     def __init__(self, *args: Any, required: bool = False, **kwargs: Any) -> None:
         self.words = "[RUN] TASK..." if required else self.words
@@ -119,6 +117,9 @@ class OnTasks(OnRun):
         if self._required and not words:
             ctx.fail(f"No task is named. A task is {A_TASK}.")
         ctx.params["tasks"] = tuple(words)
+
+    def otherwise(self, word: str) -> str:
+        return f" It is not a task either: a task is {A_TASK}.{_hint(word)}"
 
 
 def task_named(word: str) -> str | None:
@@ -140,10 +141,19 @@ def choose(run: str | None, finished: bool) -> RunDirectory:
         return store.choose(run, finished)
     except NoSuchRun as error:
         context = click.get_current_context()
-        otherwise = context.command.otherwise if isinstance(context.command, OnRun) else ""
-        if FIRST not in context.meta or not otherwise:
+        if run is None or FIRST not in context.meta or not isinstance(context.command, OnRun):
             raise
-        raise NoSuchRun(f"{error} {otherwise}") from None
+        raise NoSuchRun(f"{error}{context.command.otherwise(run)}") from None
+
+
+def _hint(word: str) -> str:
+    """The task that a misspelled word may have meant."""
+    import difflib
+
+    kind, colon, index = word.partition(":")
+    close = difflib.get_close_matches(kind, list(TaskType), 1)
+    meant = task_named(f"{close[0]}{colon}{index}") if close else None
+    return f" Did you mean {meant}?" if meant else ""
 
 
 def _names_in(run: str | None) -> list[str]:

@@ -42,7 +42,6 @@ class OnFaults(OnRun):
 
     words = "[RUN] FAULT..."
     kind = RunOrFault()
-    otherwise = f"It is not a fault either: a fault begins with an action ({', '.join(FaultAction)})."
 
     def address(self, ctx: click.Context, words: list[str]) -> None:
         from clusterkit.client.store import RUN_ID
@@ -54,6 +53,9 @@ class OnFaults(OnRun):
         if len(words) > 1 and words[0] in set(FaultAction) - ON_STORAGE:
             ctx.fail(f"Write a fault in quotes: {' '.join(words)!r}.")
         ctx.params["texts"] = tuple(words)
+
+    def otherwise(self, word: str) -> str:
+        return f" It is not a fault either: a fault begins with an action ({', '.join(FaultAction)})."
 
 
 @click.command(

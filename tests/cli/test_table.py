@@ -67,6 +67,8 @@ SAID: dict[tuple[str, ...], tuple[int, str]] = {  # the exit code and a part of 
     ("events", "live", ""): (2, "'' is neither a run nor a task"),
     ("logs", "nosuch"): (1, "There is no run 'nosuch'"),
     ("logs", "nosuch", "worker:0"): (1, "It is not a task either: a task is worker:1, worker for all of a type, or"),
+    ("logs", "wroker"): (1, "or all. Did you mean worker?"),
+    ("show", "wroker"): (1, "There is no run 'wroker'"),
     ("logs", "--run", "nosuch", "worker:0"): (1, "There is no run 'nosuch'"),
     ("logs", "worker:0", "live"): (2, "'live' is not a task. A task is worker:1, worker for all of a type, or all; a"),
     ("logs", "live", "over"): (2, "'over' is not a task."),
