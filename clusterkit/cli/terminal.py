@@ -11,6 +11,7 @@ import click
 
 from clusterkit.cli.help import option
 from clusterkit.views.colors import HELP, wants_color
+from clusterkit.views.screen import has_terminal
 from clusterkit.views.screen import is_screen as is_screen
 from clusterkit.words.model import number_of
 from clusterkit.words.printable import printable_lines
@@ -52,7 +53,8 @@ def show_frame(text: str) -> None:
 
 def status_group(quiet: bool) -> int | None:
     """The process group for which a status line is shown on standard output; None if there is to be none."""
-    return os.getpgrp() if is_screen(sys.stdout) and not quiet else None
+    group = os.getpgrp()
+    return group if not quiet and is_screen(sys.stdout) and has_terminal(sys.stdout.fileno(), group) else None
 
 
 def use_color(asked: bool | None, detached: bool = False) -> bool:

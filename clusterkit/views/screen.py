@@ -6,7 +6,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TextIO
 
 from clusterkit.words.columns import columns
@@ -27,6 +26,14 @@ Lowest = Callable[[int], str]  # what the lowest line says in so many columns
 def is_screen(stream: TextIO | None) -> bool:
     """Whether printed text can be overwritten there."""
     return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+def has_terminal(descriptor: int, group: int) -> bool:
+    """Whether this process group has the terminal; True for that of another session, of which nothing is known."""
+    try:
+        return os.tcgetpgrp(descriptor) == group
+    except OSError:
+        return True
 
 
 class Screen:
@@ -85,13 +92,11 @@ class Screen:
 
     def _width(self) -> int | None:
         """The columns of the terminal; None while the command is in the background."""
-        with suppress(OSError):  # it is another session's terminal
-            if os.tcgetpgrp(self._descriptor) != self._group:
-                return None
         try:
-            return os.get_terminal_size(self._descriptor).columns or _USUAL
+            width = os.get_terminal_size(self._descriptor).columns or _USUAL
         except OSError:
             return None
+        return width if self._group is None or has_terminal(self._descriptor, self._group) else None
 
     def _write(self, texts: Sequence[Chunk]) -> None:
         try:
