@@ -67,9 +67,11 @@ class Screen:
 
     def end(self, texts: Sequence[Chunk] = ()) -> None:
         """Write the last lines; nothing stays below them."""
-        if self._lowest is not None:
+        lowest, self._lowest = self._lowest, None
+        if lowest is None:
+            self._write(texts)
+        else:
             self._draw(texts, lambda width: "")
-        self._lowest = None
 
     def _draw(self, texts: Sequence[Chunk], lowest: Lowest) -> None:
         width = self._width()

@@ -13,8 +13,8 @@ from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
 
-RESTARTS, EARLY, LATE = 200, 20, 198
-NOISE = 512  # KB of memory
+RESTARTS, EARLY, MIDDLE, LATE = 200, 20, 109, 198
+NOISE = 256  # KB of memory
 RECORD = 1.5  # KB that the supervisor keeps of each restart, for the result and the recovery report
 Start = Callable[..., Up]
 
@@ -45,24 +45,28 @@ def has_spoken(run: Up, attempt: int) -> bool:
 
 
 def test_two_hundred_restarts_through_one_server(up: Start, tmp_path: Path) -> None:
-    """Descriptors, threads, children and memory of the server and of the supervisor after 20 and after 198 of them."""
+    """Descriptors, threads, children and memory of the server and of the supervisor after 20, 109 and 198 of them.
+
+    Memory grows all the time where it leaks; Python's and the C library's allocators take a megabyte now and then.
+    """
     options = ("--restart-budget", RESTARTS, "--restart-backoff", "0", "--quiet", "--preload", "preloads.good")
-    run = up(*options, CHILDREN / "forked.py", RESTARTS, EARLY, LATE, tmp_path)
+    run = up(*options, CHILDREN / "forked.py", RESTARTS, EARLY, MIDDLE, LATE, tmp_path)
     sizes = []
-    for attempt in (EARLY, LATE):
+    for attempt in (EARLY, MIDDLE, LATE):
         # What it has printed was taken by then, and it waits.
         wait_until(partial(has_spoken, run, attempt), 90, f"attempt {attempt}")
         sizes.append({"server": size_of(run.fork_server()), "supervisor": size_of(run.supervisor)})
         (tmp_path / str(attempt)).touch()
     assert run.wait(30) == 0
     print(sizes)
-    early, late = sizes
+    early, middle, late = sizes
     for who, before in early.items():
         after = late[who]
         assert after[:2] == before[:2], f"{who}: {before}, then {after}"
         assert after.children <= before.children, f"{who}: {before}, then {after}"
-        kept = RECORD * (LATE - EARLY) if who == "supervisor" else 0
-        assert after.private <= before.private + NOISE + kept, f"{who}: {before}, then {after}"
+        kept = RECORD * (LATE - MIDDLE) if who == "supervisor" else 0
+        grown = [middle[who].private - before.private, after.private - middle[who].private]
+        assert min(grown) <= NOISE + kept, f"{who}: {grown} KB"
     assert len(run.pids()["worker:0"]) == len(set(run.pids()["worker:0"])) == RESTARTS + 1
     assert len(run.events("Noted", server="ready")) == 1
     assert all(b'"warm": true' in run.log("worker:0", attempt) for attempt in range(1, RESTARTS + 2))
