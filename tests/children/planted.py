@@ -2,9 +2,11 @@
 
     planted.py THREAD N MARK COMMAND...
 
-THREAD is how the thread's name begins, or `loop`. The file MARK is made when the line is reached.
+THREAD is how the thread's name begins, or `loop`. The file MARK is made when the line is reached. Lines that begin with
+`with` are left out: an exception at the end of the block, which only a tracer can raise, would leave a lock locked.
 """
 
+import linecache
 import sys
 import threading
 from pathlib import Path
@@ -23,14 +25,20 @@ class Planted(Exception):
     """Nobody expects it."""
 
 
+def ends_a_block(frame):
+    """Whether the line is a `with`, which is executed again at its block's end, before it releases its lock."""
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+
+
 def trace(frame, event, _):
     global left
     file = frame.f_code.co_filename
     if not file.startswith(OURS) or file == EXEMPT or not threading.current_thread().name.startswith(name):
         return None
     if event == "line":
-        left -= 1
-        if left == 0:
+        left = max(left - 1, 0) if left >= 0 else left
+        if left == 0 and not ends_a_block(frame):
+            left = -1
             mark.touch()
             raise Planted(f"at {Path(file).name}:{frame.f_lineno}")
     return trace
