@@ -18,7 +18,7 @@ TUTORIALS = CHILDREN / "tutorials"
 def check(run: Up, steps: int, restarts: int = 0) -> None:
     """Success, after so many restarts; the steps are known, although no program reports any."""
     assert run.wait(160) == 0, run.output[-6000:]
-    assert run.result["restarts"] == restarts
+    assert run.result["restarts"] == restarts, run.output[-6000:]
     assert run.result["last_step"] == steps
 
 

@@ -5,6 +5,8 @@ The names in the docstrings are those of tensorflow/python/distribute/coordinato
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from clusterkit import Cluster
@@ -63,7 +65,7 @@ def check_resumptions(run: Cluster) -> None:
         elif isinstance(event, Spawned) and str(event.task) == "chief:0":
             at_start[event.attempt] = newest
         elif isinstance(event, CheckpointFound) and str(event.task) == "chief:0":  # a killed one may not be reported
-            at_start[event.attempt] = max(newest, int(event.path.rpartition("-")[2]))
+            at_start[event.attempt] = max(newest, int(re.findall(r"ckpt-(\d+)", event.path)[-1]))
         elif isinstance(event, Resumed):
             assert event.step == at_start[event.attempt]
             assert event.attempt == 1 or event.step > 0

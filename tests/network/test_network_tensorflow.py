@@ -52,7 +52,7 @@ def test_a_job_trains_over_it(up: Start, home: Path, job: str) -> None:
 def test_a_gang_recovers_in_it(up: Start) -> None:
     """The same addresses serve the next attempts."""
     words = ("--network", "virtual", "--restart-backoff", "0")
-    run = up(*words, *JOBS["mwms"], "--steps", "60", "--checkpoint-every", "20")
+    run = up(*words, *JOBS["mwms"], "--steps", "60", "--checkpoint-every", "20", "--step-time", "0.05")
     run.wait_for("Checkpointed")
     run.kill("worker:1")
     assert run.wait(100) == 0, run.output[-4000:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,9 +65,11 @@ def backup() -> Any:
             self._weights_path = f"{backup_dir}/latest.weights.h5"
             self._training_metadata_path = f"{backup_dir}/training_metadata.json"
             self.state, self.dies = 0, False
+            self.meanwhile: Callable[[], None] = lambda: None
 
         def _save_model(self) -> None:
             Path(self.backup_dir).mkdir(parents=True, exist_ok=True)
+            self.meanwhile()
             Path(self._weights_path).write_text("half of it" if self.dies else str(self.state))
             if self.dies:
                 raise KeyboardInterrupt
@@ -130,14 +133,30 @@ def test_all_workers_restore_what_the_chief_has_saved(tmp_path: Path) -> None:
     worker.state = 7
     worker._save_model()
     assert worker.restored() == ("4", 4)
-    assert (tmp_path / "backup" / "workertemp_1" / "latest.weights.h5").read_text() == "7"
+    assert (tmp_path / "workertemp_1" / "backup" / "latest.weights.h5").read_text() == "7"
     worker.on_train_end()
-    assert sorted(path.name for path in (tmp_path / "backup").iterdir()) == [
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [
+        "backup",
         "latest.weights.h5",
         "training_metadata.json",
     ]
     chief.on_train_end()
     worker.on_train_end()
+
+
+@pytest.mark.parametrize("place", ["backup", "backup/"])
+def test_the_chief_may_end_while_a_worker_still_saves(tmp_path: Path, place: str) -> None:
+    """The chief removes its backup; the worker's last one is none of it."""
+    kind = backup()
+    chief = kind(str(tmp_path / "backup"))
+    chief._save_model()
+    kind = backup()
+    callbacks.write_apart(SimpleNamespace(BackupAndRestore=kind), load)
+    worker = kind(f"{tmp_path}/{place}")
+    worker.meanwhile = chief.on_train_end
+    worker._save_model()
+    worker.on_train_end()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:

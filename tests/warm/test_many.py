@@ -13,7 +13,7 @@ from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
 
-RESTARTS, EARLY, MIDDLE, LATE = 200, 20, 109, 198
+RESTARTS, EARLY, MIDDLE, LATE = 200, 40, 119, 198
 NOISE = 256  # KB of memory
 RECORD = 1.5  # KB that the supervisor keeps of each restart, for the result and the recovery report
 Start = Callable[..., Up]
@@ -45,7 +45,7 @@ def has_spoken(run: Up, attempt: int) -> bool:
 
 
 def test_two_hundred_restarts_through_one_server(up: Start, tmp_path: Path) -> None:
-    """Descriptors, threads, children and memory of the server and of the supervisor after 20, 109 and 198 of them.
+    """Descriptors, threads, children and memory of the server and of the supervisor after 40, 119 and 198 of them.
 
     Memory grows all the time where it leaks; Python's and the C library's allocators take a megabyte now and then.
     """

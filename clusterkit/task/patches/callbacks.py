@@ -64,7 +64,7 @@ def own_directory() -> str:
 
 def apart(path: str) -> tuple[str, str]:
     """This worker's directory beside a path, above all of the path that has an epoch in it; and the path in there."""
-    fixed, brace, rest = path.partition("{")
+    fixed, brace, rest = path.rstrip("/").partition("{")
     parent, name = os.path.split(fixed)
     directory = os.path.join(parent, own_directory())
     return directory, os.path.join(directory, name + brace + rest)
@@ -94,13 +94,11 @@ def _move(kind: Any, attribute: str, load: Load) -> None:
 
 
 def _back_up_apart(kind: Any, load: Load) -> None:
-    def place_of(callback: Any) -> str:
-        return os.path.join(callback.backup_dir, own_directory())
-
+    # Beside the chief's backup, as for the others: the chief removes its own at its end, when a worker may still save.
     hook = load("task/patches/hook")
     save = kind._save_model
-    hook.replace(kind, "_save_model", lambda self: with_paths(self, place_of(self), save))
-    hook.replace(kind, "on_train_end", lambda self, logs=None: _remove(place_of(self)))
+    hook.replace(kind, "_save_model", lambda self: with_paths(self, apart(self.backup_dir)[1], save))
+    hook.replace(kind, "on_train_end", lambda self, logs=None: _remove(apart(self.backup_dir)[0]))
 
 
 def _files() -> Any:
@@ -111,5 +109,5 @@ def _files() -> Any:
 def _remove(directory: str) -> None:
     try:
         _files().rmtree(directory)
-    except Exception:  # another callback, or the chief with all around it, has removed it already
+    except Exception:  # another callback has removed it already
         return
