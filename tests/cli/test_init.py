@@ -142,7 +142,7 @@ def test_config_accepts_the_job(ck: Clusterkit, tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.timeout(300)
 def test_what_it_says_to_try_works(tmp_path: Path, home: Path) -> None:
-    """The commands that it prints, and an example."""
+    """The commands that it prints. tests/packaging runs an example."""
     place = tmp_path / "p"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**clean_environment(home), "PATH": path}
@@ -157,5 +157,3 @@ def test_what_it_says_to_try_works(tmp_path: Path, home: Path) -> None:
     ran("clusterkit init p", tmp_path)
     assert "step 320" in ran("clusterkit up -f job.toml", place)
     assert "2 passed" in ran("pytest -p no:cacheprovider -p clusterkit.pytest_plugin", place)
-    ran("clusterkit init --example ps_train e", tmp_path)
-    assert "step 20" in ran("clusterkit up --workers 1 --ps 1 ps_train.py --steps 20", tmp_path / "e")
