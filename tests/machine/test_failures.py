@@ -42,7 +42,8 @@ def test_a_parameter_server_job_restarts_what_has_to_be(up: Start, failing: str,
     if "chief:0" in restarted:
         resumed = next(a for a in run.result["attempts"] if (a["task"], a["attempt"]) == ("chief:0", 2))
         known = [e["step"] for e in run.events("Checkpointed", attempt=1)]
-        assert resumed["resumed_step"] == known[-1]
+        # The chief may be ended between saving a checkpoint, at every 5th step, and reporting it.
+        assert resumed["resumed_step"] in (known[-1], known[-1] + 5)
 
 
 def test_a_gang_restarts_together(up: Start) -> None:
