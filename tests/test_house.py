@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -15,6 +16,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "clusterkit"
 LONGEST_FILE, LONGEST_FUNCTION = 300, 45
+TOP = {
+    *("clusterkit", "docs", "tests", "workloads", ".ci", ".gitignore", "pyproject.toml", "Makefile"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+}
 
 # Each room, and the rooms that it may import. Whoever is in a row stands above those in it: there are no circles.
 ROOMS = {
@@ -276,3 +281,11 @@ def test_commands_print_through_one_place(path: Path) -> None:
     calls = [ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     printing = {call for call in calls if call in ("print", "click.echo", "click.secho", "sys.stdout.write")}
     assert not printing or path.name == "terminal.py"
+
+
+def test_nothing_else_lies_at_the_top() -> None:
+    """What a test has written into the checkout must not be committed."""
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip(f"no git checkout here: {listed.stderr.strip()}")
+    assert {line.partition("/")[0] for line in listed.stdout.splitlines()} <= TOP

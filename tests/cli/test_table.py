@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -104,13 +105,14 @@ def call(*words: str) -> Result:
 
 
 @pytest.fixture
-def runs(ck: Clusterkit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A home with one run that is over, and one that is live."""
+def runs(ck: Clusterkit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home with one run that is over, and one that is live; and a directory for what `init` writes."""
     ck("up", "--run-id", "over", ROLES, "--steps", "2")
     ck.up("--run-id", "live", *JOB, ROLES, "--steps", "1000000")
     for name in [name for name in os.environ if name.startswith("CLUSTERKIT")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("CLUSTERKIT_HOME", str(ck.home))
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.usefixtures("runs")
