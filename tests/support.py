@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -42,6 +43,21 @@ class Lazily:
 def load(name: str) -> ModuleType:
     """A file of clusterkit, such as `task/patches/hook`, as the `load` of entry.py returns it."""
     return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")
+
+
+def module_at(path: Path) -> ModuleType:
+    """A file that is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def checkpoint_number(path: str) -> int:
+    """The number in a checkpoint's name, `…/ckpt-250`."""
+    return int(re.findall(r"ckpt-(\d+)", path)[-1])
 
 
 def wait_until(condition: Callable[[], Any], deadline: float, what: str | Callable[[], str]) -> Any:

@@ -48,7 +48,7 @@ ROOMS = {
     "chaos": {"words", "client", "machine", "recovery", "views", "api"},
     "cli": {
         *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
-        *("tensorboard", "supervisor", "chaos", "check", "doctor", "examples"),
+        *("tensorboard", "supervisor", "chaos", "check", "doctor", "examples", "__init__"),
     },
     "pytest_plugin": {"words", "client", "views", "api"},
     "patches": {"words", "job", "task"},
@@ -97,7 +97,7 @@ def files_of(*places: str) -> list[Path]:
     return sorted(path for place in places for path in (ROOT / place).rglob("*.py"))
 
 
-MODULES = [path for path in files_of("clusterkit") if "starter" not in path.parts]  # what `clusterkit init` copies
+MODULES = [path for path in files_of("clusterkit") if "starter" not in path.parts]  # templates of `init`: users' code
 EVERYTHING = files_of("clusterkit", "workloads", "tests")
 TESTS = [path for path in files_of("tests") if path.name.startswith("test_")]
 UNIT_TESTS = [path for path in TESTS if not re.search(r"pytest\.mark\.(process|tensorflow)\b", path.read_text())]

@@ -62,7 +62,7 @@ class Cluster:
 
         `program` is a file, or a function, which is called with `args` and `kwargs` in every task. `home` is the state
         directory, instead of CLUSTERKIT_HOME. `patience` limits the methods that wait, in seconds, if they are given
-        no timeout; None is no limit. The other keywords are the options of `clusterkit up`; None leaves one out, and
+        no timeout; None means no limit. The other keywords are the options of `clusterkit up`; None leaves one out, and
         a duration is in seconds, or text such as '1m30s'.
         """
         check_names(options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import plain
 from clusterkit.words.job import Options, Path
 from clusterkit.words.secrets import looks_secret
+from clusterkit.words.spelling import did_you_mean
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., None])
@@ -35,9 +35,7 @@ def check_names(options: Mapping[str, object]) -> None:
     """Raise TypeError for a keyword that is not an option."""
     for name in options:
         if name not in OPTIONS:
-            close = difflib.get_close_matches(name, OPTIONS, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"The options are {', '.join(OPTIONS)}."
-            raise TypeError(f"Cluster has no option {name!r}. {hint}")
+            raise TypeError(f"Cluster has no option {name!r}. {did_you_mean(name, OPTIONS, 'The options are')}")
 
 
 def with_options_in_help(constructor: F) -> F:

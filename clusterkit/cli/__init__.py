@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from clusterkit import __version__
 from clusterkit.cli.help import WIDEST
 from clusterkit.cli.lazy import LazyGroup
 
@@ -64,7 +65,7 @@ COMMANDS = [name for section in SECTIONS.values() for name in section]
         ("kill worker:1", "See whether training recovers."),
     ),
 )
-@click.version_option(package_name="clusterkit", message="%(version)s")
+@click.version_option(__version__, message="%(version)s")
 def cli() -> None:
     """Run a real multi-process TensorFlow cluster on this machine.
 

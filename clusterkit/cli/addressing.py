@@ -12,7 +12,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import Command, Option
-from clusterkit.words.model import Task, TaskType
+from clusterkit.words.model import TaskType, tasks_named
+from clusterkit.words.spelling import closest
 
 if TYPE_CHECKING:
     from clusterkit.client.directory import RunDirectory
@@ -27,10 +28,11 @@ class RunId(click.ParamType[str]):
     """A run id, or the beginning of one."""
 
     name = "run"
+    what = "A run id"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not value:
-            self.fail("A run id is not empty.", param, ctx)
+            self.fail(f"{self.what} is not empty.", param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -124,10 +126,10 @@ class OnTasks(OnRun):
 
 def task_named(word: str) -> str | None:
     """What a word names: `worker:1`, `worker` or `all`; None if it names no task, as its form shows."""
-    if word == ALL or word in set(TaskType):
+    if word == ALL:
         return word
     try:
-        return str(Task.parse(word))
+        return tasks_named(word)
     except ValueError:
         return None
 
@@ -148,11 +150,9 @@ def choose(run: str | None, finished: bool) -> RunDirectory:
 
 def _hint(word: str) -> str:
     """The task that a misspelled word may have meant."""
-    import difflib
-
     kind, colon, index = word.partition(":")
-    close = difflib.get_close_matches(kind, list(TaskType), 1)
-    meant = task_named(f"{close[0]}{colon}{index}") if close else None
+    close = closest(kind, TaskType)
+    meant = task_named(f"{close}{colon}{index}") if close else None
     return f" Did you mean {meant}?" if meant else ""
 
 

@@ -30,11 +30,7 @@ class RunOrFault(RunId):
     """A run id or a fault; completion suggests runs."""
 
     name = "fault"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not value:
-            self.fail("A run id or a fault is not empty.", param, ctx)
-        return str(value)
+    what = "A run id or a fault"
 
 
 class OnFaults(OnRun):

@@ -19,6 +19,7 @@ from clusterkit.cli.help import Command, option
 from clusterkit.cli.terminal import echo
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.printable import printable
+from clusterkit.words.spelling import closest
 
 STARTER = Path(__file__).parent.parent / "starter"
 FILES = ("job.toml", "train.py", "test_train.py")
@@ -38,12 +39,10 @@ class Example(click.ParamType[str]):
     name = "name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        import difflib
-
         name, known = str(value).removesuffix(".py"), dict(examples())
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f" Did you mean {close[0]}?" if close else ""
+            close = closest(name, known)
+            hint = f" Did you mean {close}?" if close else ""
             self.fail(f"There is no example {name!r}. There are {', '.join(known)}.{hint}", param, ctx)
         return name
 

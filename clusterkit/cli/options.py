@@ -15,7 +15,7 @@ from clusterkit.cli.terminal import color_option
 from clusterkit.job.options import OPTIONS, Entry, Gathered, Kind
 from clusterkit.words import durations
 from clusterkit.words.job import JobOptions
-from clusterkit.words.model import Task, TaskType
+from clusterkit.words.model import tasks_named
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -80,10 +80,8 @@ class TaskFilter(click.ParamType[str]):
     name = "task"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in set(TaskType):
-            return str(value)
         try:
-            return str(Task.parse(value))
+            return tasks_named(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

@@ -46,7 +46,8 @@ def show_frame(text: str) -> None:
     lines = printable_lines(text).split("\n")
     room = shutil.get_terminal_size().lines - 1
     if len(lines) > room:
-        lines[max(room - 1, 1) :] = [f"… and {number_of('more line', len(lines) - max(room - 1, 1))}"]
+        shown = max(room - 1, 1)
+        lines[shown:] = [f"… and {number_of('more line', len(lines) - shown)}"]
     frame = "".join(f"{line}{CLEAR_TO_THE_RIGHT}\n" for line in lines)
     click.echo(f"{HOME}{frame}{CLEAR_BELOW}", nl=False, color=True)
 

@@ -19,7 +19,7 @@ NO_ROOM = 10 * MB
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Cores, memory and limits. Sizes are in bytes; None is no limit, or unknown."""
+    """Cores, memory and limits. Sizes are in bytes; None means no limit, or unknown."""
 
     cores: int
     memory: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -13,6 +12,7 @@ from clusterkit.words.durations import seconds
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobOptions
 from clusterkit.words.model import TaskType
+from clusterkit.words.spelling import did_you_mean
 
 TASK = "task"  # its tables are for one task type each
 _PROGRAM = (Entry("program", Kind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
@@ -72,9 +72,7 @@ class _Reading:
         if key in known:
             return self._value(known[key], value, above + key)
         keys = KEYS if known is _KNOWN else tuple(known)
-        close = difflib.get_close_matches(key, keys, 1)
-        hint = f"Did you mean {close[0]}?" if close else f"The keys are {', '.join(keys)}."
-        self.problems.append(f"{self._file}: there is no key {above}{key}. {hint}")
+        self.problems.append(f"{self._file}: there is no key {above}{key}. {did_you_mean(key, keys, 'The keys are')}")
         return None
 
     def _task(self, table: object, place: str) -> object:

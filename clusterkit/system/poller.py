@@ -16,7 +16,7 @@ READABLE, WRITABLE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLONESHOT
 class Poller:
     """Calls functions in a thread of its own: handlers of descriptors that are ready, and what `do` is given.
 
-    Before each wait it calls `turn`, which returns the longest wait in seconds; None is no limit. An exception that
+    Before each wait it calls `turn`, which returns the longest wait in seconds; None means no limit. An exception that
     leaves the thread is posted as Crashed. Create it first, since its owner's handlers need it, and `start` it last.
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -23,6 +22,7 @@ from clusterkit.words.faults import (
     Unit,
 )
 from clusterkit.words.model import TaskType
+from clusterkit.words.spelling import did_you_mean
 
 EXAMPLE = "kill worker:1 @ step=100"
 LATE = 5.0  # seconds by which hang-start delays, where it is not told
@@ -68,10 +68,8 @@ class _Reading:
     def _action(self, word: str) -> FaultAction | None:
         if word in set(FaultAction):
             return FaultAction(word)
-        close = difflib.get_close_matches(word, list(FaultAction), 1)
-        hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(FaultAction)}."
         what = f"there is no action {word!r}." if word else f"it begins with an action, as in {EXAMPLE!r}."
-        self._wrong(f"{what} {hint}")
+        self._wrong(f"{what} {did_you_mean(word, FaultAction)}")
         return None
 
     def _targets(self, text: str) -> tuple[Target, ...]:

@@ -51,6 +51,11 @@ class Task:
         return cls(TaskType(name), int(index))
 
 
+def tasks_named(word: str) -> str:
+    """Read `worker:1`, or `worker` for all of a type. Raises ValueError with a sentence for anything else."""
+    return word if word in set(TaskType) else str(Task.parse(word))
+
+
 class Shape(enum.Enum):
     """What the counts of tasks say about the strategy; the strategy decides the restart scope."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import enum
 import functools
 import types
@@ -16,6 +15,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import Fault
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
+from clusterkit.words.spelling import did_you_mean
 
 Decoder = Callable[[Any], Any]
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in typing.get_args(events.Event)}
@@ -57,9 +57,7 @@ def decode_event(message: Mapping[str, Any]) -> events.Event:
 def kind_named(name: str) -> type:
     """Return the class of an event. Raises TypeError if there is none of that name."""
     if name not in _KINDS:
-        close = difflib.get_close_matches(name, _KINDS, 1)
-        hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(_KINDS)}."
-        raise TypeError(f"There is no event {name!r}. {hint}")
+        raise TypeError(f"There is no event {name!r}. {did_you_mean(name, _KINDS)}")
     return _KINDS[name]
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from clusterkit import __version__
 from clusterkit.cli import COMMANDS, SECTIONS, cli
 from clusterkit.cli.help import Command
 from clusterkit.cli.options import PROBLEMS
@@ -27,6 +29,12 @@ def commands() -> Iterator[tuple[str, ...]]:
 
 
 EVERY = list(commands())
+
+
+def test_the_version_is_the_packages_own() -> None:
+    """Whatever the distribution is called, and whether there is another of the package's name."""
+    result = CliRunner().invoke(cli, ["--version"])
+    assert (result.output, result.exit_code) == (f"{__version__}\n", 0)
 
 
 def context_of(*words: str) -> click.Context:

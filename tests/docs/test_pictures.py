@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, module_at
 
 PICTURES = sorted((ROOT / "docs/pictures").glob("*.svg"))
 SVG = "{http://www.w3.org/2000/svg}"
@@ -21,12 +20,7 @@ def drawing(monkeypatch: pytest.MonkeyPatch) -> Any:
     """docs/pictures.py as a module."""
     pytest.importorskip("pyte", reason="make setup installs it")
     monkeypatch.syspath_prepend(ROOT / "docs")
-    spec = importlib.util.spec_from_file_location("docs_pictures", ROOT / "docs/pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(ROOT / "docs/pictures.py")
 
 
 def lines_of(picture: str) -> list[str]:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, module_at
 
 
 @pytest.fixture(scope="module")
 def run() -> Any:
     """docs/run.py as a module."""
-    spec = importlib.util.spec_from_file_location("docs_run", ROOT / "docs/run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(ROOT / "docs/run.py")
 
 
 class FakePlace:

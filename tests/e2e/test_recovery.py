@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import CHILDREN, WORKLOADS, Up
+from tests.support import CHILDREN, WORKLOADS, Up, checkpoint_number
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
 both_starts = pytest.mark.both_starts
@@ -89,7 +89,7 @@ def check_resumptions(run: Up) -> None:
         elif event["event"] == "Spawned":
             at_start[attempt] = newest
         elif event["event"] == "CheckpointFound":
-            found = int(re.findall(r"ckpt-(\d+)", event["path"])[-1])
+            found = checkpoint_number(event["path"])
             assert found >= at_start[attempt]
             at_start[attempt] = found
         elif event["event"] == "Resumed" and event["attempt"] > 1:

@@ -5,15 +5,13 @@ The names in the docstrings are those of tensorflow/python/distribute/coordinato
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from clusterkit import Cluster
 from clusterkit.api import Result
 from clusterkit.pytest_plugin import Clusters
 from clusterkit.words.events import Checkpointed, CheckpointFound, Failed, Ready, Resumed, Spawned
-from tests.support import CHILDREN, wait_until
+from tests.support import CHILDREN, checkpoint_number, wait_until
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -65,7 +63,7 @@ def check_resumptions(run: Cluster) -> None:
         elif isinstance(event, Spawned) and str(event.task) == "chief:0":
             at_start[event.attempt] = newest
         elif isinstance(event, CheckpointFound) and str(event.task) == "chief:0":  # a killed one may not be reported
-            at_start[event.attempt] = max(newest, int(re.findall(r"ckpt-(\d+)", event.path)[-1]))
+            at_start[event.attempt] = max(newest, checkpoint_number(event.path))
         elif isinstance(event, Resumed):
             assert event.step == at_start[event.attempt]
             assert event.attempt == 1 or event.step > 0

@@ -1,0 +1,19 @@
+"""What a misspelled word may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is spelled most like this one, if any is close."""
+    import difflib  # 5 ms, for those alone who misspelled something
+
+    return next(iter(difflib.get_close_matches(word, [*known], 1)), None)
+
+
+def did_you_mean(word: str, known: Iterable[str], these: str = "There are") -> str:
+    """The sentence after "there is no …": the closest word, or else all of them."""
+    known = [*known]
+    close = closest(word, known)
+    return f"Did you mean {close}?" if close else f"{these} {', '.join(known)}."
