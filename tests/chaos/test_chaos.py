@@ -158,8 +158,9 @@ def test_a_signal_ends_every_run_and_prints_what_there_is(clusterkit: Start, hom
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("shape", ["ps", "gang"])
-def test_a_thousand_runs_pass(ck: Clusterkit, shape: str) -> None:
-    """The long one, of each shape."""
+def test_five_hundred_runs_pass(ck: Clusterkit, shape: str) -> None:
+    """The long one, of each shape, with any seed."""
     job: tuple[str | Path, ...] = (*QUICK, *SHAPES[shape], MIMIC, *SHORT)
-    done = ck("chaos", "--runs", "1000", "--seed", "7", "--parallel", "4", *job, deadline=3500)
-    assert "1000 of 1000 runs passed" in done.out
+    done = ck("chaos", "--runs", "500", "--parallel", "4", *job, deadline=3500)
+    print(done.out)
+    assert "500 of 500 runs passed" in done.out

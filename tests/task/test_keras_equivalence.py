@@ -63,7 +63,7 @@ def differences(first: Path, other: Path, case: str) -> Iterator[str]:
     [
         pytest.param(2, (*SAME, APART, WITHOUT_ROWS), marks=pytest.mark.matrix),
         # What only several workers without a row can show; the rest is as with two.
-        (3, SAME[:2]),
+        pytest.param(3, SAME[:2], marks=pytest.mark.soak),
         pytest.param(4, SAME[:-1], marks=pytest.mark.soak),
     ],
     ids=["2 workers", "3 workers", "4 workers"],
