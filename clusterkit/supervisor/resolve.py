@@ -76,7 +76,7 @@ def _document(prepared: Prepared, secrets: bool) -> dict[str, Any]:
     run_id = prepared.run_id or new_run_id()
     run = RunStore().run(run_id, job.checkpoint_dir)
     with ExitStack() as stack:
-        endpoints = claim_endpoints(job, stack)
+        endpoints = claim_endpoints(job, job.tasks, stack)
     at, tasks = addresses(job), {}
     for task, plan in plan_tasks(job, endpoints, run, sys.executable).items():
         env = {**plan.env, **attempt_env(1, "resume" if job.resume else "")}

@@ -29,7 +29,8 @@ class Pipe:
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         self.posted = Posted()
-        self.watcher = Watcher(self.posted.put, {WORKER: PurePosixPath(path)})
+        self.watcher = Watcher(self.posted.put)
+        self.watcher.listen(WORKER, PurePosixPath(path))
         self.fd = os.open(path, os.O_WRONLY)
 
     def report(self, *lines: str) -> None:

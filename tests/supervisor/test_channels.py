@@ -87,7 +87,8 @@ def test_the_progress_pipe(tmp_path: Path, noise: Noise) -> None:
     """And all that takes what was reported: the machine, the journal, the fold of recoveries and the sentences."""
     os.mkfifo(tmp_path / "progress")
     posted = Posted()
-    watcher = Watcher(posted.put, {WORKER: PurePosixPath(tmp_path / "progress")})
+    watcher = Watcher(posted.put)
+    watcher.listen(WORKER, PurePosixPath(tmp_path / "progress"))
     watcher.hurry()
     lines = [report(noise) for _ in range(REPORTS)]
     with (tmp_path / "progress").open("wb", buffering=0) as pipe:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import assert_never
 
@@ -74,19 +74,22 @@ class LocalBackend:
         return preflight(job)
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """Hold ports or create a network; start the fork server and the threads. What starts last is ended first."""
+        """See the contract: all tasks are here."""
+        self.open(directory)
+        endpoints = self.claim(self._job.tasks)
+        self.plan(endpoints)
+        return endpoints
+
+    def open(self, directory: RunDirectory) -> None:
+        """Create the network, start the fork server and the threads. What starts last is ended first."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        self._endpoints = claim_endpoints(job, self._stack)
         self._starts = WarmStarter(self._warmth, post, lambda: post(self._start_waiting))  # it takes the longest
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
         if self._network is not None:
             ending(self._network.stop)
             self._inbox.watch(self._network.pidfd, SWITCH)
-        for task in job.tasks:
-            directory.add_task(task)
-        self._plans = plan_tasks(job, self._endpoints, directory, sys.executable)
         ending(self._remove_empty_dumps)
         self._logs = LogPump(post, self._view, directory.arrivals)
         ending(self._logs.stop)
@@ -94,7 +97,7 @@ class LocalBackend:
         ending(self._scout.stop)
         self._inspector = HangInspector(directory, post)
         ending(self._inspector.stop)
-        self._watcher = Watcher(post, {task: directory.progress(task) for task in job.tasks})
+        self._watcher = Watcher(post)
         ending(self._watcher.stop)
         self._family = Family(directory.run_id)
         self._sweeper = Sweeper(self._family, post)
@@ -105,7 +108,18 @@ class LocalBackend:
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
         ending(self._injector.stop)  # before any process is reaped that it may have to resume
-        return self._endpoints
+
+    def claim(self, tasks: Iterable[Task]) -> dict[Task, str]:
+        """Prepare the start of tasks that are to run here, and hold their ports; return their endpoints."""
+        for task in tasks:
+            self._directory.add_task(task)
+            self._watcher.listen(task, self._directory.progress(task))
+        return claim_endpoints(self._job, tasks, self._stack)
+
+    def plan(self, endpoints: Mapping[Task, str]) -> None:
+        """Know where each task of the job listens, here or elsewhere."""
+        self._endpoints = endpoints
+        self._plans = plan_tasks(self._job, endpoints, self._directory, sys.executable)
 
     def do(self, order: ac.Order) -> None:
         """See the contract."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,11 +22,14 @@ def addresses(job: JobSpec) -> dict[Task, str]:
     return addresses_of(job.tasks) if _is_virtual(job) else {}
 
 
-def claim_endpoints(job: JobSpec, stack: ExitStack) -> dict[Task, str]:
-    """Where each task of the cluster listens; ports of this machine are held until the stack ends. Raises NoPorts."""
+def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> dict[Task, str]:
+    """Where those of the tasks listen that are in the cluster; ports of this machine are held until the stack ends.
+
+    Raises NoPorts.
+    """
     if _is_virtual(job):
         return endpoints_of(job.tasks)
-    ports = Ports([task for task in job.tasks if task in job.cluster])
+    ports = Ports([task for task in tasks if task in job.cluster])
     stack.callback(ports.release)
     return ports.endpoints
 

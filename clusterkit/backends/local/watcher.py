@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -64,14 +64,21 @@ class Watcher:
     others that rest, until it is found empty and nothing of it has to be passed on any more.
     """
 
-    def __init__(self, post: Post, pipes: Mapping[Task, PurePath]) -> None:
+    def __init__(self, post: Post) -> None:
         self._post = post
         self._poller = Poller("watcher", post, self._look_at_rested)
         self._known: dict[int, Channel | Waiting] = {}
-        self._channels = {task: self._listen(task, path) for task, path in pipes.items()}
+        self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
         self._pace = Pace(REST, LONGEST_REST, EVERY)
         self._poller.start()
+
+    def listen(self, task: Task, path: PurePath) -> None:
+        """Read what the task reports through this pipe. Call it before the task starts."""
+        # Opened for writing too, so that there is no end of file between two attempts.
+        channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+        self._channels[task] = channel
+        self._watch(channel.fd, channel)
 
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
@@ -86,12 +93,6 @@ class Watcher:
         self._poller.stop()
         for channel in self._channels.values():
             os.close(channel.fd)
-
-    def _listen(self, task: Task, path: PurePath) -> Channel:
-        # Opened for writing too, so that there is no end of file between two attempts.
-        channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-        self._watch(channel.fd, channel)
-        return channel
 
     def _watch(self, fd: int, known: Channel | Waiting) -> None:
         self._known[fd] = known
