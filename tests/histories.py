@@ -167,6 +167,14 @@ class History:
         reached = tuple(self.reached.pop(name, ()))
         self.send(ev.Exited(task(name), self.attempts[name], Exit(code, signal), reached))
 
+    def loses(self, host: str, *names: str) -> None:
+        """A host is lost, with these tasks: what the backend says of each, and then of the host."""
+        for name in names:
+            if name in self.live:
+                self.live.discard(name)
+                self.send(ev.Exited(task(name), self.attempts[name], Exit(host=host)))
+        self.send(ev.HostLost(host, "its agent is gone"))
+
     def progresses(self, name: str, step: int) -> None:
         """A task reports a step."""
         self.send(ev.Progressed(task(name), self.attempts[name], step))

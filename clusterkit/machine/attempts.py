@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGTERM, ClusterState, TaskRecord
@@ -78,14 +78,15 @@ class Attempts:
             self.state.end(record, record.asked, record.grace)
 
     def _spawn_failed(self, record: TaskRecord, event: ev.SpawnFailed) -> None:
-        record.exit, record.exited = Exit(error=event.error, asked=record.asked), self.state.now
+        how = Exit(error=event.error) if event.host is None else Exit(host=event.host)
+        record.exit, record.exited = replace(how, asked=record.asked), self.state.now
         self._down(record)
 
     def _exited(self, record: TaskRecord, event: ev.Exited) -> None:
         if not record.alive:
             return
         exit_ = event.exit
-        record.exit = Exit(exit_.code, exit_.signal, exit_.error, exit_.out_of_memory, record.asked)
+        record.exit = replace(exit_, asked=record.asked)
         record.exited, record.reached = self.state.now, event.reached
         self._over(record)
         self.state.out.append(Sweep(record.task, record.attempt))
@@ -157,8 +158,10 @@ class Attempts:
         """Whether the exit answers a request of the machine's.
 
         The leader's code 0 does so only where SIGTERM reached it. SIGKILL is not answered with a code, and what comes
-        too late reaches nobody: then the leader was done before.
+        too late reaches nobody: then the leader was done before. A host that is lost answers nothing.
         """
+        if record.exit is not None and record.exit.host is not None:
+            return False
         ok = record.exit is not None and record.exit.ok
         done = ok and record.task == self.state.job.leader and SIGTERM not in record.reached
         return record.asked not in (None, Asked.STALL) and not done

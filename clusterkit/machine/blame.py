@@ -23,7 +23,7 @@ def looks_collateral(failure: Failure) -> bool:
     """Whether the attempt failed as TensorFlow's tasks do when a peer is gone."""
     if failure.exit.signal is not None:
         return failure.exit.signal == SIGABRT
-    if failure.exit.code is None or failure.exit.preempted:
+    if failure.exit.code is None or failure.exit.preempted:  # could not start, or was lost with its host, too
         return False
     if failure.exception is not None:
         return _PEER_GONE.search(failure.exception) is not None

@@ -84,6 +84,7 @@ class ClusterState:
         self.records = {task: TaskRecord(task) for task in job.tasks}
         self.unsettled: set[Task] = set()  # tasks of which something has to be waited for
         self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # asked by `spawn` why to hold a start back
+        self.cut_off: set[str] = set()  # hosts that may come back, or be lost
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
         self.out: list[Action] = []

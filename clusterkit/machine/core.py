@@ -94,7 +94,11 @@ class Machine:
                 self.ending.crashed(event, self.recoveries.restarts)
             case ev.StorageFailed():
                 self.ending.fail(event.error)
-            case ev.Noted() | ev.TensorBoardReady():
+            case ev.HostCut(host):
+                self.state.cut_off.add(host)
+            case ev.HostBack(host) | ev.HostLost(host):
+                self.state.cut_off.discard(host)
+            case ev.Noted() | ev.TensorBoardReady() | ev.Placed():
                 pass  # the run is the same
             case _:
                 self._of_attempt(event)

@@ -31,7 +31,9 @@ def last_error(failure: Failure) -> str | None:
 def error_signature(failure: Failure) -> str | None:
     """How the attempt failed, to compare with others. None if it was ended from outside, or its log says nothing."""
     exit_, said = failure.exit, last_error(failure)
-    if said is None or exit_.asked is not None or exit_.error is not None or exit_.preempted:
+    if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
+        return None
+    if exit_.preempted:
         return None
     signal = exit_.signal if exit_.code is None else exit_.code - _SHELL
     was_sent = signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES

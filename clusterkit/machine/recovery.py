@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.blame import Blame, blame
+from clusterkit.machine.blame import Blame, blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.repeats import UNSEEN, repeats
@@ -53,7 +53,8 @@ class Recoveries:
         """An attempt failed; it had not been asked to end."""
         failure = record.failure()
         self.state.record(Failed(failure))
-        self._open([failure], set(restart_scope(self.state.job, record.task)), self._window(failure))
+        scope = restart_scope(self.state.job, record.task, moves=failure.exit.host is not None)
+        self._open([failure], set(scope), self._window(failure))
 
     def ended_well(self, record: TaskRecord) -> None:
         """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""
@@ -70,7 +71,7 @@ class Recoveries:
     def settle(self) -> None:
         """Decide each recovery for which the decision is due."""
         for recovery in list(self.open):
-            undecided = recovery.respawn_at is None and not self.ending.begun
+            undecided = recovery.respawn_at is None and not self.ending.begun and not self._in_doubt(recovery)
             if undecided and (self.state.now >= recovery.decide_at or self._nobody_left()):
                 self._decide(recovery)
         if self.ending.begun:
@@ -106,6 +107,10 @@ class Recoveries:
             # Peers that were asked to stop may still be writing the checkpoint that the first one has written.
             return limits.grace if len(restart_scope(self.state.job, failure.task)) > 1 else 0.0
         return limits.collateral
+
+    def _in_doubt(self, recovery: OpenRecovery) -> bool:
+        """Whether the cause may be a host that is cut off, of which it will be known whether it is lost."""
+        return bool(self.state.cut_off) and not recovery.asked and all(map(looks_collateral, recovery.failures))
 
     def _nobody_left(self) -> bool:
         """Whether no task is left that could still fail, as the cause or as collateral."""

@@ -6,8 +6,13 @@ from clusterkit.words.job import JobSpec, RestartRules, RestartScope
 from clusterkit.words.model import Shape, Task, TaskType
 
 
-def restart_scope(job: JobSpec, task: Task) -> frozenset[Task]:
-    """The tasks that start again when `task` failed: the table in docs/strategies.md, "When a task fails"."""
+def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
+    """The tasks that start again when `task` failed: the table in docs/strategies.md, "When a task fails".
+
+    If it `moves` to another host, all that know its endpoint start again.
+    """
+    if moves and task in job.cluster:
+        return job.cluster
     if job.restart.scope is RestartScope.TASK or task.type is TaskType.EVALUATOR:
         return frozenset({task})
     if job.restart.scope is RestartScope.JOB:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clusterkit.views.details import signal_name
 from clusterkit.words import events as ev
-from clusterkit.words.model import number_of
+from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import Failure
 from clusterkit.words.printable import printable, printable_lines
 
@@ -38,6 +38,16 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Spawned(task, attempt, where):
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} ({where})."
+        case ev.Placed(hosts):
+            return Level.INFO, f"{_placed(hosts)}."
+        case ev.HostCut(host, why, patience):
+            return Level.WARNING, (
+                f"The connection to the host {host} is cut ({why}). Its tasks continue; waiting up to {patience:g} s."
+            )
+        case ev.HostBack(host):
+            return Level.INFO, f"The host {host} is connected again; nothing was lost."
+        case ev.HostLost(host, why):
+            return Level.WARNING, f"The host {host} is lost: {why}."
         case ev.Noted(text, minor):
             return Level.DEBUG if minor else Level.INFO, text
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
@@ -73,6 +83,14 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, text
         case _:
             return None
+
+
+def _placed(hosts: Mapping[Task, str]) -> str:
+    """`n1: chief:0, worker:0, ps:0; n2: worker:1`."""
+    places: dict[str, list[str]] = {}
+    for task, host in sorted(hosts.items()):
+        places.setdefault(host, []).append(str(task))
+    return "; ".join(f"{host}: {', '.join(tasks)}" for host, tasks in places.items())
 
 
 def waiting(tasks: Sequence[object], grace: float) -> str:

@@ -61,11 +61,44 @@ class CheckpointFound:
 
 @dataclass(frozen=True, slots=True)
 class SpawnFailed:
-    """The attempt has no process: it could not be started, or was signalled before that."""
+    """The attempt has no process: it could not be started, or was signalled before that, or its `host` was lost."""
 
     task: Task
     attempt: int
     error: str
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the tasks are from now on: the host of each, and its endpoint."""
+
+    hosts: Mapping[Task, str]
+    endpoints: Mapping[Task, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HostCut:
+    """The connection to a host's agent is cut. Its tasks continue; for `patience` seconds it is waited for."""
+
+    host: str
+    why: str
+    patience: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostBack:
+    """The agent of a host that was cut off is connected again. Nothing was lost."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostLost:
+    """A host is gone for good. Comes after Exited or SpawnFailed for each attempt there."""
+
+    host: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +259,6 @@ OfAttempt = (
 Happened = (
     OfAttempt | Began | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
     | Inspected | Interrupted | Requested | FaultTook | LifelineLost
-    | Impaired | Crashed | StorageFailed
+    | Impaired | Crashed | StorageFailed | Placed | HostCut | HostBack | HostLost
 )  # fmt: skip
 Event = Happened | Decided

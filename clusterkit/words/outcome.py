@@ -32,13 +32,17 @@ class Asked(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How one attempt ended: exactly one of `code`, `signal` and `error` (it never started) is set."""
+    """How one attempt ended.
+
+    Exactly one of `code`, `signal`, `error` (it never started) and `host` (the one that was lost with it) is set.
+    """
 
     code: int | None = None
     signal: int | None = None
     error: str | None = None
     out_of_memory: bool = False
     asked: Asked | None = None
+    host: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -53,6 +57,8 @@ class Exit:
     def __str__(self) -> str:
         if self.error is not None:
             return f"could not be started: {self.error}"
+        if self.host is not None:
+            return f"was lost with its host {self.host}"
         if self.signal is not None:
             name = SIGNAL_NAMES.get(self.signal, f"signal {self.signal}")
             how = f"was killed by the kernel, out of memory ({name})" if self.out_of_memory else f"was killed by {name}"

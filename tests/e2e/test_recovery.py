@@ -86,7 +86,7 @@ def check_resumptions(run: Up) -> None:
         attempt = event.get("task", ""), event.get("attempt", 0)
         if event["event"] == "Checkpointed":
             newest = event["step"]
-        elif event["event"] == "Spawned":
+        elif event["event"] == "Changed" and event["state"] == "starting":  # others may save while it is spawned
             at_start[attempt] = newest
         elif event["event"] == "CheckpointFound":
             found = checkpoint_number(event["path"])

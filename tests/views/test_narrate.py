@@ -38,6 +38,15 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.Profiled(WORKER, 1, 1, "/x.pb", 1), Level.INFO, "worker:1 wrote a profile of 1 step: /x.pb"),
         (ev.Profiled(PS, 1, 1, "/x.pb"), Level.INFO, "ps:0 wrote a profile: /x.pb"),
         (ev.Profiled(PS, 1, 1, None, why="it is none"), Level.INFO, "ps:0 gave no profile: it is none."),
+        (ev.Placed({WORKER: "n2", CHIEF: "n1", PS: "n1"}, {}), Level.INFO, "n1: chief:0, ps:0; n2: worker:1."),
+        (
+            ev.HostCut("n2", "connection reset", 30.0),
+            Level.WARNING,
+            "The connection to the host n2 is cut (connection reset). Its tasks continue; waiting up to 30 s.",
+        ),
+        (ev.HostBack("n2"), Level.INFO, "The host n2 is connected again; nothing was lost."),
+        (ev.HostLost("n2", "silent for 30 s"), Level.WARNING, "The host n2 is lost: silent for 30 s."),
+        (ev.Failed(Failure(PS, 1, Exit(host="n2"), 5.0)), Level.WARNING, "ps:0 was lost with its host n2 (attempt 1)."),
         (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),
         (
