@@ -35,7 +35,7 @@ ROOMS = {
     "job": {"words", "system", "client", "faults"},
     "check": {"words", "system", "job"},
     "warm": {"words", "system", "client", "job", "task", "check"},
-    "backends": {"words", "system", "client", "network", "faults", "machine", "job", "task", "warm"},
+    "backends": {"words", "system", "client", "network", "faults", "machine", "job", "task", "warm", "__init__"},
     "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},
@@ -72,6 +72,7 @@ PURE = (
     *("job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable"),
     *("backends/local/reports", "backends/local/waits"),
+    *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
     *("recovery/incident", "recovery/report"),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
     *("check/findings", "check/rules", "check/source"),
@@ -200,6 +201,7 @@ def test_words_and_what_runs_in_tasks_need_the_standard_library_only(path: Path)
         ("tensorflow", {"training", "task"}),
         ("keras", {"training", "task"}),
         ("tensorboard", {"tensorboard"}),
+        ("cryptography", {"backends"}),
     ],
 )
 def test_a_package_is_known_to_few_rooms(package: str, rooms: set[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import select
+import threading
 from collections.abc import Callable
 
 from clusterkit.system.barrier import join, start_thread
@@ -25,6 +26,8 @@ class Poller:
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._work = queue.SimpleQueue[Callable[[], None]]()
         self._stopped = False
+        self._accepting = threading.Lock()
+        self._accepts = True
         self._bell = Bell()
         self._epoll = select.epoll()
         self.watch(self._bell.fileno(), lambda _: self._do_work())
@@ -34,9 +37,14 @@ class Poller:
         self._thread = start_thread(self._name, self._run, self._post)
 
     def do(self, work: Callable[[], None]) -> None:
-        """Call a function in the thread, in the order in which they are given. For any thread; never waits."""
-        self._work.put(work)
-        self._bell.ring()
+        """Call a function in the thread, in the order in which they are given. For any thread; never waits.
+
+        Nothing is done after `stop`.
+        """
+        with self._accepting:
+            if self._accepts:
+                self._work.put(work)
+                self._bell.ring()
 
     def watch(self, descriptor: int, handler: Callable[[int], None], events: int = READABLE) -> None:
         """Call `handler` with the events whenever there are any; with ONCE, only once until `rearm`. For any thread."""
@@ -57,6 +65,8 @@ class Poller:
         self._stopped = True
         self._bell.ring()
         join(self._thread)
+        with self._accepting:
+            self._accepts = False
         self._do_work()
         self._epoll.close()
         self._bell.close()

@@ -1,0 +1,1 @@
+"""Hosts of an engine: the connection between the supervisor and the agents on them."""

@@ -1,0 +1,89 @@
+"""The run's certificate: one key for the supervisor and its agents. Who does not have it gets nowhere.
+
+Both sides present the same certificate, and accept no other. So there is no authority and nothing to look up; the file,
+which has the key in it, is the secret, and a run's key is of no use in any other run.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from pathlib import Path
+
+from clusterkit.words.errors import ClusterkitError
+
+VALID_BEFORE = datetime.timedelta(days=1)  # the hosts' clocks may differ
+VALID_FOR = datetime.timedelta(days=3650)
+
+
+class CertificateError(ClusterkitError):
+    """The run's certificate can't be made or read."""
+
+
+def write_certificate(path: Path, run_id: str) -> None:
+    """Make a key and a certificate in a new file, for its owner only. Raises CertificateError, FileExistsError."""
+    pem = make_certificate(run_id, datetime.datetime.now(datetime.UTC))
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_bytes(pem)
+
+
+def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
+    """Return a new certificate and its key as PEM. Raises CertificateError."""
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    except ImportError as error:
+        raise CertificateError(
+            f"A run on several hosts needs the package cryptography ({error}): pip install 'tf-clusterkit[engines]'."
+        ) from None
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, run_id[:64])])  # as long as the standard allows
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - VALID_BEFORE)
+        .not_valid_after(now + VALID_FOR)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return certificate.public_bytes(Encoding.PEM) + secret
+
+
+def server_context(pem: Path) -> ssl.SSLContext:
+    """What the supervisor's side of a connection is made with. Raises CertificateError."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, pem)
+    context.num_tickets = 0  # no connection begins from an earlier one
+    return context
+
+
+def client_context(pem: Path) -> ssl.SSLContext:
+    """What the agent's side of a connection is made with. Raises CertificateError."""
+    return _context(ssl.PROTOCOL_TLS_CLIENT, pem)
+
+
+def pinned(pem: Path) -> bytes:
+    """The certificate in a file, as the other side presents it. Raises CertificateError."""
+    try:
+        text = pem.read_text("ascii")
+        start, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER)
+        return ssl.PEM_cert_to_DER_cert(text[start : end + len(ssl.PEM_FOOTER)])
+    except OSError as error:
+        raise CertificateError(f"The run's certificate can't be read: {error.strerror}: {pem}") from None
+    except ValueError:
+        raise CertificateError(f"The run's certificate is damaged: {pem}") from None
+
+
+def _context(side: int, pem: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the certificate itself is compared
+    context.verify_mode = ssl.CERT_REQUIRED
+    certificate = pinned(pem)
+    try:
+        context.load_verify_locations(cadata=certificate)
+        context.load_cert_chain(pem)
+    except (OSError, ValueError):
+        raise CertificateError(f"The run's certificate is damaged: {pem}") from None
+    return context

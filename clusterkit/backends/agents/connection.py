@@ -1,0 +1,173 @@
+"""The connection between the supervisor and an agent, as its users have it, whatever happens to the links below."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from clusterkit.backends.agents.frames import JSON, Frame
+from clusterkit.backends.agents.link import Link
+from clusterkit.backends.agents.session import Closed, Message, Session, message_text
+from clusterkit.backends.agents.stream import FileRange
+
+
+class Connection(Protocol):
+    """One agent, as the supervisor has it; or the supervisor, as an agent has it. For any thread; nothing waits."""
+
+    @property
+    def host(self) -> str:
+        """The name of the agent's host; for the agent, the supervisor's address."""
+
+    def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
+        """Send a message, after those sent before. Raises TypeError or ValueError if it can't be sent.
+
+        The message is at most about 1 MiB of JSON, and so is the body. A part of a file is read when it is sent.
+        """
+
+    def close(self, why: str) -> None:
+        """End the session once what was sent is received; the other side is told why, as a sentence, as its loss.
+
+        Where there is no connection, an agent's close waits for the next one, until its lease ends. The supervisor's
+        does not: the agent is told when it comes back.
+        """
+
+
+class AgentEvents(Protocol):
+    """What happens to a connection. All calls are in the thread of the listener or dialer, and must not block it.
+
+    First `connected`, then messages, cuts and resumptions, then `lost`; a `cut` need not come before that.
+    An agent that never reached its supervisor has `lost` alone.
+    """
+
+    def connected(self, connection: Connection, host: str) -> None:
+        """The session has begun."""
+
+    def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
+        """The other side sent this; in order, exactly once."""
+
+    def cut(self, connection: Connection, why: str) -> None:
+        """There is no connection at present, for a reason given as a clause. It may come back."""
+
+    def resumed(self, connection: Connection) -> None:
+        """The connection is back. Nothing was lost."""
+
+    def lost(self, connection: Connection, why: str) -> None:
+        """The session is over, for a reason given as a sentence: timed out, closed by either side, or refused."""
+
+
+class Peer:
+    """A Connection over links that come and go. What is not public in Connection is for the poller's thread."""
+
+    def __init__(
+        self,
+        session: Session,
+        host: str,
+        events: AgentEvents,
+        do: Callable[[Callable[[], None]], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.host = host
+        self.why_over: str | None = None
+        self.waits_when_closed = True  # for the next link, to deliver what was sent before
+        self._session, self._events, self._do, self._clock = session, events, do, clock
+        self._link: Link | None = None
+        self._began = False
+
+    def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
+        """Send a message."""
+        text = message_text(message, body)
+        self._do(lambda: self._put(text, body))
+
+    def close(self, why: str) -> None:
+        """End the session."""
+        self._do(lambda: self._close(why))
+
+    def begin(self, link: Link, greeting: bytes = b"") -> None:
+        """Use this link from now on; send the greeting first."""
+        if self._link is not None:
+            self._link.close()
+            self._events.cut(self, "a new connection took its place")
+        self._link, link.user = link, self
+        if self._began:
+            self._events.resumed(self)
+        else:
+            self._began = True
+            self._events.connected(self, self.host)
+        if greeting:
+            link.send(greeting)
+        else:
+            link.pump()
+
+    def end(self, why: str, last: bytes = b"") -> None:
+        """The session is over."""
+        if self.why_over is not None:
+            return
+        self.why_over = why
+        self._session.forget()
+        if self._link is not None:
+            self._link.close(last)
+        self._events.lost(self, why)
+
+    def drop(self) -> None:
+        """Close the link, without an event."""
+        if self._link is not None:
+            self._link.close()
+
+    def opened(self, link: Link) -> None:
+        """A link is open before it is a session's."""
+
+    def received(self, link: Link, frame: Frame) -> None:
+        """Take a frame in."""
+        delivered = self._session.receive(frame, self._clock())
+        if isinstance(delivered, Message):
+            self._events.message(self, delivered.content, delivered.body)
+        elif isinstance(delivered, Closed):
+            self.end(delivered.why, self._session.acknowledgment())
+        self._end_if_closed()
+
+    def next_frame(self) -> bytes | None:
+        """What to send now."""
+        try:
+            return self._session.next_frame(read_range)
+        except OSError as error:
+            self.end(f"A file that was to be sent can't be read: {error.strerror}: {error.filename}")
+            return None
+
+    def ended(self, link: Link, why: str) -> None:
+        """The link is gone."""
+        self._link = None
+        self._events.cut(self, why)
+        self._end_if_closed()
+
+    def _put(self, text: bytes, body: bytes | FileRange) -> None:
+        if self.why_over is None:
+            self._session.put(text, body)
+            self._pump()
+
+    def _close(self, why: str) -> None:
+        if self.why_over is None:
+            self._session.close(why)
+            self._pump()
+            self._end_if_closed()
+
+    def _pump(self) -> None:
+        if self._link is not None:
+            self._link.pump()
+
+    def _end_if_closed(self) -> None:
+        why = self._session.why_closed
+        gave_up = self._link is None and not self.waits_when_closed
+        if why is not None and (self._session.is_closed or gave_up):
+            self.end(why)
+
+
+def read_range(part: FileRange) -> bytes:
+    """Read a part of a file. Raises OSError, also if the file is shorter."""
+    with Path(part.path).open("rb", buffering=0) as file:
+        data = os.pread(file.fileno(), part.size, part.offset)
+    if len(data) < part.size:
+        raise OSError(errno.EIO, f"it has less than {part.offset + part.size} bytes", str(part.path))
+    return data

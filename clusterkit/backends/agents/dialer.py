@@ -1,0 +1,159 @@
+"""The dialer: an agent's side, which connects to the supervisor again and again until the agent's lease ends."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from clusterkit.backends.agents.certificate import client_context, pinned
+from clusterkit.backends.agents.connection import AgentEvents, Peer
+from clusterkit.backends.agents.frames import Frame
+from clusterkit.backends.agents.hello import Refused
+from clusterkit.backends.agents.link import Link, reason
+from clusterkit.backends.agents.session import BEATS, AgentSession
+from clusterkit.backends.agents.tls import Tls
+from clusterkit.system.poller import Poller
+from clusterkit.words.events import Crashed
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
+WELCOME_WITHIN = 2.0  # seconds at least, of an attempt to connect
+
+
+class Dialer:
+    """An agent's connection to its supervisor."""
+
+    def __init__(
+        self,
+        pem: Path,
+        address: tuple[str, int],
+        host: str,
+        timeout: float,
+        post: Callable[[Crashed], None],
+        events: AgentEvents,
+    ) -> None:
+        """Start connecting; a name is resolved here. Raises CertificateError, OSError."""
+        self._context, self._certificate = client_context(pem), pinned(pem)
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
+        self._family, self._address = found[0], found[4]
+        self._name = f"{address[0]}:{address[1]}"
+        self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
+        self._poller = Poller("dialer", post, self._turn)
+        self._peer = Peer(self._session, self._name, events, self._poller.do, _now)
+        self._link: Link | None = None
+        self._dial_at = self._welcome_by = _now()
+        self._pause = FIRST_PAUSE
+        self._trouble = "it does not answer"
+        self._poller.start()
+
+    def stop(self) -> None:
+        """End the connection at once, without a word to the supervisor or a further event."""
+        self._poller.do(self._drop)
+        self._poller.stop()
+
+    def opened(self, link: Link) -> None:
+        """Greet the supervisor, which has the run's key."""
+        link.send(self._session.hello(_now()))
+
+    def received(self, link: Link, frame: Frame) -> None:
+        """Take the supervisor's answer."""
+        try:
+            self._session.welcome(frame)
+        except Refused as error:
+            link.close()
+            self._peer.end(self._session.why_closed or str(error))
+            return
+        self._pause = FIRST_PAUSE
+        self._peer.begin(link)
+
+    def next_frame(self) -> bytes | None:
+        """Nothing before the welcome."""
+        return None
+
+    def ended(self, link: Link, why: str) -> None:
+        """Remember why an attempt failed."""
+        self._trouble = why
+
+    def _turn(self) -> float | None:
+        """Do what is due; return the seconds until something is."""
+        if self._peer.why_over is not None:
+            return None
+        now = _now()
+        if now >= self._session.lease:
+            self._give_up()
+            return None
+        if self._link is not None:
+            self._look_after(self._link, now)
+        if self._link is None and now >= self._dial_at:
+            self._dial(now)
+        return max(0.0, min(self._session.lease, self._due()) - _now())
+
+    def _due(self) -> float:
+        if self._link is None or self._link.is_closed:
+            return self._dial_at
+        if self._link.user is self:
+            return self._welcome_by
+        return min(self._session.next_beat, self._silent_at(self._link))
+
+    def _look_after(self, link: Link, now: float) -> None:
+        if link.user is self:
+            if now >= self._welcome_by:
+                link.fail("it does not answer")
+        elif now >= self._silent_at(link):  # sooner than TCP, which after a cut may wait for minutes
+            link.fail(f"nothing was received for {now - link.heard:.1f} s")
+        elif now >= self._session.next_beat:
+            self._session.beat(now)
+            link.pump()
+        if link.is_closed:
+            self._link = None
+            self._pause_from(now)
+
+    def _pause_from(self, now: float) -> None:
+        self._dial_at = now + self._pause * random.uniform(0.5, 1.0)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _silent_at(self, link: Link) -> float:
+        return link.heard + self._session.timeout / 2
+
+    def _dial(self, now: float) -> None:
+        self._welcome_by = now + max(WELCOME_WITHIN, self._session.timeout / BEATS)
+        try:
+            sock = _connecting(self._family, self._address)
+        except OSError as error:
+            self._trouble = reason(error)
+            self._pause_from(now)
+            return
+        tls = Tls(self._context, self._certificate, is_server=False)
+        tls.receive(b"")
+        self._link = Link(self._poller, sock, tls, self, _now)
+
+    def _give_up(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        why = f"The supervisor at {self._name} was not reached for {self._session.timeout:g} s: {self._trouble}."
+        self._peer.end(self._session.why_closed or why)
+
+    def _drop(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+
+def _connecting(family: int, address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.connect(address)
+    except BlockingIOError:
+        return sock
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)  # it goes on while the host is suspended, as the lease does

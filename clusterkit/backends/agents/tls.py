@@ -1,0 +1,61 @@
+"""The TLS of a connection, without its socket: bytes of the network in and out, and those that they protect."""
+
+from __future__ import annotations
+
+import ssl
+
+CHUNK = 1 << 16
+
+
+class Untrusted(Exception):
+    """The other side does not have the run's certificate, or does not speak TLS."""
+
+
+class Tls:
+    """One side of a connection. Nothing is passed on before the other side has proved that it has the same key."""
+
+    def __init__(self, context: ssl.SSLContext, certificate: bytes, *, is_server: bool) -> None:
+        self._certificate = certificate
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
+        self.is_open = False
+
+    def receive(self, data: bytes) -> bytes:
+        """Take bytes of the network in; return what they are in clear. Begin with none. Raises Untrusted."""
+        self._incoming.write(data)
+        try:
+            if not self.is_open:
+                self._object.do_handshake()
+                self._compare()
+            return self._read()
+        except ssl.SSLWantReadError:
+            return b""
+        except ssl.SSLCertVerificationError:
+            raise Untrusted("its certificate is not this run's") from None
+        except ssl.SSLError as error:
+            raise Untrusted(f"TLS failed ({error.reason or type(error).__name__})") from None
+
+    def send(self, data: bytes | bytearray) -> None:
+        """Protect bytes, which `take` then returns."""
+        with memoryview(data) as left:
+            sent = 0
+            while sent < len(left):
+                sent += self._object.write(left[sent:])
+
+    def take(self) -> bytes:
+        """Return what is to be sent over the network."""
+        return self._outgoing.read()
+
+    def _compare(self) -> None:
+        if self._object.getpeercert(binary_form=True) != self._certificate:
+            raise Untrusted("its certificate is not this run's")
+        self.is_open = True
+
+    def _read(self) -> bytes:
+        clear = bytearray()
+        try:
+            while chunk := self._object.read(CHUNK):
+                clear += chunk
+        except ssl.SSLWantReadError:
+            pass
+        return bytes(clear)

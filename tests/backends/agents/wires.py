@@ -1,0 +1,120 @@
+"""What the tests of the connection share: both ends of it, what happened to them, and a bad network between them."""
+
+from __future__ import annotations
+
+import queue
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clusterkit.backends.agents.certificate import write_certificate
+from clusterkit.backends.agents.connection import Connection
+from clusterkit.backends.agents.dialer import Dialer
+from clusterkit.backends.agents.frames import JSON
+from clusterkit.backends.agents.listener import Listener
+from clusterkit.words.events import Crashed
+from tests.support import wait_until
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass
+class Records:
+    """AgentEvents that writes everything down."""
+
+    happened: list[tuple[str, str]] = field(default_factory=list)  # what, and the host or the reason
+    messages: list[Mapping[str, JSON]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    connections: list[Connection] = field(default_factory=list)
+
+    def connected(self, connection: Connection, host: str) -> None:
+        """Keep the connection."""
+        self.connections.append(connection)
+        self.happened.append(("connected", host))
+
+    def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
+        """Keep the message."""
+        self.messages.append(message)
+        self.bodies.append(body)
+
+    def cut(self, connection: Connection, why: str) -> None:
+        """Keep the reason."""
+        self.happened.append(("cut", why))
+
+    def resumed(self, connection: Connection) -> None:
+        """Write it down."""
+        self.happened.append(("resumed", ""))
+
+    def lost(self, connection: Connection, why: str) -> None:
+        """Keep the reason."""
+        self.happened.append(("lost", why))
+
+    @property
+    def kinds(self) -> list[str]:
+        """What happened, without reasons."""
+        return [kind for kind, _ in self.happened]
+
+    def wait_for(self, kind: str, times: int = 1, within: float = 20) -> str:
+        """Wait until something has happened so many times; return the reason of the last."""
+
+        def reasons() -> list[str]:
+            return [why for happened, why in self.happened if happened == kind]
+
+        wait_until(lambda: len(reasons()) >= times, within, lambda: f"{times} × {kind}, but {self.happened}")
+        return reasons()[-1]
+
+    def wait_for_messages(self, number: int, within: float = 60) -> None:
+        """Wait until so many messages have arrived."""
+        wait_until(lambda: len(self.messages) >= number, within, lambda: f"message {number}, but {len(self.messages)}")
+
+
+@dataclass
+class Ends:
+    """A supervisor's listener, and the agents that the test starts."""
+
+    directory: Path
+    timeout: float
+    supervisor: Records = field(default_factory=Records)
+    crashed: queue.SimpleQueue[Crashed] = field(default_factory=queue.SimpleQueue)
+    dialers: list[Dialer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pem = self.directory / "certificate.pem"
+        write_certificate(self.pem, "a-run")
+        self.listener = Listener(self.pem, LOOPBACK, self.timeout, self.crashed.put, self.supervisor)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the listener listens."""
+        return LOOPBACK, self.listener.port
+
+    def agent(self, host: str = "n1", address: tuple[str, int] | None = None, pem: Path | None = None) -> Records:
+        """Start an agent's end, and return its records."""
+        records = Records()
+        where = address or self.address
+        self.dialers.append(Dialer(pem or self.pem, where, host, self.timeout, self.crashed.put, records))
+        return records
+
+    def stop(self) -> None:
+        """Stop both ends; no thread may have failed."""
+        for dialer in self.dialers:
+            dialer.stop()
+        self.listener.stop()
+        assert self.crashed.empty(), self.crashed.get().traceback
+
+
+@contextmanager
+def both_ends(directory: Path, timeout: float = 10.0) -> Iterator[Ends]:
+    """A listener, stopped after the block with the agents that were started in it."""
+    ends = Ends(directory, timeout)
+    try:
+        yield ends
+    finally:
+        ends.stop()
+
+
+def stranger(address: tuple[str, int]) -> socket.socket:
+    """A connection of someone who is no agent."""
+    return socket.create_connection(address, 10)
