@@ -36,6 +36,7 @@ ROOMS = {
     "check": {"words", "system", "job"},
     "warm": {"words", "system", "client", "job", "task", "check"},
     "backends": {"words", "system", "client", "network", "faults", "machine", "job", "task", "warm", "__init__"},
+    "engines": {"words", "client", "job", "backends"},
     "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},
@@ -48,7 +49,7 @@ ROOMS = {
     "chaos": {"words", "client", "machine", "recovery", "views", "api"},
     "cli": {
         *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
-        *("tensorboard", "supervisor", "chaos", "check", "doctor", "examples", "__init__"),
+        *("tensorboard", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),
     },
     "pytest_plugin": {"words", "client", "views", "api"},
     "patches": {"words", "job", "task"},
@@ -60,14 +61,8 @@ ROOMS = {
 PURE = (
     *("words", "machine"),
     *(
-        "job/devices",
-        "job/options",
-        "job/jobfile",
-        "job/jobtext",
-        "job/keras",
-        "job/plan",
-        "job/spec",
-        "job/step_regex",
+        f"job/{name}"
+        for name in ("devices", "flags", "jobfile", "jobtext", "keras", "options", "plan", "spec", "step_regex")
     ),
     *("job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable"),
@@ -78,6 +73,8 @@ PURE = (
     *("check/findings", "check/rules", "check/source"),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules", "doctor/text"),
     *("views/prefixed", "views/tables"),
+    *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
+    *(f"engines/kubernetes/{name}" for name in ("pods", "resources", "rules", "text", "tfjob")),
 )
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
 # reads what cloudpickle wrote, and that interpreter is the API's own.
@@ -202,6 +199,7 @@ def test_words_and_what_runs_in_tasks_need_the_standard_library_only(path: Path)
         ("keras", {"training", "task"}),
         ("tensorboard", {"tensorboard"}),
         ("cryptography", {"backends"}),
+        ("yaml", {"engines"}),
     ],
 )
 def test_a_package_is_known_to_few_rooms(package: str, rooms: set[str]) -> None:

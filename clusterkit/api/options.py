@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
+from clusterkit.job.flags import flags_of, text_of
 from clusterkit.job.handed import Handed
-from clusterkit.job.options import OPTIONS, Entry, Kind
+from clusterkit.job.options import OPTIONS, Entry
 from clusterkit.job.spec import UNFIT
 from clusterkit.words.errors import BadJob
-from clusterkit.words.faults import plain
 from clusterkit.words.job import Options, Path
 from clusterkit.words.secrets import looks_secret
 from clusterkit.words.spelling import did_you_mean
@@ -81,8 +82,10 @@ def invocation(
         problems.append("There are args, but no program that they could be for.")
         args = ()
     env = _collected(_variables, given.pop("env", {}), problems)
-    words = [flag for name, value in given.items() for flag in _collected(_flags, (OPTIONS[name], value), problems)]
-    words += ["--", *([] if program is None else [_text(program)]), *map(_text, args)]
+    words = [
+        flag for name, value in given.items() for flag in _collected(partial(flags_of, OPTIONS[name]), value, problems)
+    ]
+    words += ["--", *([] if program is None else [text_of(program)]), *map(text_of, args)]
     if any(map(UNFIT.search, words)):
         problems.append("A NUL character or half a character can't be part of a program's arguments or options.")
     return Invocation([UNFIT.sub("\ufffd", word) for word in words], Handed(dict(env), problems))
@@ -107,24 +110,4 @@ def _variables(env: Any) -> Iterator[tuple[str, str]]:
         raise BadJob([f"env={env!r}: it has to be a mapping, such as env={{'OMP_NUM_THREADS': 1}}."])
     if wrong := [name for name in env if not isinstance(name, str) or not name or "=" in name]:
         raise BadJob([f"env: {name!r} can't be the name of a variable." for name in wrong])
-    yield from ((name, _text(value)) for name, value in env.items())
-
-
-def _flags(option: tuple[Entry, Any]) -> Iterator[str]:
-    entry, value = option
-    match entry.kind:
-        case Kind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
-            yield entry.flag if value else f"--no-{entry.key}"
-        case Kind.SWITCH:
-            raise BadJob([f"{entry.name}={value!r}: it has to be True or False, since a cluster has at most one."])
-        case Kind.TEXTS if isinstance(value, str) and entry.name == "preload":
-            raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
-        case Kind.TEXTS:
-            yield from (f"{entry.flag}={_text(item)}" for item in ([value] if isinstance(value, str) else value))
-        case _:
-            text = plain(value) if isinstance(value, float) else _text(value)
-            yield f"{entry.flag}={text}"  # with =, or a value that begins with a dash would be a flag
-
-
-def _text(value: object) -> str:
-    return os.fspath(value) if isinstance(value, str | os.PathLike) else str(value)
+    yield from ((name, text_of(value)) for name, value in env.items())

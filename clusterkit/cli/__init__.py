@@ -18,6 +18,7 @@ SECTIONS = {
         "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
         "check": ("clusterkit.cli.check", "Read a program and say what will go wrong with it."),
         "config": ("clusterkit.cli.config", "Print the job that `up` would run as a job file."),
+        "manifests": ("clusterkit.cli.manifests", "Print the job as Kubernetes objects."),
         "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it ends."),
         "wait": ("clusterkit.cli.waiting:wait", "Wait until a run ends; exit with its exit code."),
         "down": ("clusterkit.cli.waiting:down", "Stop a live run."),

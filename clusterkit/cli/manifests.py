@@ -1,0 +1,94 @@
+"""`clusterkit manifests`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from clusterkit import __version__
+from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Command, option
+from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.terminal import echo
+
+
+@click.command(
+    "manifests",
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        ("manifests --workers 4 -o job.yaml train.py", "A JobSet. Then: kubectl apply -f job.yaml"),
+        ("manifests --hosts 2 --claim runs --no-secret -f job.toml > job.yaml", "Without the run's key, for a "
+         "repository. A comment says how to make it."),
+        ("manifests --kind tfjob --workers 2 --ps 1 train.py > job.yaml", "For Kubeflow's training operator v1."),
+    ),
+)  # fmt: skip
+@option(
+    "--image",
+    metavar="NAME",
+    default=f"tf-clusterkit:{__version__}",
+    help="The image of all pods, with the program in it.",
+)
+@option(
+    "--hosts",
+    type=int,
+    metavar="N",
+    help="Agent pods that the tasks are spread over.",
+    show_default="one per training task",
+)
+@option("--namespace", metavar="NAME", help="The namespace of the objects.", show_default="kubectl's")
+@option("--storage", metavar="CLASS", help="The storage class of the volume, which has to support ReadWriteMany.")
+@option("--storage-size", metavar="SIZE", help="The size of the volume.", show_default="10Gi")
+@option("--claim", metavar="NAME", help="A volume claim that exists, instead of a new one.")
+@option("--memory", metavar="SIZE", help="Memory of each pod that runs tasks.")
+@option("--env-from", metavar="SECRET", multiple=True, help="A Secret whose keys are variables of all pods.")
+@option(
+    "--kind",
+    type=click.Choice(["jobset", "tfjob"]),
+    default="jobset",
+    help="jobset: a supervisor and agents; tfjob: a pod for each task, without clusterkit.",
+)
+@click.option("--no-secret", "secret", flag_value="out", default="too", help="Leave out the Secret of the run's key.")
+@click.option("--only-secret", "secret", flag_value="only", help="Print only that Secret, for the run of --run-id.")
+@option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
+@job_options()
+@program_argument
+def command(
+    image: str,
+    hosts: int | None,
+    namespace: str | None,
+    storage: str | None,
+    storage_size: str | None,
+    claim: str | None,
+    memory: str | None,
+    env_from: tuple[str, ...],
+    kind: str,
+    secret: str,
+    output: str | None,
+    **values: object,
+) -> None:
+    """Print the job as Kubernetes objects. Starts nothing, and talks to no cluster.
+
+    A JobSet has a pod in which `up` supervises the run, and pods with an agent each, which start the tasks. PROGRAM and
+    all paths are those of the image. The documents contain the run's key: see --no-secret.
+
+    A TFJob, for Kubeflow's training operator v1, has neither. Each pod restarts alone: neither the workers of a
+    MultiWorkerMirroredStrategy together, nor the chief with a lost parameter server. Nobody detects stalls, injects
+    faults, names causes or reports recoveries.
+    """
+    from clusterkit.engines.kubernetes.asked import asked, asked_key
+    from clusterkit.engines.kubernetes.manifest import Flags, Kind, Secret
+    from clusterkit.engines.kubernetes.printed import key_text, manifest_text, write_private
+    from clusterkit.supervisor.prepare import gather
+
+    own = Flags(image, Kind(kind), namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
+    seen = output is None and sys.stdout.isatty()
+    with exit_on_error():
+        job = gather(given(values))
+        is_key = own.secret is Secret.ONLY
+        text = key_text(asked_key(job, own), seen) if is_key else manifest_text(asked(job, own), seen)
+        if output is not None:
+            write_private(output, text)
+    if output is None:
+        echo(text, nl=False)

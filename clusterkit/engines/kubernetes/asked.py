@@ -1,0 +1,35 @@
+"""From what was gathered from flags and job file to a manifest, or to one error with every problem."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from clusterkit.client.store import new_run_id
+from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, hosts_of
+from clusterkit.engines.kubernetes.names import flag_problems, name_problems
+from clusterkit.engines.kubernetes.rules import problems_of
+from clusterkit.job.options import Gathered
+from clusterkit.job.spec import describe
+from clusterkit.words.errors import BadJob
+from clusterkit.words.job import JobOptions
+
+
+def asked(gathered: Gathered, flags: Flags) -> Manifest:
+    """Check everything that can be known without the image, whose files are not here. Raises BadJob."""
+    job, problems, _ = describe(gathered)
+    name = gathered.options.get("run_id") or f"run-{new_run_id()}"
+    problems += [*name_problems(name, hosts_of(job, flags)), *problems_of(job, gathered.options, flags)]
+    if problems:
+        raise BadJob(problems)
+    options = {key: value for key, value in gathered.options.items() if key != "run_id"}
+    return Manifest(name, job, cast(JobOptions, options), flags)
+
+
+def asked_key(gathered: Gathered, flags: Flags) -> Place:
+    """Check what the Secret of a run's key depends on, which is not the job. Raises BadJob."""
+    name = gathered.options.get("run_id")
+    problems = [*flag_problems(flags)]
+    problems += ["--only-secret needs the run's id: --run-id ID."] if name is None else name_problems(name, 1)
+    if name is None or problems:
+        raise BadJob(problems)
+    return Place(name, flags.namespace)

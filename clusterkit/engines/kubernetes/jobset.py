@@ -1,0 +1,114 @@
+"""A JobSet: one pod in which the supervisor runs, and a pod for each agent.
+
+Kubernetes replaces pods, and clusterkit decides what restarts: no failure of an agent's pod ends its Job or the JobSet,
+and the supervisor's exit code is the JobSet's result.
+"""
+
+from __future__ import annotations
+
+from clusterkit.engines.kubernetes.commands import (
+    POD_NAME,
+    SUPERVISOR_HOST,
+    agent_words,
+    job_file,
+    supervisor_words,
+    verbatim,
+)
+from clusterkit.engines.kubernetes.manifest import HOME, Document, Manifest
+from clusterkit.engines.kubernetes.names import AGENT, SUPERVISOR
+from clusterkit.engines.kubernetes.objects import job_name, metadata
+from clusterkit.engines.kubernetes.pods import (
+    JOB_MOUNT,
+    KEY_MOUNT,
+    container,
+    job_volume,
+    key_volume,
+    labels,
+    template,
+    tolerations,
+)
+from clusterkit.engines.kubernetes.resources import SUPERVISOR as SUPERVISORS_RESOURCES
+from clusterkit.engines.kubernetes.resources import of_agent
+from clusterkit.words.outcome import PROVED_NOTHING
+
+FINAL = (1, 2, PROVED_NOTHING, 124)  # exit codes of `up` that another attempt would not change
+KILLS = 20  # how often a supervisor that was killed is replaced; evictions and lost nodes are not counted
+UNLIMITED = 2**31 - 1
+
+
+def jobset(manifest: Manifest) -> Document:
+    """The JobSet of a job. It makes the headless Service itself, under the run's name."""
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata(manifest.place, manifest.name),
+        "spec": {
+            "network": {"enableDNSHostnames": True, "subdomain": manifest.name, "publishNotReadyAddresses": True},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": [SUPERVISOR]},
+            "failurePolicy": {"maxRestarts": 0},
+            "replicatedJobs": [
+                {"name": SUPERVISOR, "replicas": 1, "template": {"spec": _supervisor(manifest)}},
+                {"name": AGENT, "replicas": 1, "template": {"spec": _agents(manifest)}},
+            ],
+        },
+    }
+
+
+def supervisor_host(manifest: Manifest) -> str:
+    """The name under which the pods find the supervisor's, and one that replaced it, too."""
+    return f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"
+
+
+def _supervisor(manifest: Manifest) -> Document:
+    has_file = job_file(manifest) != ""
+    env: list[Document] = [{"name": "CLUSTERKIT_HOME", "value": HOME}]
+    mounts = [KEY_MOUNT, *([JOB_MOUNT] if has_file else [])]
+    words = [*map(verbatim, supervisor_words(manifest))]
+    only = container(manifest, SUPERVISOR, words, env, SUPERVISORS_RESOURCES, mounts)
+    volumes = [key_volume(manifest.place.key), *([job_volume(*job_name(manifest))] if has_file else [])]
+    return {
+        "parallelism": 1,
+        "completions": 1,
+        "completionMode": "Indexed",
+        "backoffLimit": KILLS,
+        "podReplacementPolicy": "Failed",  # there are never two supervisors of a run
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {"containerName": SUPERVISOR, "operator": "In", "values": list(FINAL)},
+                },
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        "template": template(manifest, SUPERVISOR, only, volumes, restartPolicy="Never"),
+    }
+
+
+def _agents(manifest: Manifest) -> Document:
+    env: list[Document] = [
+        {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": SUPERVISOR_HOST, "value": supervisor_host(manifest)},
+    ]
+    only = container(manifest, AGENT, agent_words(), env, of_agent(manifest), [KEY_MOUNT])
+    spread: Document = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels(manifest, AGENT)},
+    }
+    return {
+        "parallelism": manifest.hosts,
+        "completions": manifest.hosts,
+        "completionMode": "Indexed",
+        "backoffLimit": UNLIMITED,
+        "template": template(
+            manifest,
+            AGENT,
+            only,
+            [key_volume(manifest.place.key)],
+            restartPolicy="OnFailure",
+            topologySpreadConstraints=[spread],
+            **tolerations(bool(manifest.job.devices.gpus)),
+        ),
+    }

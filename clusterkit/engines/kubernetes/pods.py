@@ -1,0 +1,101 @@
+"""The templates of pods: which user they run as, what they may write, what they see."""
+
+from __future__ import annotations
+
+from clusterkit.engines.kubernetes.commands import JOB_DIRECTORY, JOB_FILE, KEY, KEY_DIRECTORY
+from clusterkit.engines.kubernetes.manifest import HOME, JSON, Document, Manifest
+from clusterkit.engines.kubernetes.resources import GPU
+
+USER = 1000  # the image's; files in the shared volume and the key belong to its group
+SCRATCH = "/tmp"  # with the home directory, the only place beside the shared volume that can be written
+
+
+def labels(manifest: Manifest, component: str) -> Document:
+    """What tells the pods of a run, and their parts in it, from others."""
+    return {**of_run(manifest.name), "app.kubernetes.io/component": component}
+
+
+def of_run(run: str) -> Document:
+    """The labels of everything that belongs to a run."""
+    return {"app.kubernetes.io/name": "clusterkit", "app.kubernetes.io/instance": run}
+
+
+def container(
+    manifest: Manifest, name: str, words: list[str], env: list[Document], resources: Document, mounts: list[Document]
+) -> Document:
+    """The only container of a pod."""
+    sources = [{"secretRef": {"name": source}} for source in manifest.flags.env_from]
+    return {
+        "name": name,
+        "image": manifest.flags.image,
+        "command": words[:1],
+        "args": words[1:],
+        "env": [{"name": "HOME", "value": SCRATCH}, *env],
+        **({"envFrom": sources} if sources else {}),
+        "resources": resources,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [
+            {"name": "runs", "mountPath": HOME},
+            {"name": "scratch", "mountPath": SCRATCH},
+            *mounts,
+        ],
+    }
+
+
+def template(manifest: Manifest, component: str, only: Document, volumes: list[Document], **more: JSON) -> Document:
+    """A pod of one container. `more` goes into its spec."""
+    return {
+        "metadata": {"labels": labels(manifest, component)},
+        "spec": {
+            **more,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": round(manifest.job.limits.grace + 20),  # tasks, then what ends them
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "fsGroup": USER,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [only],
+            "volumes": [
+                {"name": "runs", "persistentVolumeClaim": {"claimName": manifest.claim}},
+                {"name": "scratch", "emptyDir": {}},
+                *volumes,
+            ],
+        },
+    }
+
+
+KEY_MOUNT: Document = {"name": "key", "mountPath": KEY_DIRECTORY, "readOnly": True}
+JOB_MOUNT: Document = {"name": "job", "mountPath": JOB_DIRECTORY, "readOnly": True}
+
+
+def key_volume(secret: str) -> Document:
+    """The run's key. Kubernetes lets the pod's group read it, too: the files of a Secret belong to root."""
+    return _secret_volume("key", secret, KEY)
+
+
+def job_volume(name: str, is_secret: bool) -> Document:
+    """The job file of the supervisor's pod."""
+    if is_secret:
+        return _secret_volume("job", name, JOB_FILE)
+    return {"name": "job", "configMap": {"name": name, "items": [{"key": JOB_FILE, "path": JOB_FILE}]}}
+
+
+def _secret_volume(name: str, secret: str, file: str) -> Document:
+    return {
+        "name": name,
+        "secret": {"secretName": secret, "defaultMode": 0o400, "items": [{"key": file, "path": file}]},
+    }
+
+
+def tolerations(gpus: bool) -> Document:
+    """What lets a pod that uses GPUs onto the nodes that are kept for such pods."""
+    return {"tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]} if gpus else {}

@@ -1,0 +1,47 @@
+"""Writes options as flags: the words that `clusterkit up` reads as the same options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from clusterkit.job.options import OPTIONS, Entry, Kind
+from clusterkit.words.errors import BadJob
+from clusterkit.words.faults import plain
+from clusterkit.words.job import JobOptions
+
+
+def job_flags(options: JobOptions) -> list[str]:
+    """Write the options of a job, and at the end the program with its arguments.
+
+    Tables of task types, `task`, can't be flags: they have to be in a job file. Raises BadJob for an impossible value.
+    """
+    given = cast(Mapping[str, object], options)
+    words = [word for name, entry in OPTIONS.items() if name in given for word in flags_of(entry, given[name])]
+    program = [text_of(given["program"])] if "program" in given else []
+    rest = [*program, *map(text_of, cast(Sequence[object], given.get("args", ())))]
+    # The program ends the options; where there is none, or it looks like an option, `--` does.
+    return [*words, *(["--"] if rest and (not program or rest[0].startswith("-")) else []), *rest]
+
+
+def flags_of(entry: Entry, value: Any) -> Iterator[str]:
+    """Write one option, each of its values in a word with the flag. Raises BadJob for an impossible value."""
+    match entry.kind:
+        case Kind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
+            yield entry.flag if value else f"--no-{entry.key}"
+        case Kind.SWITCH:
+            raise BadJob([f"{entry.name}={value!r}: it has to be True or False, since a cluster has at most one."])
+        case Kind.TEXTS if isinstance(value, str) and entry.name == "preload":
+            raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
+        case Kind.TEXTS:
+            yield from (f"{entry.flag}={text_of(item)}" for item in ([value] if isinstance(value, str) else value))
+        case Kind.VARIABLES:
+            yield from (f"{entry.flag}={name}={text_of(item)}" for name, item in value.items())
+        case _:
+            text = plain(value) if isinstance(value, float) else text_of(value)
+            yield f"{entry.flag}={text}"  # with =, or a value that begins with a dash would be a flag
+
+
+def text_of(value: Any) -> str:
+    """Write a value that is text, a path or a number."""
+    return str(value.__fspath__() if hasattr(type(value), "__fspath__") else value)

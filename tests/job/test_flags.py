@@ -1,0 +1,56 @@
+"""Options written as flags are read by `up` as the same options."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterkit.cli.options import given as gathered_from
+from clusterkit.cli.up import command as up
+from clusterkit.job.flags import flags_of, job_flags
+from clusterkit.job.options import OPTIONS, Entry, Kind
+from clusterkit.words.errors import BadJob
+from clusterkit.words.job import JobOptions
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+VALUES: dict[Kind, Any] = {
+    Kind.SWITCH: st.booleans(),
+    Kind.NUMBER: st.integers(-5, 2**64),
+    Kind.DURATION: st.integers(0, 10**6).map(float) | st.sampled_from([0.25, 1.5, 1e-3]),
+    Kind.TEXT: texts,
+    Kind.PATH: texts,
+    Kind.TEXTS: st.lists(texts, min_size=1, max_size=4),
+    Kind.VARIABLES: st.dictionaries(texts.filter(lambda name: name and "=" not in name), texts, min_size=1, max_size=3),
+}
+
+
+def value_of(entry: Entry) -> Any:
+    """Any value of an option."""
+    return st.sampled_from(entry.choices) if entry.choices else VALUES[entry.kind]
+
+
+EVERY = {name: value_of(entry) for name, entry in OPTIONS.items()}
+programs = st.fixed_dictionaries({"program": texts.filter(bool), "args": st.lists(texts, max_size=4)})
+modules = st.fixed_dictionaries({"module": texts, "args": st.lists(texts, max_size=4)})
+others = st.fixed_dictionaries({}, optional={name: value for name, value in EVERY.items() if name != "module"})
+
+
+@given(others, programs | modules)
+def test_every_option_comes_back(options: dict[str, Any], program: dict[str, Any]) -> None:
+    """Whatever its value is, and whatever the program and its arguments look like."""
+    job = {**options, **program}
+    context = up.make_context("up", job_flags(cast(JobOptions, job)))
+    with context:
+        found = gathered_from(context.params)
+    assert found.problems == []
+    plain: dict[str, Any] = {name: list(v) if isinstance(v, tuple) else v for name, v in found.options.items()}
+    assert plain == job
+
+
+def test_an_impossible_value_is_a_problem() -> None:
+    """Python gives more kinds of values than a command line."""
+    with pytest.raises(BadJob, match="has to be True or False"):
+        list(flags_of(OPTIONS["chief"], 2))
