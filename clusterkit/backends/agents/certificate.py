@@ -83,7 +83,7 @@ def _context(side: int, pem: Path) -> ssl.SSLContext:
     certificate = pinned(pem)
     try:
         context.load_verify_locations(cadata=certificate)
-        context.load_cert_chain(pem)
+        context.load_cert_chain(pem, password=b"")  # without one, OpenSSL would ask the terminal
     except (OSError, ValueError):
         raise CertificateError(f"The run's certificate is damaged: {pem}") from None
     return context

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from clusterkit.backends.agents.frames import JSON, Frame
-from clusterkit.backends.agents.link import Link
+from clusterkit.backends.agents.link import Link, reason
 from clusterkit.backends.agents.session import Closed, Message, Session, message_text
 from clusterkit.backends.agents.stream import FileRange
+
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # what there is later, maybe
 
 
 class Connection(Protocol):
@@ -133,6 +135,9 @@ class Peer:
         try:
             return self._session.next_frame(read_range)
         except OSError as error:
+            if error.errno in SCARCE and self._link is not None:
+                self._link.fail(reason(error))  # the next link tries it again
+                return None
             self.end(f"A file that was to be sent can't be read: {error.strerror}: {error.filename}")
             return None
 

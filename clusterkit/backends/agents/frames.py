@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
@@ -23,6 +23,7 @@ class Frame:
 
     header: Mapping[str, JSON]
     body: bytes = b""
+    length: int = field(default=0, compare=False)  # bytes that it took
 
     @property
     def kind(self) -> str:
@@ -62,9 +63,7 @@ class Frame:
         raise self._bad(name)
 
     def _bad(self, name: str) -> BadFrame:
-        if name not in self.header:
-            return BadFrame(f"a frame without {name!r}")
-        return BadFrame(f"a frame whose {name!r} is {self.header[name]!r:.40}")
+        return BadFrame(f"a frame with {'a wrong' if name in self.header else 'no'} {name!r}")
 
 
 class FrameParser:
@@ -74,7 +73,7 @@ class FrameParser:
         self._data = bytearray()
         self._searched = 0  # bytes of _data that have no end of a line
         self._header: Mapping[str, JSON] | None = None
-        self._size = 0
+        self._header_length = self._size = 0  # bytes
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that these bytes complete. Raises BadFrame; after that, the stream is of no use."""
@@ -87,7 +86,7 @@ class FrameParser:
             self._header = self._next_header()
         if self._header is None or len(self._data) < self._size:
             return None
-        frame = Frame(self._header, bytes(self._data[: self._size]))
+        frame = Frame(self._header, bytes(self._data[: self._size]), self._header_length + self._size)
         del self._data[: self._size]
         self._header = None
         return frame
@@ -105,6 +104,7 @@ class FrameParser:
             raise BadFrame(f"a body of {self._size} bytes")
         del self._data[: end + 1]
         self._searched = 0
+        self._header_length = end + 1
         return header
 
 
@@ -127,10 +127,10 @@ def _parse(line: bytes) -> Mapping[str, JSON]:
     try:
         header = json.loads(line.decode(), parse_constant=_reject, parse_float=_finite)
     except (ValueError, RecursionError):
-        raise BadFrame(f"no header of JSON: {line!r:.40}") from None
+        raise BadFrame(f"no header of JSON: {line[:40]!r}") from None
     if isinstance(header, dict):
         return header
-    raise BadFrame(f"a header that is no object: {line!r:.40}")
+    raise BadFrame(f"a header that is no object: {line[:40]!r}")
 
 
 def _reject(constant: str) -> NoReturn:

@@ -56,8 +56,8 @@ def parse_hello(greeting: Frame) -> Hello:
         raise BadFrame(f"{greeting.kind!r:.40} instead of a hello")
     protocol, version = greeting.number("protocol"), greeting.text("version")
     host = greeting.text("host")
-    if not host.isprintable() or not 0 < len(host) <= _LONGEST_NAME:
-        raise BadFrame("a hello with a host's name that can't be printed")
+    if not (host + version).isprintable() or not 0 < len(host) <= _LONGEST_NAME:
+        raise BadFrame("a hello with a name that can't be printed")
     if protocol != PROTOCOL:
         raise Refused(
             f"The agent on {host} is clusterkit {version:.40} (protocol {protocol}), the supervisor is clusterkit "

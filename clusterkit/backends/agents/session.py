@@ -100,7 +100,7 @@ class Session:
         return None
 
     def _is_new(self, received: Frame) -> bool:
-        return self._stream.take(received.number("seq"), len(received.body))
+        return self._stream.take(received.number("seq"), received.length)
 
     def _begin(self, received: int) -> None:
         self._stream.resume(received)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from clusterkit.backends.agents.certificate import write_certificate
+from clusterkit.backends.agents.connection import Connection
+from clusterkit.backends.agents.frames import JSON
 from clusterkit.backends.agents.stream import FileRange
-from tests.backends.agents.wires import Ends, both_ends
+from tests.backends.agents.wires import Ends, Records, both_ends
+from tests.support import no_descriptors
 
 pytestmark = pytest.mark.process
 
@@ -63,3 +68,96 @@ def test_an_agent_that_the_supervisor_closes_ends(ends: Ends) -> None:
     assert agent.wait_for("lost") == "The run has ended."
     assert ends.supervisor.wait_for("lost") == "The run has ended."
     assert agent.messages == [{"last": True}]
+
+
+def test_an_agent_with_another_runs_key_gives_up_and_says_why(tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    write_certificate(other, "another-run")
+    with both_ends(tmp_path, 0.5) as ends:
+        agent = ends.agent(pem=other)
+        assert agent.wait_for("lost") == (
+            f"The supervisor at 127.0.0.1:{ends.listener.port} was not reached for 0.5 s: "
+            "its certificate is not this run's."
+        )
+        assert agent.kinds == ["lost"]
+        assert ends.supervisor.happened == []
+
+
+def test_an_agent_without_a_supervisor_gives_up_and_says_why(tmp_path: Path) -> None:
+    with both_ends(tmp_path, 0.5) as ends, socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        agent = ends.agent(address=bound.getsockname())
+        assert agent.wait_for("lost").endswith(" was not reached for 0.5 s: connection refused.")
+
+
+def test_a_file_that_is_gone_ends_the_session(ends: Ends, tmp_path: Path) -> None:
+    """What was announced can't be sent any more; the supervisor counts the agent lost in its time, not before."""
+    agent = ends.agent()
+    agent.wait_for("connected")
+    agent.connections[0].send({}, FileRange(tmp_path / "nowhere", 0, 1))
+    assert agent.wait_for("lost") == (
+        f"A file that was to be sent can't be read: No such file or directory: {tmp_path / 'nowhere'}"
+    )
+    ends.supervisor.wait_for("cut")
+    assert ends.supervisor.kinds == ["connected", "cut"]
+
+
+def test_a_file_that_is_shorter_than_announced_ends_the_session(ends: Ends, tmp_path: Path) -> None:
+    agent = ends.agent()
+    agent.wait_for("connected")
+    (tmp_path / "spool").write_bytes(b"0123456789")
+    agent.connections[0].send({}, FileRange(tmp_path / "spool", 8, 4))
+    assert agent.wait_for("lost") == (
+        f"A file that was to be sent can't be read: it has less than 12 bytes: {tmp_path / 'spool'}"
+    )
+
+
+def test_a_file_waits_for_descriptors(ends: Ends, tmp_path: Path) -> None:
+    agent = ends.agent()
+    agent.wait_for("connected")
+    (tmp_path / "spool").write_bytes(b"0123456789")
+    with no_descriptors():
+        agent.connections[0].send({}, FileRange(tmp_path / "spool", 3, 4))
+        assert agent.wait_for("cut") == "too many open files"
+    agent.wait_for("resumed")
+    ends.supervisor.wait_for_messages(1)
+    assert ends.supervisor.bodies == [b"3456"]
+
+
+def test_an_event_that_fails_is_posted_as_a_crash(tmp_path: Path) -> None:
+    class Failing(Records):
+        def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
+            raise LookupError("a defect")
+
+    with both_ends(tmp_path, supervisor=Failing()) as ends:
+        agent = ends.agent()
+        agent.wait_for("connected")
+        agent.connections[0].send({})
+        crashed = ends.crashed.get(timeout=10)
+        assert (crashed.where, crashed.error) == ("the thread 'listener'", "LookupError: a defect")
+
+
+def test_what_is_sent_after_the_stop_is_ignored(tmp_path: Path) -> None:
+    with both_ends(tmp_path) as ends:
+        agent = ends.agent()
+        agent.wait_for("connected")
+        ends.supervisor.wait_for("connected")
+    for connection in (agent.connections[0], ends.supervisor.connections[0]):
+        connection.send({"too": "late"})
+        connection.close("Too late.")
+    assert "lost" not in agent.kinds + ends.supervisor.kinds
+
+
+def test_two_hundred_agents_connect_at_once(tmp_path: Path) -> None:
+    """More than there may be strangers at a time."""
+    with both_ends(tmp_path, 30.0) as ends:
+        agents = [ends.agent(f"n{number}") for number in range(200)]
+        ends.supervisor.wait_for("connected", 200, within=30)
+        for agent in agents:
+            agent.wait_for("connected")
+        assert sorted(why for _, why in ends.supervisor.happened) == sorted(f"n{number}" for number in range(200))
+
+
+def test_ipv6_addresses_are_addresses(tmp_path: Path) -> None:
+    with both_ends(tmp_path, address="::1") as ends:
+        ends.agent().wait_for("connected")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import queue
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,23 +77,25 @@ class Ends:
 
     directory: Path
     timeout: float
-    supervisor: Records = field(default_factory=Records)
+    supervisor: Records
+    host: str
     crashed: queue.SimpleQueue[Crashed] = field(default_factory=queue.SimpleQueue)
     dialers: list[Dialer] = field(default_factory=list)
+    agents: list[Records] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.pem = self.directory / "certificate.pem"
         write_certificate(self.pem, "a-run")
-        self.listener = Listener(self.pem, LOOPBACK, self.timeout, self.crashed.put, self.supervisor)
+        self.listener = Listener(self.pem, self.host, self.timeout, self.crashed.put, self.supervisor)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where the listener listens."""
-        return LOOPBACK, self.listener.port
+        return self.host, self.listener.port
 
     def agent(self, host: str = "n1", address: tuple[str, int] | None = None, pem: Path | None = None) -> Records:
         """Start an agent's end, and return its records."""
-        records = Records()
+        self.agents.append(records := Records())
         where = address or self.address
         self.dialers.append(Dialer(pem or self.pem, where, host, self.timeout, self.crashed.put, records))
         return records
@@ -106,9 +109,11 @@ class Ends:
 
 
 @contextmanager
-def both_ends(directory: Path, timeout: float = 10.0) -> Iterator[Ends]:
+def both_ends(
+    directory: Path, timeout: float = 10.0, supervisor: Records | None = None, address: str = LOOPBACK
+) -> Iterator[Ends]:
     """A listener, stopped after the block with the agents that were started in it."""
-    ends = Ends(directory, timeout)
+    ends = Ends(directory, timeout, supervisor or Records(), address)
     try:
         yield ends
     finally:
@@ -116,5 +121,19 @@ def both_ends(directory: Path, timeout: float = 10.0) -> Iterator[Ends]:
 
 
 def stranger(address: tuple[str, int]) -> socket.socket:
-    """A connection of someone who is no agent."""
+    """A connection of someone who says nothing yet."""
     return socket.create_connection(address, 10)
+
+
+def says(address: tuple[str, int], data: bytes, context: ssl.SSLContext | None = None) -> bytes:
+    """Connect, with TLS or without, say something and nothing more; return the answer."""
+    answer = b""
+    with suppress(OSError), ExitStack() as stack:  # the other side may end the connection at any moment
+        sock = stack.enter_context(stranger(address))
+        if context is not None:
+            sock = stack.enter_context(context.wrap_socket(sock))
+        sock.sendall(data)
+        socket.socket.shutdown(sock, socket.SHUT_WR)  # TLS's own would take no answer any more
+        while more := sock.recv(1 << 16):
+            answer += more
+    return answer
