@@ -14,7 +14,7 @@ from clusterkit.engines.kubernetes.commands import (
     supervisor_words,
     verbatim,
 )
-from clusterkit.engines.kubernetes.manifest import HOME, Document, Manifest
+from clusterkit.engines.kubernetes.manifest import HOME, MOST, Document, Manifest
 from clusterkit.engines.kubernetes.names import AGENT, SUPERVISOR
 from clusterkit.engines.kubernetes.objects import job_name, metadata
 from clusterkit.engines.kubernetes.pods import (
@@ -33,7 +33,6 @@ from clusterkit.words.outcome import PROVED_NOTHING
 
 FINAL = (1, 2, PROVED_NOTHING, 124)  # exit codes of `up` that another attempt would not change
 KILLS = 20  # how often a supervisor that was killed is replaced; evictions and lost nodes are not counted
-UNLIMITED = 2**31 - 1
 
 
 def jobset(manifest: Manifest) -> Document:
@@ -101,7 +100,7 @@ def _agents(manifest: Manifest) -> Document:
         "parallelism": manifest.hosts,
         "completions": manifest.hosts,
         "completionMode": "Indexed",
-        "backoffLimit": UNLIMITED,
+        "backoffLimit": MOST,
         "template": template(
             manifest,
             AGENT,

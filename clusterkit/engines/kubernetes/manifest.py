@@ -12,6 +12,7 @@ from clusterkit.words.job import JobOptions, JobSpec
 JSON = None | bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"]
 Document = Mapping[str, JSON]  # one Kubernetes object, or a part of one
 
+MOST = 2**31 - 1  # of a number in an object
 HOME = "/var/lib/clusterkit"  # where the pods have the volume that they share; CLUSTERKIT_HOME of the supervisor
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterkit.engines.kubernetes.commands import JOB_DIRECTORY, JOB_FILE, KEY, KEY_DIRECTORY
-from clusterkit.engines.kubernetes.manifest import HOME, JSON, Document, Manifest
+from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest
 from clusterkit.engines.kubernetes.resources import GPU
 
 USER = 1000  # the image's; files in the shared volume and the key belong to its group
@@ -54,7 +54,9 @@ def template(manifest: Manifest, component: str, only: Document, volumes: list[D
             **more,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": round(manifest.job.limits.grace + 20),  # tasks, then what ends them
+            "terminationGracePeriodSeconds": min(
+                round(manifest.job.limits.grace) + 20, MOST
+            ),  # tasks, then what ends them
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": USER,

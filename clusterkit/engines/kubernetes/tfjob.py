@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterkit.engines.kubernetes.commands import verbatim
-from clusterkit.engines.kubernetes.manifest import HOME, JSON, Document, Manifest
+from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest
 from clusterkit.engines.kubernetes.objects import env_name, metadata
 from clusterkit.engines.kubernetes.pods import container, template, tolerations
 from clusterkit.engines.kubernetes.resources import of_task
@@ -44,13 +44,13 @@ def tfjob(manifest: Manifest) -> Document:
     replicas: dict[str, JSON] = {
         REPLICAS[kind]: _replica(manifest, Task(kind, 0), count) for kind, count in job.counts.items() if count
     }
-    limit: Document = {"activeDeadlineSeconds": max(1, round(job.limits.job))} if job.limits.job else {}
+    limit: Document = {"activeDeadlineSeconds": min(max(1, round(job.limits.job)), MOST)} if job.limits.job else {}
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
         "metadata": metadata(manifest.place, manifest.name),
         "spec": {
-            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": job.restart.budget, **limit},
+            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": min(job.restart.budget, MOST), **limit},
             "tfReplicaSpecs": replicas,
         },
     }

@@ -8,11 +8,13 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from jsonschema import ValidationError
 
 from clusterkit.engines.kubernetes.names import longest_name
 from tests.engines.kubernetes.schemas import VERSIONS, pod_specs, validate
-from tests.engines.kubernetes.shapes import PLAIN, SHAPES, documents_of, manifest_of
+from tests.engines.kubernetes.shapes import PLAIN, SHAPES, TFJOB, documents_of, manifest_of
+from tests.engines.kubernetes.test_commands import options, written
 
 JOBSETS = [shape for shape in SHAPES if not shape.startswith("tfjob")]
 
@@ -35,6 +37,17 @@ def test_a_manifest_is_valid(shape: str, version: str) -> None:
     """No field is unknown, missing or of a wrong type."""
     for document in documents_of(shape):
         validate(document, version)
+
+
+@settings(max_examples=30)
+@given(options)
+def test_a_random_job_is_valid(job: dict[str, Any]) -> None:
+    """In the newest version; as a TFJob too, without what that can't have."""
+    for document in written(job):
+        validate(document, VERSIONS[-1])
+    plain = {name: value for name, value in job.items() if name not in ("env", "task", "fault", "progress_regex")}
+    for document in written({**plain, "timeout": 1e300, "restart_budget": 2**70}, TFJOB):
+        validate(document, VERSIONS[-1])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
