@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,18 @@ def test_a_file_is_for_its_owner_only(ck: Clusterkit, tmp_path: Path) -> None:
     assert ck("manifests", "-o", file, *JOB).out == ""
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "JobSet" in kinds(file.read_text())
+
+
+def test_what_is_no_file_keeps_its_mode(ck: Clusterkit, tmp_path: Path) -> None:
+    """Root must not make /dev/null its own."""
+    os.mkfifo(tmp_path / "pipe", 0o644)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        ck("manifests", "-o", tmp_path / "pipe", *JOB)
+        assert os.read(reader, 10) == b"# clusterk"
+    finally:
+        os.close(reader)
+    assert stat.S_IMODE((tmp_path / "pipe").stat().st_mode) == 0o644
 
 
 def test_a_file_that_cannot_be_written_is_a_problem(ck: Clusterkit, tmp_path: Path) -> None:

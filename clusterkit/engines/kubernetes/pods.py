@@ -7,6 +7,7 @@ from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, M
 from clusterkit.engines.kubernetes.resources import GPU
 
 USER = 1000  # the image's; files in the shared volume and the key belong to its group
+ENDING = 20  # seconds that a supervisor or an agent has to end after its tasks
 SCRATCH = "/tmp"  # with the home directory, the only place beside the shared volume that can be written
 
 
@@ -54,9 +55,7 @@ def template(manifest: Manifest, component: str, only: Document, volumes: list[D
             **more,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": min(
-                round(manifest.job.limits.grace) + 20, MOST
-            ),  # tasks, then what ends them
+            "terminationGracePeriodSeconds": min(round(manifest.job.limits.grace) + ENDING, MOST),
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": USER,

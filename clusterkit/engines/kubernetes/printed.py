@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
+import os
+import stat
 
 from clusterkit.backends.agents.certificate import make_certificate
 from clusterkit.engines.kubernetes.documents import documents, head, secrets_in
@@ -38,11 +39,12 @@ def key_text(place: Place, seen: bool) -> str:
 
 def write_private(path: str, text: str) -> None:
     """Write a file that only its owner can read, also if it was there before. Raises CannotWrite."""
-    file = Path(path)
     try:
-        file.touch(mode=0o600)
-        file.chmod(0o600)
-        file.write_text(text, encoding="utf-8")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and not /dev/null, say
+                os.fchmod(file.fileno(), 0o600)
+            file.write(text)
     except OSError as error:
         raise CannotWrite(f"{path} can't be written: {error.strerror}.") from None
 

@@ -85,6 +85,8 @@ def _tfjob_problems(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator
     if flags.hosts is not None:
         yield "--hosts: each task of a TFJob is a pod, and there are no agents. Leave it out."
     for where, setup in job.every_setup.items():
+        if setup.cwd is not None and not setup.cwd.startswith("/"):
+            yield f"{where}cwd is {setup.cwd}: write the full path that it has in the image."
         for name in setup.env:
             if not VARIABLE.fullmatch(name):
                 yield f"{where}env: {name!r} can't be a variable of a pod: letters, digits, dashes, dots, underscores."

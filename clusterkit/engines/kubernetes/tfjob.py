@@ -60,7 +60,7 @@ def secrets_of(manifest: Manifest) -> dict[str, str]:
     """The variables that are in a Secret, by their keys in it."""
     setups = manifest.job.every_setup
     return {
-        _key(where, name): value
+        where + name: value
         for where, setup in setups.items()
         for name, value in setup.env.items()
         if looks_secret(name)
@@ -114,8 +114,4 @@ def _env(manifest: Manifest, task: Task) -> list[Document]:
 def _variable(manifest: Manifest, where: str, name: str, value: str) -> Document:
     if not looks_secret(name):
         return {"name": name, "value": verbatim(value)}
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": env_name(manifest), "key": _key(where, name)}}}
-
-
-def _key(where: str, name: str) -> str:
-    return f"{where}{name}"
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": env_name(manifest), "key": where + name}}}

@@ -47,6 +47,7 @@ PROBLEMS: list[tuple[dict[str, Any], Flags, str]] = [
     ({"task": {TaskType.PS: SECRET}}, OUT, "--no-secret: task.ps.env: API_TOKEN looks like a secret"),
     ({"stall_timeout": 5.0}, TFJOB, "--stall-timeout is for clusterkit, which is not in the pods of a TFJob"),
     ({}, replace(TFJOB, hosts=2), "--hosts: each task of a TFJob is a pod"),
+    ({"cwd": "here"}, TFJOB, "cwd is here: write the full path"),
     ({"env": {"A B": "1"}}, TFJOB, "env: 'A B' can't be a variable of a pod"),
 ]
 
