@@ -44,6 +44,11 @@ ROOM ?= network
 test-room: $(READY) ## Run the tests of one room: make test-room ROOM=network.
 	$(PYTEST) -m "not soak" tests/$(ROOM)
 
+.PHONY: test-slurm
+test-slurm: $(READY) ## Run the tests that need a Slurm of three virtual hosts; as root, what is missing is installed.
+	@.ci/slurm
+	$(PYTEST) -m "slurm and not soak" tests/engines
+
 .PHONY: soak
 soak: $(READY) ## Run the long random tests.
 	$(SOAK) -m soak

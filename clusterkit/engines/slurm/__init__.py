@@ -1,0 +1,1 @@
+"""Slurm: the rules of its words, and its client commands."""

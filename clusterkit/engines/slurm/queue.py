@@ -1,0 +1,142 @@
+"""What `squeue` says of a job, as values."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.printable import printable
+
+# With a suffix, squeue neither pads nor cuts a field. The reason is last: some have words of an administrator in them.
+FIELDS = ("JobID", "State", "RestartCnt", "StartTime", "EndTime", "PreemptTime", "TimeLimit", "BatchHost", "Reason")
+FORMAT = ",".join(f"{name}:|" for name in FIELDS)
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # seconds since 1970, whatever the time zones of the hosts
+_NONE = ("", "N/A", "n/a", "NONE", "None", "(null)", "Unknown")
+_LIMIT = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,8}(?::\d\d){0,2})")
+_LONGEST = 100  # characters of an answer that are shown in an error
+
+
+class Phase(enum.Enum):
+    """Where a job is in its life."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDING = "ending"  # its processes are told to end; afterwards it is over, or waits again
+    OVER = "over"
+    UNKNOWN = "unknown"  # a state of another version of Slurm
+
+
+_PHASES = {
+    **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"), Phase.WAITING),
+    **dict.fromkeys(("REQUEUE_FED", "SPECIAL_EXIT"), Phase.WAITING),
+    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"), Phase.RUNNING),
+    "COMPLETING": Phase.ENDING,
+    **dict.fromkeys(("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL"), Phase.OVER),
+    **dict.fromkeys(("PREEMPTED", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"), Phase.OVER),
+}
+
+
+class UnexpectedAnswer(ClusterkitError):
+    """Slurm's command printed something that it does not print, as far as is known."""
+
+    def __init__(self, command: str, answer: str) -> None:
+        shown = printable(answer[:_LONGEST].replace("\n", " "))
+        super().__init__(f"{command} printed something unexpected: {shown!r}. Is it a wrapper of the site's?")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job that Slurm's controller knows. Times are seconds since 1970; None: Slurm has none.
+
+    `restarts` is how often it was requeued. `start` is an estimate while it waits. `preempted` is when its preemption
+    was decided: a job that still runs has the partition's grace time from then on. `time_limit` is in seconds; None is
+    no limit. `host` is the one that its batch script runs on. `reason` is Slurm's own word.
+    """
+
+    job: int
+    state: str
+    restarts: int
+    start: int | None
+    end: int | None
+    preempted: int | None
+    time_limit: int | None
+    host: str
+    reason: str
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is in its life."""
+        return _PHASES.get(self.state, Phase.UNKNOWN)
+
+
+def parse_queue(text: str) -> dict[int, QueuedJob]:
+    """Read the output of `squeue --noheader -O FORMAT`; return the jobs by id. Raises UnexpectedAnswer."""
+    jobs = (_job(line) for line in text.split("\n") if line.strip())
+    return {job.job: job for job in jobs}
+
+
+def parse_submitted(text: str) -> int:
+    """Read the output of `sbatch --parsable`: the job's id, and perhaps the cluster's name. Raises UnexpectedAnswer."""
+    found = re.fullmatch(r"([0-9]{1,10})(;[\w.-]+)?\n?", text)
+    if found is None:
+        raise UnexpectedAnswer("sbatch", text)
+    return int(found[1])
+
+
+def parse_hostnames(text: str) -> list[str]:
+    """Read the output of `scontrol show hostnames`: a name a line. Raises UnexpectedAnswer."""
+    names = text.split("\n")[:-1]
+    if not names or not all(re.fullmatch(r"[A-Za-z0-9][\w.-]{0,252}", name, re.ASCII) for name in names):
+        raise UnexpectedAnswer("scontrol show hostnames", text)
+    return names
+
+
+def _job(line: str) -> QueuedJob:
+    try:
+        return _job_of(*(field.strip() for field in line.split("|", len(FIELDS) - 1)))
+    except (ValueError, TypeError):
+        raise UnexpectedAnswer("squeue", line) from None
+
+
+def _job_of(
+    job: str, state: str, restarts: str, start: str, end: str, preempted: str, limit: str, host: str, reason: str
+) -> QueuedJob:
+    if not re.fullmatch(r"[A-Z_]{1,40}", state) or not reason.endswith("|"):
+        raise ValueError
+    reason = reason[:-1].strip()
+    return QueuedJob(
+        job=_number(job),
+        state=state,
+        restarts=_number(restarts),
+        start=_time(start),
+        end=_time(end),
+        preempted=_time(preempted),
+        time_limit=_limit(limit),
+        host="" if host in _NONE else host,
+        reason="" if reason in _NONE else reason,
+    )
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,12}", text):
+        raise ValueError
+    return int(text)
+
+
+def _time(text: str) -> int | None:
+    return None if text in _NONE else _number(text)
+
+
+def _limit(text: str) -> int | None:
+    """Read `UNLIMITED`, `1:00`, `2:03:04` or `365-00:00:00`, in seconds."""
+    if text in ("UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit", *_NONE):
+        return None
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise ValueError
+    seconds = 0
+    for part in found["parts"].split(":"):
+        seconds = seconds * 60 + int(part)
+    return int(found["days"] or 0) * 86400 + seconds

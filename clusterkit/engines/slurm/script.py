@@ -1,0 +1,122 @@
+"""The batch script of a run: what it asks Slurm for, and the command that becomes the run's supervisor."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+WARNING = 120  # seconds between Slurm's warning and the time limit; Slurm looks every 30 s, so it may be 60 s off
+_PLAIN = re.compile(r"[\w@%+=:,./-]")
+_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f]")
+# sbatch options that would undo what the script relies on, and what to use instead.
+TAKEN: Mapping[str, str] = {
+    "--nodes": "--hosts",
+    "-N": "--hosts",
+    "--time": "--time",
+    "-t": "--time",
+    "--partition": "--partition",
+    "-p": "--partition",
+    "--job-name": "--run-id",
+    "-J": "--run-id",
+    "--chdir": "--cwd",
+    "-D": "--cwd",
+    **dict.fromkeys(("--ntasks", "-n", "--ntasks-per-node", "--array", "-a", "--wrap", "--signal", "--open-mode"), ""),
+    **dict.fromkeys(("--output", "-o", "--error", "-e", "--input", "-i", "--no-kill", "-k", "--test-only"), ""),
+    **dict.fromkeys(("--parsable", "--wait", "-W", "--help", "-h", "--usage", "--version", "-V"), ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a run asks Slurm for.
+
+    `output` is the file that takes what the supervisor prints. `time` is in seconds; 0 and "" leave the choice to
+    Slurm. `cpus` and `gpus` are per host. `arguments` are further options of sbatch, each with its value in one word.
+    """
+
+    name: str
+    hosts: int
+    directory: str
+    output: str
+    time: float = 0.0
+    partition: str = ""
+    cpus: int = 0
+    gpus: int = 0
+    arguments: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def problems(allocation: Allocation) -> list[str]:
+    """Return everything that is wrong with it, as sentences."""
+    found = [f"--hosts {allocation.hosts}: a job needs at least one host."] if allocation.hosts < 1 else []
+    for argument in allocation.arguments:
+        found += _problems_of(argument)
+    texts = {"run id": allocation.name, "directory": allocation.directory, "log file": allocation.output}
+    for what, text in {**texts, "--partition": allocation.partition}.items():
+        if _UNWRITABLE.search(text):
+            found.append(f"Slurm can't take the {what} {text!r}: it has control characters.")
+    if "\\" in allocation.output:
+        found.append(f"Slurm can't take the log file {allocation.output!r}: it has a backslash.")
+    return found
+
+
+def script_of(allocation: Allocation, command: Sequence[str]) -> str:
+    """Return the text of the script, for an allocation without problems. The command is the batch step itself."""
+    lines = ["#!/bin/sh", *(f"#SBATCH {quoted(option)}" for option in _options(allocation))]
+    lines += [f"export {name}={_shell(value)}" for name, value in sorted(allocation.environment.items())]
+    return "\n".join((*lines, f"exec {' '.join(map(_shell, command))}", ""))
+
+
+def quoted(word: str) -> str:
+    """Write a word so that sbatch reads it from an #SBATCH line as it is. Not as a shell: `\\` escapes anything."""
+    if all(map(_PLAIN.match, word)):
+        return word
+    escaped = word.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'
+
+
+def time_of(seconds: float) -> str:
+    """Write a time limit: `1-02:03:04`. Slurm rounds it up to minutes."""
+    minutes, rest = divmod(max(1, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days}-{hours:02}:{minutes:02}:{rest:02}"
+
+
+def _options(allocation: Allocation) -> Iterator[str]:
+    yield from (f"--job-name={allocation.name}", f"--nodes={allocation.hosts}", "--ntasks-per-node=1")
+    if allocation.cpus:
+        yield f"--cpus-per-task={allocation.cpus}"
+    if allocation.gpus:
+        yield f"--gpus-per-node={allocation.gpus}"
+    if allocation.time:
+        yield f"--time={time_of(allocation.time)}"
+    if allocation.partition:
+        yield f"--partition={allocation.partition}"
+    yield f"--chdir={allocation.directory}"
+    yield f"--output={allocation.output.replace('%', '%%')}"
+    # A requeued job appends to its log. A lost host is the supervisor's to deal with, and not the job's end.
+    yield from ("--open-mode=append", "--requeue", "--no-kill", f"--signal=B:USR1@{WARNING}")
+    yield from allocation.arguments
+
+
+def _problems_of(argument: str) -> Iterator[str]:
+    read = re.match(r"(--[a-z][a-z-]*)(?==|$)|-[a-zA-Z](?!=)", argument)
+    if read is None:
+        yield f"--sbatch-arg {argument!r}: not an option of sbatch. Write --name=value, or -Xvalue."
+        return
+    if _UNWRITABLE.search(argument):
+        yield f"--sbatch-arg {argument!r}: it has control characters."
+    # sbatch accepts the beginning of a long name.
+    name = read.group()
+    taken = next((option for option in TAKEN if option == name or (len(name) > 4 and option.startswith(name))), None)
+    if taken is not None:
+        instead = f" Use {TAKEN[taken]}." if TAKEN[taken] else ""
+        yield f"--sbatch-arg {argument}: clusterkit sets {taken} itself.{instead}"
+
+
+def _shell(word: str) -> str:
+    # sbatch rejects a script with \r\n in it.
+    return shlex.quote(word).replace("\r", """'"$(printf '\\015')"'""")

@@ -1,0 +1,176 @@
+"""The test cluster itself: Slurm as the engine's code will find it, and hosts that can be cut, killed and restarted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from clusterkit.network.switch.links import Layer
+from clusterkit.system import procfs
+from tests.engines.slurm_cluster import NAMES, SlurmCluster, why_no_slurm
+from tests.engines.slurm_config import GRACE, HOST_DOWN_AFTER
+from tests.support import ROOT, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(180)]
+DOWN_WITHIN = 8.0 * HOST_DOWN_AFTER  # seconds; measured: 16
+SPREAD = "srun --no-kill sleep 100 & wait"
+
+
+def test_a_command_runs_on_three_hosts(slurm: SlurmCluster) -> None:
+    """Each has a name and an address of its own."""
+    show = 'echo "$(uname -n) $(hostname -i)"'
+    lines = slurm.run("srun", "--nodes=3", "sh", "-c", show).splitlines()
+    assert sorted(lines) == [f"{name} {slurm.hosts[name].address}" for name in NAMES]
+
+
+def test_processes_of_one_host_are_hidden_from_another(slurm: SlurmCluster) -> None:
+    """Pids mean something on their own host only, as on real ones."""
+    job = slurm.submit("exec sleep 100", "--nodelist=n1")
+    slurm.wait_state(job, "RUNNING", deadline=20)
+    wait_until(lambda: "sleep 100" in slurm.processes().get("n1", {}).values(), 10, lambda: str(slurm.processes()))
+    assert slurm.hosts["n1"].run("pgrep", "-x", "sleep").returncode == 0
+    assert slurm.hosts["n2"].run("pgrep", "-x", "sleep").returncode == 1
+
+
+def test_a_cancelled_job_leaves_nothing(slurm: SlurmCluster) -> None:
+    """Not even what ignores SIGTERM, in a session of its own."""
+    stubborn = "setsid sh -c \"trap '' TERM; while :; do sleep 1; done\" & wait"
+    job = slurm.submit(f"srun sh -c '{stubborn}'", "--nodes=3")
+    wait_until(lambda: all("sleep 1" in slurm.processes().get(n, {}).values() for n in NAMES), 20, slurm.describe)
+    slurm.run("scancel", str(job))
+    slurm.wait_state(job, "CANCELLED", deadline=30)
+    wait_until(lambda: not slurm.processes(), 10, lambda: str(slurm.processes()))
+
+
+def test_a_host_that_is_cut_off_is_down_until_it_is_back(slurm: SlurmCluster) -> None:
+    """What runs there knows nothing of it."""
+    job = slurm.submit(SPREAD, "--nodes=3", "--no-kill")
+    wait_until(lambda: set(slurm.processes()) == set(NAMES), 20, slurm.describe)
+    slurm.hosts["n3"].cut()
+    slurm.wait_host("n3", "down", DOWN_WITHIN)
+    assert any(line.endswith("sleep 100") for line in slurm.processes()["n3"].values())
+    assert slurm.job(job)["JobState"] == "RUNNING"
+    slurm.hosts["n3"].heal()
+    slurm.wait_host("n3", "idle", 20)
+
+
+def test_a_host_that_is_killed_leaves_its_job_to_those_that_are_left(slurm: SlurmCluster) -> None:
+    """With --no-kill for the job and for the step: the processes on the others run on."""
+    job = slurm.submit(SPREAD, "--nodes=3", "--no-kill")
+    wait_until(lambda: set(slurm.processes()) == set(NAMES), 20, slurm.describe)
+    slurm.hosts["n2"].kill()
+    assert set(slurm.processes()) == {"n1", "n3"}
+    slurm.wait_output(job, "Node failure on n2", DOWN_WITHIN)
+    assert slurm.job(job)["JobState"] == "RUNNING"
+    assert slurm.job(job)["NodeList"] == "n[1,3]"
+    slurm.hosts["n2"].start()
+    slurm.wait_host("n2", "idle", 20)
+    assert set(slurm.processes()) == {"n1", "n3"}
+
+
+def test_a_requeued_job_starts_soon_where_its_start_time_is_set(slurm: SlurmCluster) -> None:
+    """Under the same id, its log appended to; otherwise it would wait for two minutes.
+
+    In the very second of its end it would fail: its credential was revoked then.
+    """
+    job = slurm.submit('echo "restarts: ${SLURM_RESTART_COUNT:-0}"; exec sleep 100', "--requeue", "--open-mode=append")
+    slurm.wait_output(job, "restarts: 0", 20)
+    slurm.run("scontrol", "requeue", str(job))
+    wait_until(lambda: slurm.job(job)["Reason"] == "BeginTime", 30, lambda: str(slurm.job(job)))
+    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+2seconds")
+    slurm.wait_output(job, "restarts: 1", 20)
+    assert "restarts: 0" in slurm.output(job)
+
+
+def test_a_job_of_higher_priority_takes_a_host(slurm: SlurmCluster) -> None:
+    """After the partition's grace time: a step gets SIGTERM at its beginning, the batch script at its end."""
+    step = "srun --overlap sh -c 'trap \"echo step TERM\" TERM; while :; do sleep 0.1; done' &"
+    batch = 'trap "echo batch TERM" TERM; while :; do sleep 0.1; done'
+    job = slurm.submit(f"{step} {batch}", "--nodelist=n1", "--ntasks=8", "--requeue")
+    wait_until(lambda: len(slurm.processes().get("n1", {})) >= 5, 20, slurm.describe)
+    urgent = slurm.submit("true", "--nodelist=n1", "--ntasks=8", "--partition=urgent")
+    slurm.wait_output(job, "step TERM", 20)
+    assert "batch TERM" not in slurm.output(job)
+    assert slurm.job(job)["PreemptTime"] != "None"
+    slurm.wait_output(job, "DUE TO PREEMPTION", GRACE + 20)
+    slurm.wait_state(job, "PENDING", deadline=30)
+    slurm.wait_state(urgent, "COMPLETED", deadline=30)
+
+
+def test_a_batch_script_is_warned_before_its_time_limit(slurm: SlurmCluster) -> None:
+    """By the signal of its choice, which no step gets; within 30 s of when it asked for it."""
+    step = "srun --overlap sh -c 'trap \"echo step USR1\" USR1; while :; do sleep 0.1; done' &"
+    batch = 'trap "echo batch USR1" USR1; echo begun; while :; do sleep 0.1; done'
+    job = slurm.submit(f"{step} {batch}", "--time=1", "--signal=B:USR1@60")
+    slurm.wait_output(job, "begun", 20)
+    slurm.wait_output(job, "batch USR1", 45)
+    assert "step USR1" not in slurm.output(job)
+
+
+def test_packets_of_a_host_can_be_delayed(slurm: SlurmCluster) -> None:
+    """By what `clusterkit up --network virtual` has for its tasks."""
+    slurm.hosts["n1"].impair(Layer(delay=0.2))
+    begun = time.monotonic()
+    assert slurm.run("srun", "--nodelist=n1", "uname", "-n") == "n1\n"
+    assert time.monotonic() - begun > 0.4
+
+
+def test_a_controller_that_was_killed_knows_its_jobs_again(slurm: SlurmCluster) -> None:
+    """They run on meanwhile."""
+    job = slurm.submit("exec sleep 100")
+    slurm.wait_state(job, "RUNNING", deadline=20)
+    saved, begun = slurm.place / "state" / "job_state", time.time()
+    wait_until(lambda: saved.exists() and saved.stat().st_mtime > begun, 20, "the saved state of the jobs")
+    slurm.head.kill()
+    slurm.head.start()
+    assert slurm.wait_state(job, "RUNNING", deadline=30)["JobId"] == str(job)
+
+
+def test_the_client_commands_work_off_the_hosts_too(slurm: SlurmCluster) -> None:
+    """For a test's own process."""
+    ran = subprocess.run(["squeue", "--version"], env={**os.environ, **slurm.env}, capture_output=True, text=True)
+    assert ran.stdout.startswith("slurm"), ran.stderr
+
+
+@pytest.mark.skipif(why_no_slurm() is not None, reason=f"no Slurm here: {why_no_slurm()}")
+def test_a_cluster_is_up_soon_and_leaves_nothing_when_its_process_is_killed() -> None:
+    """No process, namespace, mount or device; nor does it change this machine's files while it is up."""
+    place, before = Path(tempfile.mkdtemp()), traces()
+    place.chmod(0o711)
+    code = "from tests.engines.slurm_cluster import *; c = SlurmCluster(); print(c.place, flush=True); input()"
+    begun = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(place)},
+    ) as process:
+        assert process.stdout is not None
+        assert Path(process.stdout.readline().strip()).parent == place
+        assert time.monotonic() - begun < 5  # the cluster itself takes 0.3 s
+        assert len(processes_in(place)) >= 10
+        assert traces() == before
+        process.send_signal(signal.SIGKILL)
+    wait_until(lambda: not processes_in(place), 10, lambda: str(processes_in(place)))
+    assert traces() == before
+    shutil.rmtree(place)
+
+
+def processes_in(place: Path) -> list[list[str]]:
+    """What still runs of that which was started with this directory for its temporary files."""
+    return [procfs.argv_of(pid) for pid in procfs.all_pids() if procfs.environ(pid).get("TMPDIR") == str(place)]
+
+
+def traces() -> tuple[bytes, bytes, set[str]]:
+    """What a careless cluster leaves on a machine."""
+    devices = {path.name for path in Path("/sys/class/net").iterdir()}
+    return Path("/etc/hosts").read_bytes(), Path("/proc/self/mountinfo").read_bytes(), devices
