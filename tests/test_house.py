@@ -41,7 +41,7 @@ ROOMS = {
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},
     "supervisor": {
-        *("words", "system", "client", "machine", "recovery", "job", "warm", "backends"),
+        *("words", "system", "client", "machine", "recovery", "job", "warm", "backends", "engines"),
         *("views", "tensorboard", "check", "__init__"),
     },
     "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},

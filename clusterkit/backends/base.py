@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from clusterkit.client.directory import RunDirectory
+from clusterkit.system.inbox import Work
 from clusterkit.words.actions import Order
 from clusterkit.words.events import Happened
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
-Work = Callable[[], None]
 Post = Callable[[Happened | Work], None]
 
 
@@ -28,6 +28,16 @@ class Receiver(Protocol):
 
     def put(self, item: Happened | Work) -> None:
         """Add an event, or work for the loop's thread. For any thread; never waits."""
+
+    def work_until(self, done: Callable[[], bool], timeout: float, stubborn: bool = False) -> bool:
+        """Do the work that comes in until `done`, or `timeout` seconds; return whether it is. For the loop's thread.
+
+        What ends the run ends the wait, unless it is `stubborn`.
+        """
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether something came in that ends the run. For the loop's thread, after `work_until`."""
 
     def watch(self, lifeline: int, who: str) -> None:
         """End the run when this descriptor becomes readable or reaches its end. For the loop's thread."""

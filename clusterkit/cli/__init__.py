@@ -46,6 +46,7 @@ SECTIONS = {
     },
     "Maintain": {
         "doctor": ("clusterkit.cli.doctor", "Find problems with this machine and its packages."),
+        "agent": ("clusterkit.cli.agent", "Run the tasks of this host for a supervisor elsewhere."),
         "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
         "rm": ("clusterkit.cli.removing:rm", "Remove finished runs."),
         "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import cast
 
 import click
 
@@ -30,13 +31,6 @@ from clusterkit.cli.terminal import echo
     default=f"tf-clusterkit:{__version__}",
     help="The image of all pods, with the program in it.",
 )
-@option(
-    "--hosts",
-    type=int,
-    metavar="N",
-    help="Agent pods that the tasks are spread over.",
-    show_default="one per training task",
-)
 @option("--namespace", metavar="NAME", help="The namespace of the objects.", show_default="kubectl's")
 @option("--storage", metavar="CLASS", help="The storage class of the volume, which has to support ReadWriteMany.")
 @option("--storage-size", metavar="SIZE", help="The size of the volume.", show_default="10Gi")
@@ -56,7 +50,6 @@ from clusterkit.cli.terminal import echo
 @program_argument
 def command(
     image: str,
-    hosts: int | None,
     namespace: str | None,
     storage: str | None,
     storage_size: str | None,
@@ -70,8 +63,9 @@ def command(
 ) -> None:
     """Print the job as Kubernetes objects. Starts nothing, and talks to no cluster.
 
-    A JobSet has a pod in which `up` supervises the run, and pods with an agent each, which start the tasks. PROGRAM and
-    all paths are those of the image. The documents contain the run's key: see --no-secret.
+    A JobSet has a pod in which `up` supervises the run, and pods with an agent each, which start the tasks: --hosts
+    many, or one for each task that computes. PROGRAM and all paths are those of the image. The documents contain the
+    run's key: see --no-secret.
 
     A TFJob, for Kubeflow's training operator v1, has neither. Each pod restarts alone: neither the workers of a
     MultiWorkerMirroredStrategy together, nor the chief with a lost parameter server. Nobody detects stalls, injects
@@ -82,6 +76,7 @@ def command(
     from clusterkit.engines.kubernetes.printed import key_text, manifest_text, write_private
     from clusterkit.supervisor.prepare import gather
 
+    hosts = cast(int | None, values.get("hosts"))
     own = Flags(image, Kind(kind), namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
     seen = output is None and sys.stdout.isatty()
     with exit_on_error():

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from clusterkit.client.paths import Paths
@@ -59,7 +59,7 @@ class RunDirectory(Paths[Path]):
             ) from None
         except OSError as error:
             self.discard()
-            raise _unusable(self.path, error) from None
+            raise unusable(self.path, error) from None
 
     def add_task(self, task: Task) -> None:
         """Create a task's directory and named pipes. Raises RunDirectoryError."""
@@ -68,7 +68,7 @@ class RunDirectory(Paths[Path]):
             os.mkfifo(self.progress(task), 0o600)
             os.mkfifo(self.requests(task), 0o600)
         except OSError as error:
-            raise _unusable(self.of_task(task), error) from None
+            raise unusable(self.of_task(task), error) from None
 
     def lock(self) -> int:
         """Mark the run as live while this process lives and keeps the descriptor. Raises RunDirectoryError."""
@@ -77,7 +77,7 @@ class RunDirectory(Paths[Path]):
             # Not LOCK_NB: no other supervisor wants the lock, but `is_live` of a client may hold it for a moment.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
-            raise _unusable(self.lock_file, error) from None
+            raise unusable(self.lock_file, error) from None
         return descriptor
 
     def discard(self) -> None:
@@ -147,6 +147,10 @@ class RunDirectory(Paths[Path]):
         info: RunInfo | None = _decoded(RunInfo, _read(self.job_file))
         return None if info is None else replace(info, endpoints=self.endpoints())
 
+    def move(self, endpoints: Mapping[Task, str]) -> None:
+        """The tasks listen elsewhere from now on. Raises OSError."""
+        _write(self.job_file, {**_read(self.job_file), "endpoints": wire.encode(endpoints)})
+
     def endpoints(self) -> dict[Task, str]:
         """Where each task listens, by job.json."""
         try:
@@ -205,7 +209,8 @@ def _read(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _unusable(path: Path, error: OSError) -> RunDirectoryError:
+def unusable(path: PurePath, error: OSError) -> RunDirectoryError:
+    """The error for a file of a run that can't be made."""
     return RunDirectoryError(
         f"Cannot use the run directory: {error.strerror} ({error.filename or path}). "
         f"Set CLUSTERKIT_HOME to a writable directory with free space."

@@ -24,6 +24,7 @@ class Paths(Generic[P_co]):
         self.console = path / "console.log"  # what a run in the background printed
         self.control_socket = path / "control.sock"
         self.control_path = path / "control.path"  # names the control socket, where that path is too long for one
+        self.agents_key = path / "agents.pem"  # with which agents and supervisor prove themselves to each other
         self.tensorboard = path / "tensorboard"  # what TensorBoard shows
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
         self.all_tasks = path / "tasks"

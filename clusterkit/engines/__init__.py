@@ -1,1 +1,1 @@
-"""Engines: what owns the hosts of a job that has outgrown one machine, and starts an agent on each."""
+"""Engines: what owns the hosts of a run, and starts an agent on each."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterkit.words.job import Devices, JobSpec
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
+from clusterkit.words.resources import Devices
 
 CORES = "CLUSTERKIT_CORES"  # the entry pins its process to them before the program begins
 GPUS = "CUDA_VISIBLE_DEVICES"

@@ -10,8 +10,9 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.job.devices import CORES, Share, shares_of, usual_env
 from clusterkit.job.keras import PATCHES, keras_env
 from clusterkit.job.tfconfig import Endpoints, cluster_json, tf_config
-from clusterkit.words.job import JobSpec, Network, Servers, Setup
+from clusterkit.words.job import JobSpec, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, Task
+from clusterkit.words.resources import Network
 
 # What serves in place of the program; the tasks' interpreter runs it by path, and may know nothing of clusterkit.
 BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_server.py")

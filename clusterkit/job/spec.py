@@ -15,8 +15,9 @@ from clusterkit.job.plan import RESERVED
 from clusterkit.job.step_regex import problem_of
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
-from clusterkit.words.job import JobOptions, JobSpec, Network, Servers, StartMode
+from clusterkit.words.job import JobOptions, JobSpec, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, TaskType
+from clusterkit.words.resources import Hosts, Network
 
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
 UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
@@ -137,7 +138,27 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
     yield from keras_problems(job)
     if job.servers is Servers.BUILTIN and "ps" not in wrong and job.counts[TaskType.PS] <= 0:
         yield "--servers builtin is for jobs with parameter servers: workers serve in no other. Add --ps 1."
+    yield from _host_problems(job)
     if job.pcap is not None and "network" not in wrong and job.network is not Network.VIRTUAL:
         yield "--pcap writes what crosses the virtual network. Add --network virtual."
     if job.progress_regex is not None and (problem := problem_of(job.progress_regex)):
         yield problem
+
+
+def _host_problems(job: JobSpec) -> Iterator[str]:
+    """What is for several hosts, where there are none."""
+    hosts, alone = job.hosts, Hosts()
+    if hosts.count > 0:
+        return
+    given = {
+        "--engine agents": hosts.engine is not alone.engine,
+        "--spare-hosts": hosts.spare > 0,
+        "--place": bool(hosts.place),
+        "--interface": hosts.interface is not None,
+        "--agent-timeout": hosts.timeout != alone.timeout,
+        "--listen": hosts.listen is not None,
+        "--agent-key": hosts.key is not None,
+    }
+    for flag, is_given in given.items():
+        if is_given:
+            yield f"{flag} is for a job on several hosts. Add --hosts 2."

@@ -145,9 +145,10 @@ class ClusterState:
         if record.state is TaskState.HELD and not record.held_by:
             self._start(record)
 
-    def drop_held(self) -> None:
-        """What is held back never starts."""
-        for record in self.records.values():
+    def drop_held(self, tasks: Iterable[Task]) -> None:
+        """Those of the tasks whose start is held back do not start any more."""
+        for task in sorted(tasks):
+            record = self.records[task]
             if record.state is TaskState.HELD:
                 record.held_by.clear()
                 self.move(record, TaskState.DOWN)

@@ -48,7 +48,7 @@ class Ending:
         """The leader exited with code 0. End the servers; the other tasks get some time to finish."""
         state, limits = self.state, self.state.job.limits
         self.verdict = Verdict(RunState.SUCCEEDED, 0, f"{leader.task} exited with code 0")
-        state.drop_held()
+        state.drop_held(self.state.job.tasks)
         state.record(Succeeded(leader.task, tuple(record.task for record in state.alive())))
         state.timers.set(Timer.FINISH, state.now + limits.finish - limits.servers)
         state.timers.set(Timer.EVALUATOR, state.now + limits.evaluator)
@@ -114,7 +114,7 @@ class Ending:
         if self.verdict is not None:
             return
         self.verdict = verdict
-        self.state.drop_held()
+        self.state.drop_held(self.state.job.tasks)
         alive = self.state.alive()
         self.state.record(Stopping(verdict.reason, tuple(record.task for record in alive), grace))
         for record in alive:

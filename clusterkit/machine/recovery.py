@@ -171,6 +171,7 @@ class Recoveries:
         self.state.record(RestartPlanned(tuple(sorted(recovery.tasks)), None, (), 0.0, 0, budget))
 
     def _clear(self, recovery: OpenRecovery, asked: Asked, grace: float) -> None:
+        self.state.drop_held(recovery.tasks)  # they start with the others, not before
         for task in sorted(recovery.tasks):
             if self.state.records[task].alive:
                 self.state.end(self.state.records[task], asked, grace)

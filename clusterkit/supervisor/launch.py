@@ -6,30 +6,32 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit import __version__
+from clusterkit.backends.agents.backend import AgentsBackend
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.store import RunStore, new_run_id
+from clusterkit.engines.choice import engine_for
 from clusterkit.machine import Machine
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor import crash, signals
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
-from clusterkit.supervisor.inbox import Inbox
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.system.barrier import crashed
+from clusterkit.system.inbox import Inbox
 from clusterkit.system.sweep import WillNotDie
 from clusterkit.tensorboard.process import TensorBoard
 from clusterkit.views.console import Console, Show
@@ -40,7 +42,7 @@ from clusterkit.warm.run_server import Launch
 from clusterkit.warm.session import Session
 from clusterkit.warm.starter import Inherited, Warmth
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.events import Crashed, Event, StorageFailed
+from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
@@ -96,7 +98,8 @@ def up(prepared: Prepared, display: Display, lifeline: int | None = None, sessio
     warm servers.
     """
     run = Run(prepared, prepared.run_id or new_run_id(), display)
-    launch = launch_for(prepared.job, run.directory)
+    on_hosts = prepared.job.hosts.count > 0  # each agent has a fork server of its own
+    launch = None if on_hosts else launch_for(prepared.job, run.directory)
     run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
     for place in warm_places(run.launch, session, lifeline):
         code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)
@@ -122,7 +125,7 @@ def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | No
         stack.callback(console.close)
         directory = run.directory
         directory.make()
-        backend = LocalBackend(job, seed, inbox, console.output, Warmth(run.launch, inherited))
+        backend = _backend(job, seed, inbox, console, directory, Warmth(run.launch, inherited))
         stack.callback(backend.shut)
         _fill(directory, prepared, backend, seed)
         for warning in [*_reap(backend), *prepared.warnings]:
@@ -135,6 +138,14 @@ def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | No
         signals.end_with(result.exit_code)
         console.block(report(result, directory, display.show.color, recovered=recovered))
     return result.exit_code
+
+
+def _backend(
+    job: JobSpec, seed: int, inbox: Inbox, console: Console, directory: RunDirectory, warmth: Warmth
+) -> Backend:
+    if not job.hosts.count:
+        return LocalBackend(job, seed, inbox, console.output, warmth)
+    return AgentsBackend(job, seed, inbox, console.output, engine_for(job, directory))
 
 
 def _run(
@@ -156,6 +167,8 @@ def _run(
         recoveries.take(now, event)
         if isinstance(event, Crashed):
             console.say(crash.keep(directory, event), bad=True)
+        if isinstance(event, Placed):
+            _move(directory, event, storage_failed)
         told = sentence(event)
         if told is not None and told[0] >= level:
             console.say(told[1], bad=is_bad(event))
@@ -173,6 +186,13 @@ def _run(
         recovered = recoveries.report()
         _write_result(directory, result, recovered, console)
     return result, recovered
+
+
+def _move(directory: RunDirectory, placed: Placed, failed: Callable[[str], None]) -> None:
+    try:
+        directory.move(placed.endpoints)
+    except OSError as error:
+        failed(f"job.json could not be written: {error.strerror}")
 
 
 def _write_result(directory: RunDirectory, result: RunResult, recovered: RecoveryReport, console: Console) -> None:

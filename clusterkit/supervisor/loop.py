@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from clusterkit.backends.base import Backend
 from clusterkit.machine import Machine
-from clusterkit.supervisor.inbox import Inbox
 from clusterkit.system.barrier import crashed
+from clusterkit.system.inbox import Inbox
 from clusterkit.words.actions import Answer, Finish, Record
 from clusterkit.words.events import Began, Crashed, Event, Happened, Ticked
 from clusterkit.words.outcome import RunResult

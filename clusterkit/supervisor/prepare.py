@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clusterkit.backends.agents.preflight import preflight as agents_preflight
 from clusterkit.backends.local.preflight import preflight as local_preflight
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.client.directory import RunDirectory
@@ -50,7 +51,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     except ClusterkitError as error:
         problems.append(str(error))
     if clear:
-        job, of_machine, warnings = local_preflight(job)
+        job, of_machine, warnings = (agents_preflight if job.hosts.count else local_preflight)(job)
         problems += [*_only_problems(job, only), *of_machine]
     if problems or not clear:
         raise BadJob(problems)

@@ -72,10 +72,11 @@ def listening(endpoints: Mapping[Task, str], pids: Mapping[Task, int]) -> frozen
     found = set[Task]()
     for task in endpoints.keys() & pids.keys():
         port = port_here(endpoints[task])
-        if port in here or (port is None and _port(endpoints[task]) in procfs.listening_ports(pids[task])):
+        if port in here or (port is None and port_of(endpoints[task]) in procfs.listening_ports(pids[task])):
             found.add(task)
     return frozenset(found)
 
 
-def _port(endpoint: str) -> int:
+def port_of(endpoint: str) -> int:
+    """The number in `host:port`."""
     return int(endpoint.rpartition(":")[2])

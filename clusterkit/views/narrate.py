@@ -38,16 +38,8 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Spawned(task, attempt, where):
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} ({where})."
-        case ev.Placed(hosts):
-            return Level.INFO, f"{_placed(hosts)}."
-        case ev.HostCut(host, why, patience):
-            return Level.WARNING, (
-                f"The connection to the host {host} is cut ({why}). Its tasks continue; waiting up to {patience:g} s."
-            )
-        case ev.HostBack(host):
-            return Level.INFO, f"The host {host} is connected again; nothing was lost."
-        case ev.HostLost(host, why):
-            return Level.WARNING, f"The host {host} is lost: {why}."
+        case ev.Placed() | ev.HostCut() | ev.HostBack() | ev.HostLost():
+            return _of_host(event)
         case ev.Noted(text, minor):
             return Level.DEBUG if minor else Level.INFO, text
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
@@ -83,6 +75,19 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, text
         case _:
             return None
+
+
+def _of_host(event: ev.Placed | ev.HostCut | ev.HostBack | ev.HostLost) -> tuple[Level, str]:
+    match event:
+        case ev.Placed(hosts):
+            return Level.INFO, f"{_placed(hosts)}."
+        case ev.HostCut(host, why, patience):
+            what = f"The connection to the host {host} is cut ({why})."
+            return Level.WARNING, f"{what} Its tasks continue; waiting up to {patience:g} s."
+        case ev.HostBack(host):
+            return Level.INFO, f"The host {host} is connected again; nothing was lost."
+        case ev.HostLost(host, why):
+            return Level.WARNING, f"The host {host} is lost. {why}"
 
 
 def _placed(hosts: Mapping[Task, str]) -> str:

@@ -95,7 +95,7 @@ class HostBack:
 
 @dataclass(frozen=True, slots=True)
 class HostLost:
-    """A host is gone for good. Comes after Exited or SpawnFailed for each attempt there."""
+    """A host is gone for good; `why` is a sentence. Comes when each attempt there is over."""
 
     host: str
     why: str

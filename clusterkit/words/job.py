@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Protocol, TypedDict
 
 from clusterkit.words.faults import Fault
 from clusterkit.words.model import TYPE_ORDER, Program, Shape, Task, TaskType
+from clusterkit.words.resources import Devices, Hosts, Network
 
 
 class PathLike(Protocol):
@@ -110,6 +111,21 @@ class Options(TypedDict, total=False):
     patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
     cpus_per_task: Annotated[int, Option("Cores of its own that each task is pinned to.", "devices.cpus", least=1)]
     gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "devices.gpus")]
+    engine: Annotated[
+        Literal["local", "agents"],
+        Option("Where the agents come from: processes of this machine, or whoever starts them.", "hosts.engine"),
+    ]
+    hosts: Annotated[int, Option("Hosts to place the tasks on.", "hosts.count", default="none: this machine")]
+    spare_hosts: Annotated[int, Option("Hosts beside those, for when one is lost.", "hosts.spare")]
+    place: Annotated[
+        Sequence[str], Option("Tasks of one type, or one, on a host: ps=host0.", "hosts.place", "TASK=HOST")
+    ]
+    interface: Annotated[str, Option("The network interface over which tasks connect.", "hosts.interface", "NAME")]
+    agent_timeout: Annotated[
+        Duration, Option("The time for which a host may be cut off before it is counted as lost.", "hosts.timeout")
+    ]
+    listen: Annotated[str, Option("Where the supervisor waits for agents.", "hosts.listen", "ADDRESS[:PORT]")]
+    agent_key: Annotated[Path, Option("The run's key, if it is not to be made.", "hosts.key", "FILE")]
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[
         str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")
@@ -167,13 +183,6 @@ class StartMode(enum.StrEnum):
     COLD = "cold"
 
 
-class Network(enum.StrEnum):
-    """What the tasks reach each other over."""
-
-    HOST = "host"  # this machine's loopback
-    VIRTUAL = "virtual"  # each task has a network namespace and an address of its own
-
-
 class TfConfig(enum.StrEnum):
     """Whose TF_CONFIG a task uses."""
 
@@ -186,16 +195,6 @@ class Servers(enum.StrEnum):
 
     PROGRAM = "program"  # the program, which has to find out that it is to serve
     BUILTIN = "builtin"  # clusterkit's own server; the program is the coordinator's code alone
-
-
-@dataclass(frozen=True, slots=True)
-class Devices:
-    """What each task gets of this machine, None: all that there is; and what there is to be handed out."""
-
-    cpus: int | None = None
-    gpus: int | None = None
-    cores: tuple[int, ...] = ()  # by number; found where `cpus` is given
-    names: tuple[str, ...] = ()  # of GPUs, as CUDA_VISIBLE_DEVICES has them; found where `gpus` is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +245,8 @@ class JobSpec:
     servers: Servers = Servers.PROGRAM
     keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
     patches: bool = True  # whether Keras is patched where it fails or is wrong on several workers
-    devices: Devices = Devices()
+    devices: Devices = field(default_factory=Devices)
+    hosts: Hosts = field(default_factory=Hosts)
     tensorboard: bool = False  # whether TensorBoard runs beside the job
     pcap: str | None = None  # where the packets of the virtual network are written to
     faults: tuple[Fault, ...] = ()

@@ -15,7 +15,7 @@ import pytest
 
 from clusterkit.backends.base import Backend
 from clusterkit.client.directory import RunDirectory
-from clusterkit.supervisor.inbox import Inbox
+from clusterkit.system.inbox import Inbox
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, Setup

@@ -30,10 +30,13 @@ class Scouting:
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.posted = queue.SimpleQueue[Any]()
         self.scans: list[float] = []
+        self.begun, self.held = threading.Event(), threading.Lock()
 
         def counted(place: PurePosixPath, before: float, ended: object) -> str | None:
             self.scans.append(before)
-            return newest_checkpoint(place, before)
+            self.begun.set()
+            with self.held:
+                return newest_checkpoint(place, before)
 
         monkeypatch.setattr(scout, "newest_checkpoint", counted)
         self.scout = Scout(PurePosixPath(directory), self.posted.put)
@@ -63,16 +66,18 @@ def test_what_was_written_after_the_start_was_not_there(scouting: Scouting, tmp_
     assert scouting.posted.get(timeout=10) == CheckpointFound(WORKERS[0], 2, old)
 
 
-def test_a_gang_shares_one_scan(scouting: Scouting, tmp_path: Path) -> None:
-    """Its tasks begin one after the other; a start a second later has a scan of its own."""
+def test_a_gang_shares_a_scan(scouting: Scouting, tmp_path: Path) -> None:
+    """Those that begin during the first one's; what was written meanwhile was there when they began."""
     first = write(tmp_path / "ckpt-1.index", NOW - 5)
-    for index, worker in enumerate(WORKERS):
-        scouting.scout.look(worker, 2, NOW + index / 10)
-    assert [scouting.posted.get(timeout=10) for _ in WORKERS] == [CheckpointFound(w, 2, first) for w in WORKERS]
-    second = write(tmp_path / "ckpt-2.index", NOW + 5)
-    scouting.scout.look(WORKERS[0], 3, NOW + 6)
-    assert scouting.posted.get(timeout=10) == CheckpointFound(WORKERS[0], 3, second)
-    assert scouting.scans == [NOW, NOW + 6]
+    with scouting.held:
+        scouting.scout.look(WORKERS[0], 2, NOW)
+        assert scouting.begun.wait(10)
+        second = write(tmp_path / "ckpt-2.index", NOW + 0.05)
+        for index, worker in enumerate(WORKERS[1:], 1):
+            scouting.scout.look(worker, 2, NOW + index / 10)
+    found = [scouting.posted.get(timeout=10) for _ in WORKERS]
+    assert found == [CheckpointFound(w, 2, first if w == WORKERS[0] else second) for w in WORKERS]
+    assert scouting.scans == [NOW, NOW + 0.7]
 
 
 def test_without_a_checkpoint_nothing_is_posted(scouting: Scouting, tmp_path: Path) -> None:

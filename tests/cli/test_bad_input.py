@@ -265,7 +265,7 @@ def mounted(home: Path, options: str, then: str = "true") -> list[str]:
 
 
 FULL = [("ro", "true"), ("size=64k", "head -c 1000000 /dev/zero >full")]
-FULL += [(f"nr_inodes={count}", "true") for count in (2, 3, 6, 9, 11)]
+FULL += [(f"nr_inodes={count}", "true") for count in range(2, 14)]
 
 
 @pytest.mark.parametrize(("options", "then"), FULL)

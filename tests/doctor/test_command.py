@@ -17,7 +17,7 @@ import pytest
 from clusterkit.doctor.deep import run_job
 from clusterkit.doctor.interpreter import ask_interpreter
 from clusterkit.network.virtual import why_not
-from clusterkit.words.job import Network
+from clusterkit.words.resources import Network
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from clusterkit.doctor.deep import run_job
-from clusterkit.words.job import Network
+from clusterkit.words.resources import Network
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
 PROXY = {"http_proxy": "http://127.0.0.1:9"}  # nobody is there

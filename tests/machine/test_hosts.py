@@ -32,7 +32,7 @@ def cut(run: History, host: str) -> None:
 def test_all_restart_when_a_host_is_lost(counts: dict[str, int], gone: str, scope: str) -> None:
     """Whatever the strategy and the scope: the endpoints of those that move stand in everybody's TF_CONFIG."""
     rules = RestartRules(scope=RestartScope(scope) if scope != "any" else RestartScope.AUTO)
-    run = History(job(**counts, restart=rules)).begin()
+    run = History(job(counts["workers"], counts.get("ps", 0), restart=rules)).begin()
     run.loses("n2", gone)
     run.after(5)
     assert set(run.attempts.values()) == {2}
@@ -121,3 +121,13 @@ def test_a_start_that_was_on_its_way_to_the_host_is_lost_with_it() -> None:
     run.send(ev.HostLost("n1", "its agent is gone"))
     run.after(5)
     assert run.decided(ev.RestartPlanned)[0].tasks == run.job.tasks
+
+
+def test_a_coordinator_that_waits_for_its_servers_starts_with_the_others_again() -> None:
+    """It was held back when the host was lost, and must not start against servers that are being ended."""
+    run = History(job(workers=2, ps=1), forked=True, listening=False).begin()
+    assert run.attempts.keys() == {"worker:0", "worker:1", "ps:0"}
+    run.loses("n2", "worker:1")
+    run.after(5)
+    assert run.attempts == {"chief:0": 1, "worker:0": 2, "worker:1": 2, "ps:0": 2}
+    assert not run.over

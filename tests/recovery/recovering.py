@@ -9,8 +9,9 @@ from typing import Any
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
+from clusterkit.words.job import JobSpec, Limits, RestartRules
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
+from clusterkit.words.resources import Network
 from tests.histories import History, faults, job, task
 from tests.recoveries import Account, check_same
 

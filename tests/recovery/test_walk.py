@@ -12,8 +12,8 @@ from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.actions import Action, Inject, Record
-from clusterkit.words.job import Network
 from clusterkit.words.recovery import RecoveryReport
+from clusterkit.words.resources import Network
 from tests.histories import SIGTERM, faults
 from tests.journal import Line
 from tests.machine.test_walk import Walk

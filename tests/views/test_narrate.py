@@ -45,7 +45,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             "The connection to the host n2 is cut (connection reset). Its tasks continue; waiting up to 30 s.",
         ),
         (ev.HostBack("n2"), Level.INFO, "The host n2 is connected again; nothing was lost."),
-        (ev.HostLost("n2", "silent for 30 s"), Level.WARNING, "The host n2 is lost: silent for 30 s."),
+        (ev.HostLost("n2", "It was silent."), Level.WARNING, "The host n2 is lost. It was silent."),
         (ev.Failed(Failure(PS, 1, Exit(host="n2"), 5.0)), Level.WARNING, "ps:0 was lost with its host n2 (attempt 1)."),
         (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),

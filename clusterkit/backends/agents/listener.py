@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from clusterkit.backends.agents.address import split
 from clusterkit.backends.agents.certificate import pinned, server_context
 from clusterkit.backends.agents.connection import AgentEvents, Peer
 from clusterkit.backends.agents.frames import Frame
@@ -38,11 +39,12 @@ class Listener:
     def __init__(
         self, pem: Path, address: str, timeout: float, post: Callable[[Crashed], None], agents: AgentEvents
     ) -> None:
-        """Listen on a free port of an address of this host. Raises CertificateError, OSError."""
+        """Listen at an address of this host, `host` or `host:port`. Raises CertificateError, OSError."""
         self._context, self._certificate = server_context(pem), pinned(pem)
         self._timeout, self._events = timeout, agents
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._socket = socket.create_server((address, 0), family=family, backlog=BACKLOG)
+        host, port = split(address)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=BACKLOG)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the connections inherit it
         self.port: int = self._socket.getsockname()[1]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
+from clusterkit.client.directory import unusable
 from clusterkit.system.poller import Poller
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.lines import last_exception
@@ -27,6 +28,32 @@ TAIL_BYTES = 1 << 16
 TAIL_LINES = 60
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # an empty chunk is the end of the attempt's output
+
+
+class Arrivals:
+    """The order in which output arrived, by which `logs` merges what tasks wrote to many files."""
+
+    def __init__(self, path: PurePath) -> None:
+        """Create the file. Raises RunDirectoryError."""
+        self._lines: list[bytes] = []
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unusable(path, error) from None
+
+    def add(self, at: float, task: bytes, attempt: int, size: int) -> None:
+        """An attempt's log had that size at that wall time."""
+        self._lines.append(b"%.6f %b %d %d\n" % (at, task, attempt, size))
+
+    def write(self) -> None:
+        """Write what was added. Raises OSError, and forgets it."""
+        lines, self._lines = self._lines, []
+        if lines:
+            os.write(self._file, b"".join(lines))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
 
 
 @dataclass(slots=True)
@@ -46,8 +73,7 @@ class LogPump:
 
     def __init__(self, post: Post, viewer: Viewer, arrivals: PurePath) -> None:
         self._post = post
-        self._arrived: list[bytes] = []  # lines to be written there
-        self._arrivals = os.open(arrivals, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._arrivals = Arrivals(arrivals)
         self._viewer = viewer
         self._streams: dict[tuple[Task, int], Stream] = {}
         self._full = False
@@ -77,7 +103,7 @@ class LogPump:
         """End the thread, and save what the pipes still hold: the thread may have failed before it read that."""
         self._poller.stop()
         self._keep_the_rest()
-        os.close(self._arrivals)
+        self._arrivals.close()
 
     def _keep_the_rest(self) -> None:
         """Save what is in the pipes. No task lives, so that nothing more is written to them."""
@@ -118,17 +144,14 @@ class LogPump:
             self._failed(f"the log of {stream.task}", error)
             return
         stream.written += len(chunk)
-        # Wall time, task, attempt and the log's size by then: `logs` merges by it what tasks wrote to many files.
-        self._arrived.append(b"%.6f %b %d %d\n" % (time.time(), stream.name, stream.attempt, stream.written))
+        self._arrivals.add(time.time(), stream.name, stream.attempt, stream.written)
 
     def _note(self) -> None:
         """Record what has arrived since the last wait."""
-        if self._arrived:
-            try:
-                os.write(self._arrivals, b"".join(self._arrived))
-            except OSError as error:
-                self._failed("the order of the logs", error)
-            self._arrived.clear()
+        try:
+            self._arrivals.write()
+        except OSError as error:
+            self._failed("the order of the logs", error)
 
     def _failed(self, what: str, error: OSError) -> None:
         if not self._full:  # reported once; the job is being stopped, and its output still has to be read
@@ -140,14 +163,20 @@ class LogPump:
         del self._streams[stream.task, stream.attempt]
         self._poller.forget(stream.source)
         os.close(stream.source)
-        tail = os.pread(stream.file, TAIL_BYTES, max(0, stream.written - TAIL_BYTES))
+        words = last_words(stream.file, stream.written)
         os.close(stream.file)
         self._viewer(stream.task, stream.attempt, b"")
-        terminal = TerminalLines()
-        lines = terminal.feed(tail, 0.0) + terminal.flush()
-        shown = tuple(line[:500] for line in lines if line.strip())[-TAIL_LINES:]
-        exception = last_exception(lines)
-        self._post(Drained(stream.task, stream.attempt, shown, None if exception is None else exception[:1000]))
+        self._post(Drained(stream.task, stream.attempt, *words))
+
+
+def last_words(log: int, size: int) -> tuple[tuple[str, ...], str | None]:
+    """The last lines of an open log of so many bytes, and the last uncaught exception in it, if there is one."""
+    tail = os.pread(log, TAIL_BYTES, max(0, size - TAIL_BYTES))
+    terminal = TerminalLines()
+    lines = terminal.feed(tail, 0.0) + terminal.flush()
+    exception = last_exception(lines)
+    shown = tuple(line[:500] for line in lines if line.strip())[-TAIL_LINES:]
+    return shown, None if exception is None else exception[:1000]
 
 
 def _make_fast() -> None:

@@ -12,7 +12,8 @@ from clusterkit.backends.local.shortages import shortages
 from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import too_few
 from clusterkit.network.virtual import why_not
-from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.job import JobSpec
+from clusterkit.words.resources import Network
 
 
 def preflight(job: JobSpec) -> Preflight:

@@ -11,8 +11,9 @@ from clusterkit.faults.aim import needs_disk
 from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of, endpoints_of
 from clusterkit.system.ports import Ports
 from clusterkit.warm.choice import marks
-from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
+from clusterkit.words.resources import Network
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -13,7 +14,6 @@ from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import CheckpointFound, Crashed
 from clusterkit.words.model import Task
 
-TOGETHER = 1.0  # seconds; attempts that begin within this time, as a gang's do, share a scan
 PATIENCE = 2.0  # seconds for a scan to end when the run does; a file system that hangs may block it for good
 
 
@@ -51,9 +51,15 @@ class Scout:
             self._thread.join(PATIENCE)
 
     def _run(self) -> None:
-        scanned, found = float("-inf"), None
         while (start := self._starts.get()) is not None:
-            if not 0 <= start.moment - scanned < TOGETHER:
-                scanned, found = start.moment, newest_checkpoint(self._directory, start.moment, self._ended.is_set)
-            if found is not None and not self._ended.is_set():
-                self._post(CheckpointFound(start.task, start.attempt, found))
+            together = [start]  # a gang's attempts begin one right after the other, most of them during the first scan
+            with suppress(queue.Empty):
+                while (start := self._starts.get_nowait()) is not None:
+                    together.append(start)
+            moment = max(start.moment for start in together)
+            found = newest_checkpoint(self._directory, moment, self._ended.is_set)
+            for start in together:
+                if found is not None and not self._ended.is_set():
+                    self._post(CheckpointFound(start.task, start.attempt, found))
+            if self._ended.is_set():
+                break

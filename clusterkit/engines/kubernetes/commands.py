@@ -15,7 +15,7 @@ POD_NAME, SUPERVISOR_HOST = "POD_NAME", "SUPERVISOR_HOST"  # variables of the ag
 
 def supervisor_words(manifest: Manifest) -> list[str]:
     """The command of the supervisor's pod: what stands in the job file of the pod is not on the command line."""
-    options = {name: value for name, value in manifest.options.items() if name not in ("env", "task")}
+    options = {name: value for name, value in manifest.options.items() if name not in ("env", "task", "hosts")}
     return [
         *("clusterkit", "up", "--engine", "agents", "--hosts", str(manifest.hosts), "--listen", f"0.0.0.0:{PORT}"),
         *("--agent-key", f"{KEY_DIRECTORY}/{KEY}", "--run-id", manifest.name),

@@ -9,7 +9,8 @@ from clusterkit.engines.kubernetes.manifest import HOME, Flags, Kind, Secret
 from clusterkit.engines.kubernetes.names import VARIABLE, flag_problems
 from clusterkit.job.options import OPTIONS
 from clusterkit.job.spec import MOST, UNFIT
-from clusterkit.words.job import JobOptions, JobSpec, Network
+from clusterkit.words.job import JobOptions, JobSpec
+from clusterkit.words.resources import Network
 from clusterkit.words.secrets import looks_secret
 
 # What becomes a part of the pods of a TFJob. Everything else is for clusterkit, which is not in them.
@@ -25,6 +26,9 @@ def problems_of(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str
     yield from flag_problems(flags)
     yield from _volume_problems(options, flags)
     yield from _text_problems(job, options)
+    for name in ("engine", "listen", "agent_key"):
+        if name in options:
+            yield f"{OPTIONS[name].flag} is set in the manifests: leave it out."
     if flags.hosts is not None and not 1 <= flags.hosts <= MOST:
         yield f"--hosts is {flags.hosts}. It has to be between 1 and {MOST}."
     if job.network is Network.VIRTUAL:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterkit.supervisor.inbox import Inbox
+from clusterkit.system.inbox import Inbox
 from clusterkit.words.events import Interrupted, LifelineLost, Ticked
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 import queue
 import select
+import time
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
-from clusterkit.backends.base import Work
 from clusterkit.system.bell import Bell
-from clusterkit.words.events import Happened, LifelineLost
+from clusterkit.words.events import Crashed, Happened, Interrupted, LifelineLost
+
+Work = Callable[[], None]
+ENDING = LifelineLost | Interrupted | Crashed  # what nobody keeps waiting
 
 
 class Inbox:
@@ -22,6 +27,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._events = queue.SimpleQueue[Happened | Work]()  # whose `put` may be called from a signal handler
+        self._kept = deque[Happened]()  # those that came during `work_until`
         self._bell = Bell()
         self._lifelines: dict[int, str] = {}
         self._poll = select.poll()
@@ -41,8 +47,32 @@ class Inbox:
         self._events.put(item)
         self._bell.ring()
 
+    def work_until(self, done: Callable[[], bool], timeout: float, stubborn: bool = False) -> bool:
+        """Do the work that comes in until `done`; return whether it was, within `timeout` seconds.
+
+        Events wait until after that. Those that end the run end the wait, unless it is `stubborn`.
+        """
+        until = time.monotonic() + timeout
+        while not done() and (stubborn or not self.is_ending):
+            item = self._next(max(0.0, until - time.monotonic()))
+            if item is None:
+                break
+            if callable(item):
+                item()
+            else:
+                self._kept.append(item)
+        return done()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether one of the events that wait ends the run."""
+        return any(isinstance(event, ENDING) for event in self._kept)
+
     def get(self, timeout: float | None) -> Happened | Work | None:
         """Return what comes next, a cut lifeline first; None after `timeout` seconds without anything."""
+        return self._kept.popleft() if self._kept else self._next(timeout)
+
+    def _next(self, timeout: float | None) -> Happened | Work | None:
         wait = 0.0 if not self._events.empty() else timeout
         for descriptor, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000)):
             if descriptor in self._lifelines:

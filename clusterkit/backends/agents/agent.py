@@ -1,0 +1,187 @@
+"""The agent: a host's tasks, run for a supervisor elsewhere, until that ends the run or is not heard of any more."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from clusterkit.backends.agents import messages as ms
+from clusterkit.backends.agents.address import own_address
+from clusterkit.backends.agents.connection import Connection
+from clusterkit.backends.agents.dialer import Dialer
+from clusterkit.backends.agents.frames import JSON
+from clusterkit.backends.agents.spool import Spool
+from clusterkit.backends.agents.stream import FileRange
+from clusterkit.backends.local.backend import LocalBackend
+from clusterkit.system.inbox import Inbox, Work
+from clusterkit.system.ports import port_of
+from clusterkit.warm.choice import launch_for
+from clusterkit.warm.starter import Warmth
+from clusterkit.words import actions as ac
+from clusterkit.words import events as ev
+from clusterkit.words.errors import ClusterkitError, NoPorts
+
+LOOK_EVERY = 0.05  # seconds between two looks for what tasks write into files on request
+LOOK_FOR = 5.0  # seconds for which they are looked for
+DONE, LOST, CRASHED = 0, 1, 70  # how it exits: told to end; on its own; because it failed itself
+
+
+class Agent:
+    """Does what the supervisor orders and reports what happens. Its methods are for one thread but where they say so.
+
+    If the connection is cut it reconnects, and the tasks continue; when its lease ends it ends them.
+    """
+
+    def __init__(self, address: tuple[str, int], key: Path, host: str, timeout: float) -> None:
+        self._inbox = Inbox()
+        self._stack = ExitStack()
+        self._backend: LocalBackend | None = None
+        self._spool: Spool | None = None
+        self._looks_until = 0.0
+        self._ended: tuple[int, str] | None = None
+        self._connection: Connection | None = None
+        self._told_to_end = False
+        self._address = address
+        self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
+
+    def run(self, lifelines: Mapping[int, str]) -> int:
+        """Serve until the run is over; return the exit code."""
+        for lifeline, who in lifelines.items():
+            self._inbox.watch(lifeline, who)
+        try:
+            while self._ended is None:
+                self._take(self._inbox.get(LOOK_EVERY if self._looks() else None))
+        finally:
+            code, why = self._ended or (CRASHED, "the agent failed")
+            self._end(code, why)
+        return code
+
+    # What the dialer calls, in its own thread.
+
+    def connected(self, connection: Connection, host: str) -> None:
+        """The supervisor was found."""
+        self._connection = connection
+
+    def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
+        """The supervisor said something."""
+        self._inbox.put(partial(self._told, message))
+
+    def cut(self, connection: Connection, why: str) -> None:
+        """No connection at present."""
+
+    def resumed(self, connection: Connection) -> None:
+        """There is one again."""
+
+    def lost(self, connection: Connection, why: str) -> None:
+        """There will be none any more."""
+        self._inbox.put(partial(self._finish, LOST, why.rstrip(".")))
+
+    def put(self, event: ev.Happened) -> None:
+        """An event from outside, such as a signal."""
+        self._inbox.put(event)
+
+    # The agent's thread.
+
+    def _take(self, item: ev.Happened | Work | None) -> None:
+        if callable(item):
+            item()
+        elif isinstance(item, ev.LifelineLost):
+            self._finish(LOST, f"{item.who} is gone")
+        elif isinstance(item, ev.Interrupted):
+            self._finish(LOST, f"it got the signal {item.signal}")
+        elif item is not None:
+            self._report(item)
+        if self._spool is not None and self._looks():
+            self._spool.forward()
+
+    def _report(self, event: ev.Happened) -> None:
+        if self._spool is not None and isinstance(event, ev.Inspected | ev.Drained | ev.Exited):
+            self._spool.forward()
+        if isinstance(event, ev.Profiled) and event.path is not None:
+            event = replace(event, path=str(Path(event.path).resolve()))  # in the directory that all hosts share
+        self._send(cast(ms.FromAgent, event))
+        if isinstance(event, ev.Crashed):
+            sys.stderr.write(event.traceback)
+            self._finish(CRASHED, event.sentence)
+
+    def _told(self, message: Mapping[str, JSON]) -> None:
+        order = ms.for_agent(message)
+        match order:
+            case ms.Open():
+                self._send(self._open(order))
+            case ms.Claim():
+                self._send(self._claim(order))
+            case ms.Know():
+                self._opened.plan(order.endpoints)
+            case ms.Shut():
+                self._told_to_end = True
+                self._stack.close()
+                self._send(ms.Gone())
+            case _:
+                self._do(order)
+
+    def _open(self, order: ms.Open) -> ms.Opened:
+        try:
+            address = own_address(self._address, order.job.hosts.interface)
+            os.chdir(order.cwd)
+            self._spool = Spool(order, self._send)
+        except (OSError, ClusterkitError) as error:
+            return ms.Opened((str(error),))
+        job, directory = order.job, self._spool.directory
+        prepared = LocalBackend.preflight(job)
+        if prepared.problems:
+            return ms.Opened(tuple(prepared.problems))
+        launch = launch_for(prepared.job, directory)
+        warmth = Warmth(None if isinstance(launch, str) else launch)
+        self._backend = LocalBackend(prepared.job, order.seed, self._inbox, self._spool.view, warmth)
+        self._stack.callback(self._backend.shut)
+        self._backend.open(directory)
+        return ms.Opened((), tuple(prepared.warnings), address)
+
+    def _claim(self, order: ms.Claim) -> ms.Claimed:
+        try:
+            ends = self._opened.claim(order.tasks)
+        except NoPorts as error:
+            return ms.Claimed({}, str(error))
+        return ms.Claimed({task: port_of(end) for task, end in ends.items()})
+
+    def _do(self, order: ac.Order) -> None:
+        self._opened.do(order)
+        if isinstance(order, ac.DumpStacks | ac.Inspect | ac.BeginProfile | ac.EndProfile):
+            self._looks_until = time.monotonic() + LOOK_FOR
+
+    @property
+    def _opened(self) -> LocalBackend:
+        if self._backend is None:
+            raise ms.BadMessage("The supervisor gave an order before it opened the run.")
+        return self._backend
+
+    def _looks(self) -> bool:
+        return time.monotonic() < self._looks_until
+
+    def _send(self, message: ms.FromAgent, body: bytes | FileRange = b"") -> None:
+        """Send a message. For any thread."""
+        assert self._connection is not None, "the supervisor speaks first"
+        self._connection.send(ms.encode(message), body)
+
+    def _finish(self, code: int, why: str) -> None:
+        self._ended = self._ended or (DONE if self._told_to_end and code == LOST else code, why)
+
+    def _end(self, code: int, why: str) -> None:
+        """End the tasks and the threads. What could not be delivered stays, and is named."""
+        self._stack.close()
+        self._dialer.stop()
+        if self._spool is not None and code == DONE:
+            self._spool.remove()
+        elif self._spool is not None:
+            where = self._spool.directory.path
+            sys.stderr.write(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
+        else:
+            sys.stderr.write(f"clusterkit agent: {why}.\n")

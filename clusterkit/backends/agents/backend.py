@@ -1,0 +1,294 @@
+"""Tasks on hosts: orders go to the agent of the host on which a task is placed, and events come from there."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import assert_never
+
+from clusterkit.backends.agents import messages as ms
+from clusterkit.backends.agents.address import host_in
+from clusterkit.backends.agents.certificate import write_certificate
+from clusterkit.backends.agents.collected import Collected, joined
+from clusterkit.backends.agents.connection import Connection
+from clusterkit.backends.agents.engine import Engine
+from clusterkit.backends.agents.frames import JSON
+from clusterkit.backends.agents.hosts import Attempt, Host, Hosts
+from clusterkit.backends.agents.listener import Listener
+from clusterkit.backends.agents.merging import Merging
+from clusterkit.backends.agents.preflight import preflight
+from clusterkit.backends.agents.seating import Seating
+from clusterkit.backends.base import Preflight, Receiver
+from clusterkit.backends.local.logs import Viewer
+from clusterkit.client.cleaning import reap_strays
+from clusterkit.client.directory import RunDirectory
+from clusterkit.words import actions as ac
+from clusterkit.words import events as ev
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task, number_of
+from clusterkit.words.outcome import Exit
+
+GONE_WITHIN = 15.0  # seconds for the agents to end what is left, when the run is over
+LOOK_EVERY = 0.25  # seconds between two looks whether the engine has given up
+
+
+class NoHosts(ClusterkitError):
+    """The hosts that the job needs did not come, or can't run it."""
+
+
+class AgentsBackend:
+    """Runs tasks on the hosts of an engine. Its methods are for the thread of the loop."""
+
+    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, engine: Engine) -> None:
+        self._job, self._seed, self._inbox, self._viewer, self._engine = job, seed, inbox, viewer, engine
+        self._hosts = Hosts()
+        self._seating = Seating(job, self._hosts, self._tell, self._seated)
+        self._merging = Merging(inbox.put, joined)
+        self._waiting: list[ac.Spawn] = []  # until the tasks are placed
+        self._gone: set[Host] = set()
+        self._problems: list[str] = []
+        self._stack = ExitStack()
+
+    @staticmethod
+    def preflight(job: JobSpec) -> Preflight:
+        """See backends/agents/preflight.py."""
+        return preflight(job)
+
+    def place(self, directory: RunDirectory) -> Mapping[Task, str]:
+        """Have the agents started, and wait for them. Raises NoHosts."""
+        asked, ending = self._job.hosts, self._stack.callback
+        self._directory = directory
+        self._collected = Collected(directory, self._inbox.put, self._viewer)
+        ending(self._collected.stop)
+        key = directory.agents_key if asked.key is None else Path(asked.key)
+        if asked.key is None:
+            write_certificate(key, directory.run_id)
+        listen = asked.listen or self._engine.address
+        self._listener = Listener(key, listen, asked.timeout, self._inbox.put, self)
+        ending(self._listener.stop)
+        ending(self._engine.stop)
+        ending(self._end_agents)
+        for task in self._job.tasks:
+            directory.of_task(task).mkdir(mode=0o700)
+        self._engine.start(f"{host_in(listen)}:{self._listener.port}", key)
+        self._wait_for_hosts(lambda: len(self._hosts.ready) >= asked.count + asked.spare)
+        self._hosts.settle()
+        self._seating.begin()
+        self._wait_for_hosts(lambda: self._seating.is_settled)
+        return self._seating.endpoints
+
+    def do(self, order: ac.Order) -> None:
+        """See the contract."""
+        match order:
+            case ac.Spawn():
+                self._spawn(order)
+            case ac.Signal(task, attempt) | ac.CloseOutput(task, attempt):
+                self._to_attempt(order, task, attempt)
+            case ac.Sweep(task, attempt):
+                if not self._to_attempt(order, task, attempt):
+                    self._inbox.put(ev.Swept(task, attempt))  # nothing outlives its host
+            case ac.Inspect(look):
+                asked = [host for host in self._hosts.ready if host.busy and not host.cut]
+                for host in asked:
+                    self._tell(host, order)
+                self._merging.look(look, asked)
+            case ac.Inject(number):
+                self._merging.fault(number, self._split(order))
+            case ac.BeginProfile() | ac.EndProfile():
+                self._split(order)
+            case ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
+                for host in self._hosts.ready:
+                    self._tell(host, order)
+            case _:
+                assert_never(order)
+
+    def strays(self) -> Mapping[str, int]:
+        """Those on this machine; elsewhere the engine ends what an agent leaves."""
+        return reap_strays()
+
+    def shut(self) -> None:
+        """End each part, also if another one fails to end."""
+        self._stack.close()
+
+    # What the listener calls, in its own thread.
+
+    def connected(self, connection: Connection, host: str) -> None:
+        """An agent is there."""
+        self._inbox.put(partial(self._arrived, connection, host))
+
+    def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
+        """An agent said something. Output is written here, so that the loop has nothing to do with it."""
+        try:
+            said = ms.from_agent(message)
+            task = getattr(said, "task", None)
+            if task is not None and task not in self._job.tasks:
+                raise ms.BadMessage(f"the job has no {task}.")
+            if isinstance(said, ms.Output):
+                self._collected.output(said, body)
+            elif isinstance(said, ms.Written):
+                self._collected.written(connection.host, said, body)
+            else:
+                self._inbox.put(partial(self._said, connection, said))
+        except ms.BadMessage as error:
+            connection.close(f"The agent on {connection.host} said what no agent says: {error}")
+
+    def cut(self, connection: Connection, why: str) -> None:
+        """No connection at present."""
+        self._inbox.put(partial(self._cut, connection, why))
+
+    def resumed(self, connection: Connection) -> None:
+        """There is one again."""
+        self._inbox.put(partial(self._resumed, connection))
+
+    def lost(self, connection: Connection, why: str) -> None:
+        """There will be none any more."""
+        self._inbox.put(partial(self._lost, connection, why))
+
+    # The thread of the loop.
+
+    def _arrived(self, connection: Connection, name: str) -> None:
+        if (before := self._hosts.named(name)) is not None:  # where an agent starts, the one before it is dead
+            self._lose(before, "Its agent was started anew.")
+        host = Host(name, connection)
+        self._hosts.add(host)
+        run, job = self._directory, self._job
+        self._tell(host, ms.Open(run.run_id, str(run.path), str(run.checkpoints), str(Path.cwd()), self._seed, job))
+
+    def _said(self, connection: Connection, said: ms.FromAgent) -> None:
+        if (host := self._hosts.of(connection)) is None:
+            return  # it was given up
+        match said:
+            case ms.Opened():
+                self._opened(host, said)
+            case ms.Claimed():
+                self._problems += [f"{host.name}: {said.problem}"] if said.problem else []
+                self._seating.claimed(host, said)
+            case ms.Gone():
+                self._gone.add(host)
+            case ev.Inspected():
+                self._merging.looked(host, said, self._report_of(host, said.report))
+            case ev.FaultTook():
+                self._merging.took(host, said)
+            case ev.Drained():
+                host.note(said)
+                self._collected.ended(said)
+            case ev.Crashed(where):
+                self._inbox.put(replace(said, where=f"{where} of the agent on {host.name}"))
+            case ev.Spawned(where=where):
+                host.note(said)
+                self._inbox.put(replace(said, where=f"{host.name}, {where}"))
+            case ms.Output() | ms.Written():
+                pass  # see `message`
+            case _:
+                host.note(said)
+                self._inbox.put(said)
+
+    def _opened(self, host: Host, said: ms.Opened) -> None:
+        self._problems += [f"{host.name}: {problem}" for problem in said.problems]
+        if not said.problems:
+            host.address = said.address
+        for warning in said.warnings:
+            self._inbox.put(ev.Noted(f"{host.name}: {warning}"))
+
+    def _cut(self, connection: Connection, why: str) -> None:
+        if (host := self._hosts.of(connection)) is not None:
+            host.cut = True
+            self._inbox.put(ev.HostCut(host.name, why, self._job.hosts.timeout))
+            self._merging.without(host)
+
+    def _resumed(self, connection: Connection) -> None:
+        if (host := self._hosts.of(connection)) is not None:
+            host.cut = False
+            self._inbox.put(ev.HostBack(host.name))
+
+    def _lost(self, connection: Connection, why: str) -> None:
+        if (host := self._hosts.of(connection)) is not None:
+            self._lose(host, why)
+
+    def _lose(self, host: Host, why: str) -> None:
+        """A host is gone: so are its attempts. What came of their output until now is all that will."""
+        host.lost = True
+        self._merging.without(host)
+        for (task, number), attempt in sorted(host.attempts.items()):
+            if not attempt.started:
+                self._inbox.put(ev.SpawnFailed(task, number, "its host was lost", host.name))
+                continue
+            if not attempt.ended:
+                self._inbox.put(ev.Exited(task, number, Exit(host=host.name)))
+            if not attempt.swept:  # without being asked, so that all of it is over when the host's loss is known
+                self._inbox.put(ev.Swept(task, number))
+            if not attempt.drained:
+                self._collected.cut_off(task, number)
+        self._inbox.put(ev.HostLost(host.name, why))
+
+    def _spawn(self, order: ac.Spawn) -> None:
+        if self._seating.is_settled:
+            host = self._seating.placed[order.task]
+            host.attempts[order.task, order.attempt] = Attempt()
+            self._tell(host, order)
+            return
+        self._waiting.append(order)
+        if len(self._waiting) == 1 and not self._seating.begin():
+            self._waiting.clear()
+            self._inbox.put(ev.SpawnFailed(order.task, order.attempt, "no host is left"))
+
+    def _seated(self) -> None:
+        """Every host knows where all tasks are."""
+        hosts = {task: host.name for task, host in self._seating.placed.items()}
+        self._inbox.put(ev.Placed(hosts, self._seating.endpoints))
+        waiting, self._waiting = self._waiting, []
+        for order in waiting:
+            self._spawn(order)
+
+    def _to_attempt(self, order: ac.Order, task: Task, attempt: int) -> bool:
+        """Pass an order on to the host of an attempt; return whether there is one."""
+        hosts = [host for host in self._hosts.present if (task, attempt) in host.attempts]
+        for host in hosts:
+            self._tell(host, order)
+        return bool(hosts)
+
+    def _split(self, order: ac.Inject | ac.BeginProfile | ac.EndProfile) -> list[Host]:
+        """Tell each host what of an order is about its tasks; return those that have any. Without tasks, the first."""
+        told = list[Host]()
+        for host in self._hosts.ready:
+            mine = tuple(task for task in order.tasks if self._seating.placed.get(task) is host)
+            if mine or (not order.tasks and not told):
+                self._tell(host, replace(order, tasks=mine))
+                told.append(host)
+        return told
+
+    def _tell(self, host: Host, message: ms.ToAgent) -> None:
+        host.connection.send(ms.encode(message))
+
+    def _report_of(self, host: Host, report: str | None) -> str | None:
+        name = None if report is None else f"stacks/{Path(report).name}"
+        return name and str(self._directory.path / self._collected.name_of(host.name, name))
+
+    def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
+        """Wait until it is so. Raises NoHosts with all problems, or when it takes too long."""
+        limit = self._job.limits.startup or math.inf
+        until = time.monotonic() + limit
+        while not done() and not self._problems and time.monotonic() < until:
+            why = self._engine.failed()
+            self._problems += [why] if why else []
+            if not self._inbox.work_until(lambda: done() or bool(self._problems), LOOK_EVERY) and self._inbox.is_ending:
+                self._problems.append("the run was asked to end while it waited for its hosts")
+        if not done():
+            count = f"{len(self._hosts.ready)} of {number_of('host', self._job.hosts.count + self._job.hosts.spare)}"
+            waited = [f"they were waited for for {limit:g} s"] if not self._problems else []
+            raise NoHosts(f"{count} were ready: {'; '.join([*self._problems, *waited])}.")
+
+    def _end_agents(self) -> None:
+        """Have the agents end what is left, and wait for that, but not for those that are cut off."""
+        present = {host for host in self._hosts.present if not host.cut}
+        for host in present:
+            self._tell(host, ms.Shut())
+        self._inbox.work_until(lambda: {host for host in present if not host.lost} <= self._gone, GONE_WITHIN, True)
+        for host in self._hosts.present:
+            host.connection.close("The run is over.")

@@ -1,0 +1,23 @@
+"""What a run needs of an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+
+class Engine(Protocol):
+    """Starts the agents of one run on hosts that it owns. Its methods are for the thread of the loop."""
+
+    @property
+    def address(self) -> str:
+        """Where the supervisor is to listen, if the user does not say."""
+
+    def start(self, endpoint: str, key: Path) -> None:
+        """Start an agent on each host, which connects to the supervisor at `host:port`. Raises ClusterkitError."""
+
+    def failed(self) -> str | None:
+        """Why there will be no more agents than there are, as a clause; None as long as some may come."""
+
+    def stop(self) -> None:
+        """End the agents that are left, also if none was started."""

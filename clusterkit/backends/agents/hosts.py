@@ -1,0 +1,124 @@
+"""The hosts of a run, as the supervisor knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from clusterkit.backends.agents.connection import Connection
+from clusterkit.words.events import Drained, Exited, Happened, Spawned, SpawnFailed, Swept
+from clusterkit.words.model import Task
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What has come of an attempt that was ordered."""
+
+    started: bool = False
+    ended: bool = False
+    swept: bool = False
+    drained: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A host, and what of the run is there.
+
+    | field | meaning |
+    | --- | --- |
+    | address | its own, as the other hosts reach it; None until its agent is ready |
+    | ports | those that it holds for tasks; an evaluator has none |
+    | claims | tasks for which it was asked to hold ports, and has not answered |
+    | attempts | those that were ordered, and of which something is still to come |
+    """
+
+    name: str
+    connection: Connection
+    address: str | None = None
+    cut: bool = False
+    lost: bool = False
+    ports: dict[Task, int | None] = field(default_factory=dict)
+    claims: set[Task] = field(default_factory=set)
+    attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """Whether tasks can be placed there."""
+        return self.address is not None and not self.lost
+
+    @property
+    def busy(self) -> bool:
+        """Whether a task has a process there."""
+        return any(attempt.started and not attempt.ended for attempt in self.attempts.values())
+
+    def note(self, event: Happened) -> None:
+        """Keep track of an attempt by what is reported of it."""
+        match event:
+            case Spawned(task, number):
+                self._change(task, number, started=True)
+            case SpawnFailed(task, number):
+                self.attempts.pop((task, number), None)
+            case Exited(task, number):
+                self._change(task, number, ended=True)
+            case Swept(task, number):
+                self._change(task, number, swept=True)
+            case Drained(task, number):
+                self._change(task, number, drained=True)
+
+    def _change(self, task: Task, number: int, **changes: bool) -> None:
+        if (attempt := self.attempts.get((task, number))) is not None:
+            attempt = self.attempts[task, number] = replace(attempt, **changes)
+            if attempt.swept and attempt.drained:
+                del self.attempts[task, number]
+
+
+class Hosts:
+    """Every host that ever had an agent in this run, in the order of their names, as far as they came together."""
+
+    def __init__(self) -> None:
+        self._all: list[Host] = []
+
+    def add(self, host: Host) -> None:
+        """A new one has come."""
+        self._all.append(host)
+
+    def settle(self) -> None:
+        """Those that are there are the first ones: from now on their order is that of their names."""
+        self._all.sort(key=lambda host: [int(part) if part.isdigit() else part for part in _parts(host.name)])
+
+    @property
+    def ready(self) -> list[Host]:
+        """Those on which tasks can be placed."""
+        return [host for host in self._all if host.ready]
+
+    @property
+    def present(self) -> list[Host]:
+        """Those that are not lost, ready or not."""
+        return [host for host in self._all if not host.lost]
+
+    @property
+    def names(self) -> list[str]:
+        """All names, also of those that are lost, each once."""
+        return list(dict.fromkeys(host.name for host in self._all))
+
+    def named(self, name: str) -> Host | None:
+        """The host of that name which is not lost."""
+        return next((host for host in self._all if host.name == name and not host.lost), None)
+
+    def of(self, connection: Connection) -> Host | None:
+        """The host at the other end, unless it is lost."""
+        return next((host for host in self.present if host.connection is connection), None)
+
+    def __iter__(self) -> Iterator[Host]:
+        return iter(self._all)
+
+
+def _parts(name: str) -> list[str]:
+    """`n10` as ["n", "10"]: numbers in names are compared as such; words and numbers alternate."""
+    parts, digits = [""], False
+    for character in name:
+        if character.isdecimal() != digits:
+            parts.append("")
+            digits = not digits
+        parts[-1] += character
+    return parts

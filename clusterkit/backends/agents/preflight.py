@@ -1,0 +1,54 @@
+"""What a job can't have on several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from clusterkit.backends.agents.address import split
+from clusterkit.backends.agents.certificate import CertificateError, server_context
+from clusterkit.backends.agents.placement import Rule
+from clusterkit.backends.base import Preflight
+from clusterkit.words.faults import ON_NETWORK, FaultAction
+from clusterkit.words.job import JobSpec
+from clusterkit.words.resources import Network
+
+
+def preflight(job: JobSpec) -> Preflight:
+    """See the contract. What a host has is found out there, when its agent has come."""
+    return Preflight(job, [*_of_network(job), *_of_placement(job), *_of_agents(job)], [])
+
+
+def _of_network(job: JobSpec) -> Iterator[str]:
+    if job.network is Network.VIRTUAL:
+        yield "--network virtual is for tasks on one machine: hosts have a network of their own. Leave out --hosts."
+    for fault in job.faults:
+        if fault.action in ON_NETWORK or fault.action is FaultAction.DISK_FULL:
+            yield f"The fault {fault} is for tasks on one machine, with a network or a disk of their own."
+
+
+def _of_placement(job: JobSpec) -> Iterator[str]:
+    for text in job.hosts.place:
+        try:
+            rule = Rule.parse(text)
+        except ValueError as error:
+            yield f"--place: {error}"
+            continue
+        if not any(rule.covers(task) for task in job.tasks):
+            yield f"--place {text}: the job has no {rule.tasks}."
+
+
+def _of_agents(job: JobSpec) -> Iterator[str]:
+    if job.hosts.listen is not None:
+        try:
+            split(job.hosts.listen)
+        except ValueError as error:
+            yield f"--listen: {error}"
+    try:
+        if job.hosts.key is not None:
+            server_context(Path(job.hosts.key))
+    except CertificateError as error:
+        yield f"--agent-key: {error}"
+    if find_spec("cryptography") is None:
+        yield "A run on several hosts needs the package cryptography: pip install 'tf-clusterkit[engines]'."

@@ -1,0 +1,67 @@
+"""The spool: an agent's own run directory, and what of it the supervisor has been sent."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from clusterkit.backends.agents import messages as ms
+from clusterkit.backends.agents.stream import FileRange
+from clusterkit.client.directory import RunDirectory
+from clusterkit.words.model import Task
+
+LONGEST = 1 << 19  # bytes of a file in one message
+SHARED = ("tensorboard", "export")  # in the directory that all hosts share: tasks write there, for all to see
+Send = Callable[[ms.FromAgent, bytes | FileRange], None]
+
+
+class Spool:
+    """Keeps a host's logs on its own disk, and sends what is written there; what is on its way takes no memory."""
+
+    def __init__(self, order: ms.Open, send: Send) -> None:
+        """Create the directory below the temporary one. Raises RunDirectoryError, OSError."""
+        self._place = Path(tempfile.mkdtemp(prefix="clusterkit-agent-"))
+        self._send = send
+        self._sent: dict[Path, int] = {}
+        self.directory = RunDirectory(self._place / order.run_id, Path(order.checkpoints))
+        self.directory.make()
+        self.directory.lock()  # so that nobody on this host takes the tasks for strays
+        for name in SHARED:
+            self._share(name, Path(order.run_directory))
+
+    def view(self, task: Task, attempt: int, chunk: bytes) -> None:
+        """Send what an attempt wrote, which is in its log by now."""
+        if chunk:
+            log = self.directory.log(task, attempt)
+            offset = self._sent.get(log, 0)
+            self._sent[log] = offset + len(chunk)
+            self._send(ms.Output(task, attempt, time.time()), FileRange(log, offset, len(chunk)))
+
+    def forward(self) -> None:
+        """Send what was added to the other files: stack dumps, reports, values that functions returned."""
+        for path in [*self.directory.all_stacks.glob("*.txt"), *self.directory.all_tasks.glob("*/return-*.pkl")]:
+            with suppress(OSError):
+                self._forward(path)
+
+    def remove(self) -> None:
+        """Delete the directory: the supervisor has everything."""
+        shutil.rmtree(self._place, ignore_errors=True)
+
+    def _forward(self, path: Path) -> None:
+        size, offset = path.stat().st_size, self._sent.get(path, 0)
+        name = str(path.relative_to(self.directory.path))
+        while offset < size:
+            part = min(LONGEST, size - offset)
+            self._send(ms.Written(name, offset), FileRange(path, offset, part))
+            self._sent[path] = offset = offset + part
+
+    def _share(self, name: str, shared: Path) -> None:
+        own = self.directory.path / name
+        (shared / name).mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            own.rmdir()
+        own.symlink_to(shared / name)

@@ -1,0 +1,76 @@
+"""`clusterkit agent`: runs the tasks of one host for a supervisor elsewhere."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import Any
+
+import click
+
+from clusterkit.backends.agents.address import split
+from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import Command, option
+from clusterkit.cli.options import Duration
+from clusterkit.cli.terminal import echo
+from clusterkit.words.errors import ClusterkitError
+
+PATIENCE = "60s"
+
+
+class Endpoint(click.ParamType[tuple[str, int]]):
+    """`HOST:PORT`, where the supervisor waits."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            host, port = split(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not port:
+            self.fail(f"{value!r} has no port.", param, ctx)
+        return host, port
+
+
+@click.command(
+    "agent",
+    cls=Command,
+    examples=[("agent --connect n1:7077 --key run/agents.pem", "On each host that a run waits for.")],
+)
+@option("--connect", type=Endpoint(), metavar="HOST:PORT", help="Where the run's supervisor waits for agents.")
+@option("--key", type=click.Path(), help="The run's key, agents.pem in its directory.")
+@option("--host", metavar="NAME", help="What the run calls this host.", show_default="its host name")
+@option("--timeout", type=Duration(), default=PATIENCE, help="How long to look for the supervisor.")
+@click.option("--lifeline", type=int, hidden=True, help="A pipe to the process that the agent must not outlive.")
+def command(connect: tuple[str, int], key: str, host: str | None, timeout: float, lifeline: int | None) -> None:
+    """Run the tasks of this host for a supervisor elsewhere.
+
+    `clusterkit up --engine slurm`, and the manifests for Kubernetes, start agents by themselves. With
+    `--engine agents` a run waits for those that you start.
+    """
+    from pathlib import Path
+
+    from clusterkit.backends.agents.agent import Agent
+    from clusterkit.supervisor import signals
+    from clusterkit.supervisor.guardian import check_lifeline, guard
+
+    if connect is None or key is None:
+        raise click.UsageError("An agent needs --connect and --key: the run that it is for.")
+    with exit_on_error():
+        if lifeline is not None:
+            check_lifeline(lifeline)
+
+        def serve(guardian: int) -> int:
+            try:
+                agent = Agent(connect, Path(key), host or socket.gethostname(), timeout)
+            except (ClusterkitError, OSError) as error:  # no such key, or no such host
+                echo(f"clusterkit: {error}", err=True)
+                return 2
+            signals.listen(agent.put)
+            owner = {} if lifeline is None else {lifeline: "the supervisor"}
+            return agent.run({guardian: "clusterkit's guardian process", **owner})
+
+        sys.exit(guard(serve, lambda number, left: None))

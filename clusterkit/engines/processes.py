@@ -1,0 +1,59 @@
+"""Stand-ins for hosts: agents as processes of this machine, to try out what happens when a host is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+END_WITHIN = 10.0  # seconds, for an agent that was told to end
+
+
+class Processes:
+    """So many agents here, named host0, host1, …; each ends what its tasks leave, and ends with the supervisor."""
+
+    def __init__(self, count: int, log: Path) -> None:
+        self._count, self._log = count, log
+        self.agents: list[subprocess.Popen[bytes]] = []
+        self._held: int | None = None
+
+    address = "127.0.0.1"
+
+    def start(self, endpoint: str, key: Path) -> None:
+        """Start them. What they print goes to a file of the run's."""
+        lifeline, self._held = os.pipe2(os.O_CLOEXEC)  # nothing is written: it ends when the supervisor does
+        words = [sys.executable, "-m", "clusterkit", "agent", "--connect", endpoint, "--key", str(key)]
+        with self._log.open("ab") as log:
+            for number in range(self._count):
+                self.agents.append(
+                    subprocess.Popen(
+                        [*words, "--host", f"host{number}", "--lifeline", str(lifeline)],
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                        pass_fds=[lifeline],
+                    )
+                )
+        os.close(lifeline)
+
+    def failed(self) -> str | None:
+        """Why not all of them are there."""
+        for number, agent in enumerate(self.agents):
+            if (code := agent.poll()) is not None:
+                said = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
+                return f"the agent on host{number} ended with code {code} ({said})"
+        return None
+
+    def stop(self) -> None:
+        """End them. Those that were told that the run is over end by themselves."""
+        for agent in self.agents:
+            try:
+                agent.wait(END_WITHIN)
+            except subprocess.TimeoutExpired:
+                agent.kill()
+                agent.wait()
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None

@@ -1,0 +1,82 @@
+"""Placement: which host each task is on, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, seed
+from hypothesis import strategies as st
+
+from clusterkit.backends.agents.placement import Rule, place
+from clusterkit.backends.agents.preflight import preflight
+from clusterkit.words.job import JobSpec
+from clusterkit.words.resources import Hosts, Network
+from tests.histories import faults, job
+
+NAMES = ("n1", "n2", "n3")
+
+
+def placed(spec: JobSpec, *rules: str, usable: tuple[str, ...] = NAMES) -> dict[str, str]:
+    """Each host's tasks, as text."""
+    hosts: dict[str, list[str]] = {}
+    for task, host in place(spec, usable, NAMES, [Rule.parse(rule) for rule in rules]).items():
+        hosts.setdefault(host, []).append(str(task))
+    return {host: " ".join(tasks) for host, tasks in sorted(hosts.items())}
+
+
+@pytest.mark.parametrize(
+    ("spec", "rules", "usable", "hosts"),
+    [
+        (job(workers=2, ps=1), (), NAMES, {"n1": "chief:0 worker:0 ps:0", "n2": "worker:1"}),
+        (job(workers=3, ps=2), (), NAMES, {"n1": "chief:0 worker:0 ps:0", "n2": "worker:1 ps:1", "n3": "worker:2"}),
+        (job(workers=4), (), NAMES, {"n1": "worker:0 worker:3", "n2": "worker:1", "n3": "worker:2"}),
+        (job(workers=2, chief=1), (), NAMES, {"n1": "chief:0", "n2": "worker:0", "n3": "worker:1"}),
+        (job(workers=2, evaluator=1), (), NAMES, {"n1": "worker:0", "n2": "worker:1", "n3": "evaluator:0"}),
+        (job(workers=2, ps=1), (), ("n2",), {"n2": "chief:0 worker:0 worker:1 ps:0"}),
+        (job(workers=2, ps=1), ("ps=n3",), NAMES, {"n1": "chief:0 worker:0", "n2": "worker:1", "n3": "ps:0"}),
+        (job(workers=2, ps=1), ("ps=host2",), NAMES, {"n1": "chief:0 worker:0", "n2": "worker:1", "n3": "ps:0"}),
+        (job(workers=3), ("worker=n2,n3",), NAMES, {"n2": "worker:0 worker:2", "n3": "worker:1"}),
+        (job(workers=3), ("worker=n2", "worker:1=n1"), NAMES, {"n1": "worker:1", "n2": "worker:0 worker:2"}),
+        (job(workers=2), ("worker=n1",), ("n2", "n3"), {"n2": "worker:0", "n3": "worker:1"}),
+    ],
+)
+def test_where_tasks_are(spec: JobSpec, rules: tuple[str, ...], usable: tuple[str, ...], hosts: dict[str, str]) -> None:
+    """Spread by index; rules win where their hosts are there."""
+    assert placed(spec, *rules, usable=usable) == hosts
+
+
+@seed(1401)
+@given(st.integers(1, 30), st.integers(0, 5), st.integers(1, 9))
+def test_no_host_has_many_more_tasks_of_a_type_than_another(workers: int, ps: int, hosts: int) -> None:
+    """At most one more; and every task has a host."""
+    names = [f"n{number}" for number in range(hosts)]
+    spec = job(workers=workers, ps=ps)
+    found = place(spec, names, names, [])
+    assert found.keys() == set(spec.tasks)
+    counts = [sum(host == name and task.type == "worker" for task, host in found.items()) for name in names]
+    assert max(counts) - min(counts) <= 1
+
+
+@pytest.mark.parametrize("text", ["", "ps", "ps=", "=n1", "ps=n1,", "sp=n1", "worker:x=n1", "worker:-1=n1"])
+def test_what_is_no_rule(text: str) -> None:
+    """A sentence each."""
+    with pytest.raises(ValueError, match=r"TASK=HOST|is not a task"):
+        Rule.parse(text)
+
+
+def test_what_several_hosts_can_not_have_is_said_at_once() -> None:
+    """All of it."""
+    spec = replace(
+        job(workers=2),
+        network=Network.VIRTUAL,
+        hosts=Hosts(count=2, place=("ps=n1", "x")),
+        faults=faults("partition worker:1", "disk-full @ step=3", "kill worker:1"),
+    )
+    assert [problem.split()[0] for problem in preflight(spec).problems] == [
+        "--network",
+        "The",
+        "The",
+        "--place",
+        "--place:",
+    ]

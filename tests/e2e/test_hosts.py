@@ -1,0 +1,48 @@
+"""Jobs on several hosts, which are stand-ins here, with real TensorFlow: one is lost, and training continues."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clusterkit.system import procfs
+from tests.e2e.test_recovery import check_resumptions
+from tests.support import WORKLOADS, Up, processes_of, wait_until
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.own_servers, pytest.mark.timeout(240)]
+
+Start = Callable[..., Up]
+STEPS = 700
+PACE = ("--steps", STEPS, "--checkpoint-every", "100", "--step-time", "0.02")
+JOBS: dict[str, tuple[Any, ...]] = {
+    "ps": ("--workers", "2", "--ps", "1", "--hosts", "2", WORKLOADS / "ps_train.py"),
+    "gang": ("--workers", "3", "--hosts", "3", WORKLOADS / "mwms_train.py"),
+}
+
+
+def agent_on(run: Up, host: str) -> int:
+    """The process that does an agent's work, below its guardian."""
+    agents = {pid for pid, command in processes_of(run.home).items() if f"--host {host} " in command}
+    return next(pid for pid in agents if not agents.intersection(procfs.children(pid)))
+
+
+@pytest.mark.parametrize("shape", JOBS)
+def test_a_job_whose_host_is_lost_continues_on_the_others(up: Start, shape: str) -> None:
+    """All tasks start again, where there is room, from the newest checkpoint; the host is the cause."""
+    run = up("--agent-timeout", "2s", *JOBS[shape], *PACE)
+    run.wait_for("Checkpointed", deadline=90)
+    placed = run.events("Placed")[0]["hosts"]
+    os.kill(agent_on(run, "host1"), signal.SIGKILL)
+    assert run.wait(120) == 0, run.output[-4000:]
+    [planned] = run.events("RestartPlanned")
+    assert planned["cause"]["exit"]["host"] == "host1"
+    assert placed[planned["cause"]["task"]] == "host1"
+    assert set(planned["tasks"]) == placed.keys()
+    assert "host1" not in run.events("Placed")[-1]["hosts"].values()
+    check_resumptions(run)
+    assert run.result["last_step"] == STEPS
+    wait_until(lambda: not processes_of(run.home), 10, "the end of all agents")
