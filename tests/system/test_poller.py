@@ -97,6 +97,17 @@ def test_work_is_done_in_its_order(made: Made) -> None:
     assert [made.next() for _ in range(1000)] == list(range(1000))
 
 
+def test_work_after_the_stop_is_ignored() -> None:
+    """Its bell is closed by then, and the number of that descriptor may be another file's."""
+    made = Made()
+    made.poller.start()
+    made.poller.stop()
+    made.poller.do(lambda: made.called.put("work"))
+    assert made.called.empty()
+    os.close(made.source)
+    os.close(made.sink)
+
+
 def test_turns_bound_the_wait() -> None:
     """The turn comes again after the seconds that it returns, although nothing happens."""
     turns = threading.Semaphore(0)

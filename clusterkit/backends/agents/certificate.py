@@ -1,7 +1,7 @@
-"""The run's certificate: one key for the supervisor and its agents. Who does not have it gets nowhere.
+"""The run's certificate: one key and one self-signed certificate, which the supervisor and all its agents share.
 
-Both sides present the same certificate, and accept no other. So there is no authority and nothing to look up; the file,
-which has the key in it, is the secret, and a run's key is of no use in any other run.
+Both sides of a connection present it and accept no other, so there is no certificate authority. The file contains the
+key and is the run's secret. Each run has its own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
 def server_context(pem: Path) -> ssl.SSLContext:
     """What the supervisor's side of a connection is made with. Raises CertificateError."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, pem)
-    context.num_tickets = 0  # no connection begins from an earlier one
+    context.num_tickets = 0  # no resumption of TLS sessions: each connection proves that it has the key
     return context
 
 

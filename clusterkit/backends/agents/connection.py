@@ -1,4 +1,4 @@
-"""The connection between the supervisor and an agent, as its users have it, whatever happens to the links below."""
+"""The connection between the supervisor and an agent, as the backend and the agent use it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clusterkit.backends.agents.link import Link, reason
 from clusterkit.backends.agents.session import Closed, Message, Session, message_text
 from clusterkit.backends.agents.stream import FileRange
 
-SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # what there is later, maybe
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # worth another try
 
 
 class Connection(Protocol):
-    """One agent, as the supervisor has it; or the supervisor, as an agent has it. For any thread; nothing waits."""
+    """An agent, for the supervisor; the supervisor, for an agent. Its methods are for any thread and never wait."""
 
     @property
     def host(self) -> str:
@@ -26,19 +26,23 @@ class Connection(Protocol):
     def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
         """Send a message, after those sent before. Raises TypeError or ValueError if it can't be sent.
 
-        The message is at most about 1 MiB of JSON, and so is the body. A part of a file is read when it is sent.
+        The message has up to about 1 MiB as JSON, and the body up to 1 MiB. A range of a file is read when it is sent;
+        if it can't be read then, the session is lost.
         """
 
     def close(self, why: str) -> None:
-        """End the session once what was sent is received; the other side is told why, as a sentence, as its loss.
+        """End the session after everything that was sent; `why` is a sentence, which both sides get with `lost`.
 
-        Where there is no connection, an agent's close waits for the next one, until its lease ends. The supervisor's
-        does not: the agent is told when it comes back.
+        Messages sent after it are ignored. During a cut, an agent's close waits until the connection is back or the
+        lease ends. The supervisor's ends the session at once, and the agent is refused when it comes back.
         """
 
 
 class AgentEvents(Protocol):
-    """What happens to a connection. All calls are in the thread of the listener or dialer, and must not block it.
+    """What happens to a connection.
+
+    All calls are in the thread of the listener or dialer, and must neither block nor stop it: while it is blocked, no
+    heartbeat is sent or answered, and leases go by.
 
     First `connected`, then messages, cuts and resumptions, then `lost`; a `cut` need not come before that.
     An agent that never reached its supervisor has `lost` alone.

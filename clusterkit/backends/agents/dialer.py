@@ -14,13 +14,14 @@ from clusterkit.backends.agents.connection import AgentEvents, Peer
 from clusterkit.backends.agents.frames import Frame
 from clusterkit.backends.agents.hello import Refused
 from clusterkit.backends.agents.link import Link, reason
-from clusterkit.backends.agents.session import BEATS, AgentSession
+from clusterkit.backends.agents.session import AgentSession
 from clusterkit.backends.agents.tls import Tls
 from clusterkit.system.poller import Poller
 from clusterkit.words.events import Crashed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
-WELCOME_WITHIN = 2.0  # seconds at least, of an attempt to connect
+CONNECT_WITHIN = 2.0  # seconds; TCP itself would ask less and less often, and miss the end of a cut
+WELCOME_WITHIN = 2.0  # seconds at least, from the start of the attempt; a third of the timeout where that is more
 
 
 class Dialer:
@@ -44,7 +45,7 @@ class Dialer:
         self._poller = Poller("dialer", post, self._turn)
         self._peer = Peer(self._session, self._name, events, self._poller.do, _now)
         self._link: Link | None = None
-        self._dial_at = self._welcome_by = _now()
+        self._dial_at = _now()
         self._pause = FIRST_PAUSE
         self._trouble = "it does not answer"
         self._poller.start()
@@ -95,12 +96,12 @@ class Dialer:
         if self._link is None or self._link.is_closed:
             return self._dial_at
         if self._link.user is self:
-            return self._welcome_by
+            return self._welcome_by(self._link)
         return min(self._session.next_beat, self._silent_at(self._link))
 
     def _look_after(self, link: Link, now: float) -> None:
         if link.user is self:
-            if now >= self._welcome_by:
+            if now >= self._welcome_by(link):
                 link.fail("it does not answer")
         elif now >= self._silent_at(link):  # sooner than TCP, which after a cut may wait for minutes
             link.fail(f"nothing was received for {now - link.heard:.1f} s")
@@ -115,11 +116,15 @@ class Dialer:
         self._dial_at = now + self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
+    def _welcome_by(self, link: Link) -> float:
+        within = max(WELCOME_WITHIN, self._session.timeout / 3) if link.is_connected else CONNECT_WITHIN
+        return self._dial_at + within
+
     def _silent_at(self, link: Link) -> float:
         return link.heard + self._session.timeout / 2
 
     def _dial(self, now: float) -> None:
-        self._welcome_by = now + max(WELCOME_WITHIN, self._session.timeout / BEATS)
+        self._dial_at = now
         try:
             sock = _connecting(self._family, self._address)
         except OSError as error:
@@ -156,4 +161,6 @@ def _connecting(family: int, address: tuple[str, int] | tuple[str, int, int, int
 
 
 def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)  # it goes on while the host is suspended, as the lease does
+    return time.clock_gettime(
+        time.CLOCK_BOOTTIME
+    )  # unlike monotonic time, it includes the time that the host is suspended

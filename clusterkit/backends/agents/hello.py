@@ -1,4 +1,4 @@
-"""The greeting: the first frame of each side, by which they find out whether and where they go on."""
+"""The first frame of each side: an agent says who it is and what it has received, the supervisor welcomes it or not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_NAME = 255
 
 
 class Refused(ClusterkitError):
-    """The supervisor has no use for this agent, for a reason that it states."""
+    """The supervisor refuses an agent; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Hello:
     """An agent's greeting."""
 
     host: str
-    session: str  # chosen by the agent, so that a hello that is repeated, since no answer came, is no second agent
+    session: str  # chosen by the agent: a hello that is repeated because no answer came must not be a second agent
     welcomed: bool  # whether the supervisor has answered in this session
-    attempt: int  # the number of the connection, by which an old one that arrives late is recognized
-    received: int  # the number of the last message
+    attempt: int  # counts the agent's connections, so that an old one that arrives late is recognized
+    received: int  # the number of the last message received
     time: float  # the agent's, as in a heartbeat
     protocol: int = PROTOCOL
     version: str = __version__

@@ -37,6 +37,7 @@ class Link:
         """Take over a socket that does not block; it may still be connecting."""
         self.user = user
         self.heard = clock()  # when something was received
+        self.is_connected = False  # as far as TCP goes
         self.is_closed = False
         self._poller, self._socket, self._tls, self._clock = poller, sock, tls, clock
         self._parser = FrameParser()
@@ -73,6 +74,7 @@ class Link:
             self.user.ended(self, why)
 
     def _handle(self, events: int) -> None:
+        self.is_connected = True
         try:
             if events & ~WRITABLE:  # an error and the other side's end as well: reading finds out which
                 self._read()

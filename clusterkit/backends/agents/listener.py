@@ -1,4 +1,4 @@
-"""The listener: the supervisor's side, to which the agents connect, and whoever else finds its port."""
+"""The listener: the supervisor's side, to which agents connect. Anyone else who finds its port is turned away."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A session: all connections of one agent with its supervisor as one, and who gives up when there is none.
+"""A session: one agent and its supervisor, through all their connections, and when each of them gives up.
 
-The agent sends heartbeats with the time at which it sent them, and the supervisor sends that time back. What the agent
-holds is a lease: it ends `timeout` after the newest time that came back, which the supervisor received later than that.
-The supervisor counts the agent lost once it has received nothing for `timeout` and a margin. So the agent's lease has
-ended before, whatever was delayed or lost, and the margin is the time that it has to end its tasks.
+The agent's heartbeats contain the time at which they were sent, and the supervisor echoes it. The agent's lease ends
+`timeout` after the newest time that was echoed. The supervisor received that heartbeat later than it was sent, and
+counts the agent lost after it has received nothing for `timeout` and a margin. So the lease always ends first, whatever
+the network delays or loses, and the agent has the margin to end its tasks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Closed:
 
 
 class Session:
-    """What both sides have: the stream, and what goes before it."""
+    """What both sides have in common."""
 
     def __init__(self) -> None:
         self.why_closed: str | None = None  # by this side
@@ -53,8 +53,9 @@ class Session:
         self._pulse: tuple[str, float] | None = None  # a heartbeat or its echo, to be sent first; only the newest
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
-        """Send a message, which `message_text` made."""
-        self._stream.put(text, body)
+        """Send a message, which `message_text` made. One after `close` is ignored."""
+        if self.why_closed is None:
+            self._stream.put(text, body)
 
     def close(self, why: str) -> None:
         """Send a last message, which closes the session; the messages before it are delivered first."""
@@ -119,11 +120,6 @@ class AgentSession(Session):
         self._attempts = 0
         self._beat_at = now
 
-    @property
-    def is_new(self) -> bool:
-        """Whether no supervisor has answered yet."""
-        return not self._welcomed
-
     def hello(self, now: float) -> bytes:
         """The first frame of a new connection."""
         self._attempts += 1
@@ -135,7 +131,7 @@ class AgentSession(Session):
         """Take the answer in, with which the connection begins. Raises BadFrame, Refused."""
         welcome = parse_welcome(answer)
         self._begin(welcome.received)
-        if not self._welcomed:  # until now, it was the time to find the supervisor in
+        if not self._welcomed:  # until now, the lease was the time to find the supervisor
             self._welcomed, self.lease = True, 0.0
         self.timeout = welcome.timeout
         self._extend(welcome.time)

@@ -1,4 +1,4 @@
-"""The TLS of a connection, without its socket: bytes of the network in and out, and those that they protect."""
+"""TLS without a socket: encrypts and decrypts the bytes of a connection, and checks who is at the other end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Untrusted(Exception):
 
 
 class Tls:
-    """One side of a connection. Nothing is passed on before the other side has proved that it has the same key."""
+    """One side of a connection. Decrypts nothing before the other side has proved that it has the run's key."""
 
     def __init__(self, context: ssl.SSLContext, certificate: bytes, *, is_server: bool) -> None:
         self._certificate = certificate
@@ -21,7 +21,10 @@ class Tls:
         self.is_open = False
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the network in; return what they are in clear. Begin with none. Raises Untrusted."""
+        """Decrypt bytes from the network; the handshake takes its share of them. A client starts with none.
+
+        Raises Untrusted.
+        """
         self._incoming.write(data)
         try:
             if not self.is_open:
@@ -36,14 +39,14 @@ class Tls:
             raise Untrusted(f"TLS failed ({error.reason or type(error).__name__})") from None
 
     def send(self, data: bytes | bytearray) -> None:
-        """Protect bytes, which `take` then returns."""
+        """Encrypt bytes for the network; `take` returns them."""
         with memoryview(data) as left:
             sent = 0
             while sent < len(left):
                 sent += self._object.write(left[sent:])
 
     def take(self) -> bytes:
-        """Return what is to be sent over the network."""
+        """Return the bytes to be sent over the network."""
         return self._outgoing.read()
 
     def _compare(self) -> None:

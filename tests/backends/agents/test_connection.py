@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import queue
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from clusterkit.backends.agents import dialer
 from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.frames import JSON
+from clusterkit.backends.agents.link import Link, User
 from clusterkit.backends.agents.stream import FileRange
+from clusterkit.backends.agents.tls import Tls
+from clusterkit.system.poller import Poller
 from tests.backends.agents.wires import Ends, Records, both_ends
-from tests.support import no_descriptors
+from tests.support import no_descriptors, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -88,6 +94,35 @@ def test_an_agent_without_a_supervisor_gives_up_and_says_why(tmp_path: Path) -> 
         bound.bind(("127.0.0.1", 0))
         agent = ends.agent(address=bound.getsockname())
         assert agent.wait_for("lost").endswith(" was not reached for 0.5 s: connection refused.")
+
+
+def test_an_agent_asks_again_where_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt has its own deadline, long before TCP's."""
+    monkeypatch.setattr(dialer, "CONNECT_WITHIN", 0.2)
+    attempts = counted_links(monkeypatch)
+    with both_ends(tmp_path, 30.0) as ends, ExitStack() as taken:
+        full = taken.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # the kernel ignores further ones
+            waiting = taken.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        ends.agent(address=full.getsockname())
+        wait_until(lambda: attempts.qsize() >= 3, 20, "three attempts")
+
+
+def counted_links(monkeypatch: pytest.MonkeyPatch) -> queue.SimpleQueue[None]:
+    """A queue with an entry for each link that a dialer makes."""
+    attempts = queue.SimpleQueue[None]()
+
+    class Counted(Link):
+        def __init__(
+            self, poller: Poller, sock: socket.socket, tls: Tls, user: User, clock: Callable[[], float]
+        ) -> None:
+            attempts.put(None)
+            super().__init__(poller, sock, tls, user, clock)
+
+    monkeypatch.setattr(dialer, "Link", Counted)
+    return attempts
 
 
 def test_a_file_that_is_gone_ends_the_session(ends: Ends, tmp_path: Path) -> None:

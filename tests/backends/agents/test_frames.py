@@ -24,6 +24,7 @@ from clusterkit.backends.agents.frames import (
 )
 
 STREAMS = 20_000
+KINDS = ("hello", "welcome", "refused", "message", "close", "ack", "beat", "echo")
 WORDS = ("kind", "size", "seq", "ack", "message", "why", "hello", "", "\udc80", "n1")
 
 
@@ -139,8 +140,10 @@ def hostile(draw: random.Random) -> bytes:
         return draw.randbytes(draw.randrange(200)) + b"\n"
     if kind == 1:
         return json.dumps(anything(draw)).encode() + b"\n"
-    header = {draw.choice(WORDS): anything(draw) for _ in range(3)}
-    stream = bytearray(numbered(draw.randrange(9), 0, as_text({"kind": "ack", **header}), draw.randbytes(5)))
+    header = {draw.choice((*WORDS, "time", "received", "timeout")): anything(draw) for _ in range(5)}
+    stream = bytearray(
+        numbered(draw.randrange(9), 0, as_text({"kind": draw.choice(KINDS), **header}), draw.randbytes(5))
+    )
     if kind == 3:
         stream[draw.randrange(len(stream))] = draw.randrange(256)
     return bytes(stream)

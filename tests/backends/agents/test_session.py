@@ -157,6 +157,7 @@ def test_a_close_is_delivered_last_and_acknowledged_at_once(pair: Pair) -> None:
     put(pair.agent, 1)
     pair.agent.close("It is over.")
     pair.agent.close("Again.")
+    put(pair.agent, 2)
     pair.pass_on(pair.agent, pair.supervisor, 1.0)
     assert pair.delivered[pair.supervisor] == [Message({"number": 1}, b""), Closed("It is over.")]
     assert not pair.agent.is_closed
