@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -61,8 +62,7 @@ class SlurmCluster:
         self.env = {"PATH": f"{self.place}/bin{os.pathsep}{os.environ['PATH']}"}
         try:
             self._write_clients()
-            addresses = {name: self.hosts[name].address for name in NAMES}
-            (etc / "slurm.conf").write_text(config(self.place, self.head.address, addresses))
+            self._write_config()
             self.head.boot = ("sh", "-euc", HEAD, "head", str(self.place))
             for name in NAMES:
                 self.hosts[name].boot = ("slurmd", "-N", name)
@@ -140,10 +140,20 @@ class SlurmCluster:
             host.heal()
             if not host.is_up:
                 host.start()
-        self.run("scancel", "--quiet", "--user=root")
+        jobs = self.run("squeue", "--noheader", "--format=%A").split()
+        for how in (("--signal=KILL", "--full"), ()):  # killed first: what ignores SIGTERM would take its time
+            self.head.run("scancel", "--quiet", *how, *jobs, deadline=COMMAND)
         wait_until(lambda: not self.run("squeue", "--noheader"), CLEARED_WITHIN, self.describe)
+        if self._is_configured:
+            self.configure()
         self.wait_idle(CLEARED_WITHIN)
         wait_until(lambda: not self.processes(), CLEARED_WITHIN, lambda: str(self.processes()))
+
+    def configure(self, *lines: str) -> None:
+        """Add lines to slurm.conf, until `clear`."""
+        self._write_config(lines)
+        self.run("scontrol", "reconfigure")
+        self.wait_idle(CLEARED_WITHIN)
 
     def restart(self) -> None:
         """Restart every host, whatever it is doing. Jobs that the controller knows wait again, or have failed."""
@@ -163,6 +173,12 @@ class SlurmCluster:
         """End all processes, and remove all files."""
         self.hosts.end()
         shutil.rmtree(self.place)
+
+    def _write_config(self, more: Sequence[str] = ()) -> None:
+        self._is_configured = bool(more)
+        addresses = {name: self.hosts[name].address for name in NAMES}
+        lines = config(self.place, self.head.address, addresses, more)
+        (self.place / "etc" / "slurm.conf").write_text(lines)
 
     def _write_clients(self) -> None:
         (self.place / "bin").mkdir()

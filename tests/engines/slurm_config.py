@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 CPUS = 8  # of each host, whatever this machine has: two jobs share a host
@@ -41,16 +41,17 @@ ReturnToService=2
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=1,sched_min_interval=100000,preempt_send_user_signal
+SchedulerParameters=bf_interval=1,sched_min_interval=100000
 {hosts}
 PartitionName=batch Nodes=ALL Default=YES PriorityTier=1 GraceTime={grace} MaxTime=INFINITE
 PartitionName=urgent Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE
 """
 
 
-def config(place: Path, head: str, hosts: Mapping[str, str]) -> str:
+def config(place: Path, head: str, hosts: Mapping[str, str], more: Sequence[str] = ()) -> str:
     """slurm.conf, with the controller's address and those of the hosts by name; all files are below `place`."""
     lines = [f"NodeName={name} NodeAddr={address} CPUs={CPUS} RealMemory=4000" for name, address in hosts.items()]
-    return CONFIG.format(
+    text = CONFIG.format(
         place=place, head=head, down=HOST_DOWN_AFTER, kill_wait=KILL_WAIT, grace=GRACE, hosts="\n".join(lines)
     )
+    return "\n".join((text, *more, ""))
