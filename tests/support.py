@@ -60,17 +60,19 @@ def checkpoint_number(path: str) -> int:
     return int(re.findall(r"ckpt-(\d+)", path)[-1])
 
 
-def wait_until(condition: Callable[[], Any], deadline: float, what: str | Callable[[], str]) -> Any:
-    """Return the first true value of `condition`, looked at many times a second; fail after `deadline` seconds.
+def wait_until(
+    condition: Callable[[], Any], deadline: float, what: str | Callable[[], str], pause: float = 0.01
+) -> Any:
+    """Return the first true value of `condition`, looked at every `pause` seconds; fail after `deadline` seconds.
 
     `what` says what was waited for; a function where that is dear to say.
     """
     until = time.monotonic() + deadline
-    pause = threading.Event()
+    never = threading.Event()
     while not (value := condition()):
         if time.monotonic() > until:
             raise AssertionError(f"not within {deadline:g} s: {what if isinstance(what, str) else what()}")
-        pause.wait(0.01)
+        never.wait(pause)
     return value
 
 

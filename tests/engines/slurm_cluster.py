@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
+import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +22,7 @@ PACKAGES = "slurmctld slurmd slurm-client munge"
 DAEMONS = ("slurmctld", "slurmd", "munged", ": slurmscriptd")
 CLIENTS = ("sbatch", "srun", "squeue", "sinfo", "scontrol", "scancel")
 UP_WITHIN = 20.0  # seconds; it takes less than one
+PAUSE = 0.1  # seconds between two looks at something that a command has to be run for
 COMMAND = 30.0  # seconds for a client command: without a controller some try for minutes
 CLEARED_WITHIN = 60.0
 # The first start makes the key of munge; a later one, after the host was killed, finds Slurm's state.
@@ -49,29 +53,16 @@ class SlurmCluster:
 
     def __init__(self) -> None:
         self.place = Path(tempfile.mkdtemp(prefix="slurm-"))
-        self.place.chmod(0o711)  # other users' commands look for munge's socket in it
-        self.jobs, etc = self.place / "jobs", self.place / "etc"
-        try:
-            for directory in (self.place / "state", self.jobs, etc, *(self.place / name for name in NAMES)):
-                directory.mkdir()
-            self.hosts = Hosts(("head", *NAMES), self.place, etc)
-        except BaseException:
-            shutil.rmtree(self.place)
-            raise
-        self.head = self.hosts["head"]
+        self.jobs = self.place / "jobs"
         self.env = {"PATH": f"{self.place}/bin{os.pathsep}{os.environ['PATH']}"}
-        try:
-            self._write_clients()
-            self._write_config()
-            self.head.boot = ("sh", "-euc", HEAD, "head", str(self.place))
-            for name in NAMES:
-                self.hosts[name].boot = ("slurmd", "-N", name)
-            for host in self.hosts.values():
-                host.start()
-            self.wait_idle(UP_WITHIN)
-        except BaseException:
-            self.end()
-            raise
+        with ExitStack() as ending:
+            ending.callback(shutil.rmtree, self.place)
+            self._write_files()
+            self.hosts = Hosts(("head", *NAMES), self.place, self.place / "etc")
+            ending.callback(self.hosts.end)
+            self.head = self.hosts["head"]
+            self._start()
+            self._ending = ending.pop_all()
 
     def run(self, *argv: str | Path, deadline: float = COMMAND) -> str:
         """What a command on `head` prints; the test fails where the command does."""
@@ -96,6 +87,10 @@ class SlurmCluster:
         """What `scontrol show job` says: its fields by name. No value that a test needs has a blank in it."""
         return dict(word.partition("=")[::2] for word in self.run("scontrol", "show", "job", "-o", str(job)).split())
 
+    def wait(self, condition: Callable[[], object], deadline: float, what: str = "that") -> None:
+        """Wait until a condition is true that is dear to ask for; fail with all there is to know."""
+        wait_until(condition, deadline, lambda: f"{what}\n{self.describe()}", PAUSE)
+
     def wait_state(self, job: int, *states: str, deadline: float) -> dict[str, str]:
         """Wait until a job is in one of the states, such as `RUNNING`; return what Slurm says of it."""
         found = dict[str, str]()
@@ -104,7 +99,7 @@ class SlurmCluster:
             found.update(self.job(job))
             return found["JobState"] in states
 
-        wait_until(is_there, deadline, lambda: f"{' or '.join(states)}: {found}; it printed {self.output(job)!r}")
+        self.wait(is_there, deadline, f"job {job} {' or '.join(states)}")
         return found
 
     def wait_output(self, job: int, text: str, deadline: float) -> None:
@@ -113,11 +108,11 @@ class SlurmCluster:
 
     def wait_host(self, name: str, state: str, deadline: float) -> None:
         """Wait until a host is `idle`, `mixed`, `down`, … by what Slurm knows."""
-        wait_until(lambda: self.host_states()[name] == state, deadline, lambda: f"{name} {state}: {self.host_states()}")
+        self.wait(lambda: self.host_states().get(name) == state, deadline, f"{name} {state}")
 
     def wait_idle(self, deadline: float) -> None:
         """Wait until all hosts are, by what Slurm knows."""
-        wait_until(lambda: set(self.host_states().values()) == {"idle"}, deadline, lambda: f"idle: {self.describe()}")
+        self.wait(lambda: set(self.host_states().values()) == {"idle"}, deadline, "all hosts idle")
 
     def host_states(self) -> dict[str, str]:
         """The state of each host; none while the controller does not answer."""
@@ -140,14 +135,14 @@ class SlurmCluster:
             host.heal()
             if not host.is_up:
                 host.start()
-        jobs = self.run("squeue", "--noheader", "--format=%A").split()
-        for how in (("--signal=KILL", "--full"), ()):  # killed first: what ignores SIGTERM would take its time
-            self.head.run("scancel", "--quiet", *how, *jobs, deadline=COMMAND)
-        wait_until(lambda: not self.run("squeue", "--noheader"), CLEARED_WITHIN, self.describe)
+        if jobs := self.run("squeue", "--noheader", "--format=%A").split():
+            self.run("scancel", "--quiet", *jobs)
+        self._kill_tasks()
+        self.wait(lambda: not self.run("squeue", "--noheader"), CLEARED_WITHIN, "no jobs")
         if self._is_configured:
             self.configure()
         self.wait_idle(CLEARED_WITHIN)
-        wait_until(lambda: not self.processes(), CLEARED_WITHIN, lambda: str(self.processes()))
+        self.wait(lambda: not self.processes(), CLEARED_WITHIN, "no processes of jobs")
 
     def configure(self, *lines: str) -> None:
         """Add lines to slurm.conf, until `clear`."""
@@ -156,11 +151,13 @@ class SlurmCluster:
         self.wait_idle(CLEARED_WITHIN)
 
     def restart(self) -> None:
-        """Restart every host, whatever it is doing. Jobs that the controller knows wait again, or have failed."""
+        """Restart every host, whatever it is doing, and forget all jobs."""
         for host in self.hosts.values():
+            host.heal()
             host.kill()
-        for host in self.hosts.values():
-            host.start()
+        shutil.rmtree(self.place / "state")
+        (self.place / "state").mkdir()
+        self._start()
 
     def describe(self) -> str:
         """What there is to know where something did not come as expected."""
@@ -171,8 +168,32 @@ class SlurmCluster:
 
     def end(self) -> None:
         """End all processes, and remove all files."""
-        self.hosts.end()
-        shutil.rmtree(self.place)
+        self._ending.close()
+
+    def _kill_tasks(self) -> None:
+        # What ignores SIGTERM would take its time.
+        tasks = (pid for some in self.processes().values() for pid, line in some.items() if "slurmstepd" not in line)
+        for pid in tasks:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _start(self) -> None:
+        self._write_config()
+        self.head.boot = ("sh", "-euc", HEAD, "head", str(self.place))
+        for name in NAMES:
+            self.hosts[name].boot = ("slurmd", "-N", name)
+        for host in self.hosts.values():
+            host.start()
+        self.wait_idle(UP_WITHIN)
+
+    def _write_files(self) -> None:
+        self.place.chmod(0o711)  # other users' commands look for munge's socket in it
+        for name in ("state", "jobs", "etc", "bin", *NAMES):
+            (self.place / name).mkdir()
+        for name in CLIENTS:
+            file = self.place / "bin" / name
+            file.write_text(SHIM.format(command=shutil.which(name), place=self.place))
+            file.chmod(0o755)
 
     def _write_config(self, more: Sequence[str] = ()) -> None:
         self._is_configured = bool(more)
@@ -180,18 +201,11 @@ class SlurmCluster:
         lines = config(self.place, self.head.address, addresses, more)
         (self.place / "etc" / "slurm.conf").write_text(lines)
 
-    def _write_clients(self) -> None:
-        (self.place / "bin").mkdir()
-        for name in CLIENTS:
-            file = self.place / "bin" / name
-            file.write_text(SHIM.format(command=shutil.which(name), place=self.place))
-            file.chmod(0o755)
-
 
 @cache
 def why_no_slurm() -> str | None:
     """Why this machine can't have the test cluster, as a clause; None if it can."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    if missing:
-        return f"{', '.join(missing)} can't be found (on Debian: apt-get install {PACKAGES})"
+    if missing or not any(user.pw_name == "munge" for user in pwd.getpwall()):
+        return f"{', '.join(missing or ['the user munge'])} can't be found (on Debian: apt-get install {PACKAGES})"
     return why_no_hosts()

@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from clusterkit.engines.slurm.queue import FORMAT
 from tests.engines.slurm_cluster import SlurmCluster
-from tests.support import wait_until
 
 SQUEUE = ("env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--states=all", f"--Format={FORMAT}")
 WATCHER = f"""
@@ -72,7 +71,7 @@ class Recorder:
         """One whose host a job of a higher partition takes. It gets SIGTERM at the end of its grace time only."""
         job = self.begin("--ntasks=8", "--nodelist=n1", *args)
         self.cluster.submit("sleep 60", *URGENT)
-        wait_until(lambda: "PreemptTime=None" not in self.cluster.run("scontrol", "show", "job", str(job)), 20, "grace")
+        self.cluster.wait(lambda: self.cluster.job(job)["PreemptTime"] != "None", 20, "grace")
         said = self.cluster.run(*SQUEUE, "-j", str(job)).strip()
         self.show(what, "grace", 0, int(time.time()), said, "")
         self.end(what, job, "PENDING", "PREEMPTED")

@@ -21,7 +21,7 @@ from clusterkit.engines.slurm.script import Allocation, problems, script_of
 from clusterkit.engines.slurm.steps import agents_step
 from clusterkit.engines.slurm.waits import why_it_waits
 from clusterkit.words.printable import printable
-from tests.engines.slurm_cluster import SlurmCluster
+from tests.engines.slurm_cluster import PAUSE, SlurmCluster
 from tests.support import wait_until
 
 pytestmark = pytest.mark.process
@@ -114,6 +114,7 @@ def wait_for(client: Slurm, job: int, phase: Phase) -> QueuedJob:
         lambda: seen if (seen := client.job(job)) is not None and seen.phase is phase else None,
         40,
         lambda: f"{phase}: {client.job(job)}",
+        PAUSE,
     )
     return found
 
@@ -161,13 +162,13 @@ def test_a_job_is_followed_from_its_wait_to_its_end(slurm: SlurmCluster, client:
     first = slurm.submit("exec sleep 100", "--nodes=3", "--exclusive")
     slurm.wait_state(first, "RUNNING", deadline=20)
     job = slurm.submit("trap 'exit 0' USR1; while :; do sleep 0.1; done", "--nodes=3", "--exclusive", "--requeue")
-    wait_until(lambda: why(client, job) == "no hosts are free for it yet (Resources)", 20, lambda: why(client, job))
+    slurm.wait(lambda: why(client, job) == "no hosts are free for it yet (Resources)", 20, "Resources")
     client.cancel(first)
     running = wait_for(client, job, Phase.RUNNING)
     assert (running.restarts, running.preempted) == (0, None)
     assert client.hostnames("n[1-3]") == ["n1", "n2", "n3"]
     client.requeue(job)
-    wait_until(lambda: "BeginTime" in why(client, job), 30, lambda: why(client, job))
+    slurm.wait(lambda: "BeginTime" in why(client, job), 30, "BeginTime")
     client.start_soon(job)
     assert wait_for(client, job, Phase.RUNNING).restarts == 1
     client.signal(job, "USR1")

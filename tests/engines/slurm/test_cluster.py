@@ -25,6 +25,15 @@ STUBBORN = "trap : TERM; while :; do sleep 1; done"
 SPREAD = "srun --no-kill sleep 100 & wait"
 
 
+def wait_for_processes(slurm: SlurmCluster, line: str) -> None:
+    """Wait until a step's process runs on each host: its command line ends so."""
+
+    def is_there() -> bool:
+        return all(any(seen.endswith(line) for seen in slurm.processes().get(n, {}).values()) for n in NAMES)
+
+    slurm.wait(is_there, 20, line)
+
+
 def test_a_command_runs_on_three_hosts(slurm: SlurmCluster) -> None:
     """Each has a name and an address of its own."""
     show = 'echo "$(uname -n) $(hostname -i)"'
@@ -36,7 +45,7 @@ def test_processes_of_one_host_are_hidden_from_another(slurm: SlurmCluster) -> N
     """Pids mean something on their own host only, as on real ones."""
     job = slurm.submit("exec sleep 100", "--nodelist=n1")
     slurm.wait_state(job, "RUNNING", deadline=20)
-    wait_until(lambda: "sleep 100" in slurm.processes().get("n1", {}).values(), 10, lambda: str(slurm.processes()))
+    slurm.wait(lambda: "sleep 100" in slurm.processes().get("n1", {}).values(), 10, "sleep on n1")
     assert slurm.hosts["n1"].run("pgrep", "-x", "sleep").returncode == 0
     assert slurm.hosts["n2"].run("pgrep", "-x", "sleep").returncode == 1
 
@@ -47,16 +56,16 @@ def test_a_cancelled_job_leaves_nothing(slurm: SlurmCluster) -> None:
     But Slurm's proctrack/linuxproc does not find a process that has lost its parent and has a session of its own.
     """
     job = slurm.submit(f"srun sh -c '{STUBBORN}'", "--nodes=3")
-    wait_until(lambda: all("sleep 1" in slurm.processes().get(n, {}).values() for n in NAMES), 20, slurm.describe)
+    wait_for_processes(slurm, "sleep 1")
     slurm.run("scancel", str(job))
     slurm.wait_state(job, "CANCELLED", deadline=30)
-    wait_until(lambda: not slurm.processes(), 10, lambda: str(slurm.processes()))
+    slurm.wait(lambda: not slurm.processes(), 10, "no processes")
 
 
 def test_a_host_that_is_cut_off_is_down_until_it_is_back(slurm: SlurmCluster) -> None:
     """What runs there knows nothing of it."""
     job = slurm.submit(SPREAD, "--nodes=3", "--no-kill")
-    wait_until(lambda: set(slurm.processes()) == set(NAMES), 20, slurm.describe)
+    wait_for_processes(slurm, "sleep 100")
     slurm.hosts["n3"].cut()
     slurm.wait_host("n3", "down", DOWN_WITHIN)
     assert any(line.endswith("sleep 100") for line in slurm.processes()["n3"].values())
@@ -68,7 +77,7 @@ def test_a_host_that_is_cut_off_is_down_until_it_is_back(slurm: SlurmCluster) ->
 def test_a_host_that_is_killed_leaves_its_job_to_those_that_are_left(slurm: SlurmCluster) -> None:
     """With --no-kill for the job and for the step: the processes on the others run on."""
     job = slurm.submit(SPREAD, "--nodes=3", "--no-kill")
-    wait_until(lambda: set(slurm.processes()) == set(NAMES), 20, slurm.describe)
+    wait_for_processes(slurm, "sleep 100")
     slurm.hosts["n2"].kill()
     assert set(slurm.processes()) == {"n1", "n3"}
     slurm.wait_output(job, "Node failure on n2", DOWN_WITHIN)
@@ -87,7 +96,7 @@ def test_a_requeued_job_starts_soon_where_its_start_time_is_set(slurm: SlurmClus
     job = slurm.submit('echo "restarts: ${SLURM_RESTART_COUNT:-0}"; exec sleep 100', "--requeue", "--open-mode=append")
     slurm.wait_output(job, "restarts: 0", 20)
     slurm.run("scontrol", "requeue", str(job))
-    wait_until(lambda: slurm.job(job)["Reason"] == "BeginTime", 30, lambda: str(slurm.job(job)))
+    slurm.wait(lambda: slurm.job(job)["Reason"] == "BeginTime", 30, "BeginTime")
     slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+2seconds")
     slurm.wait_output(job, "restarts: 1", 20)
     assert "restarts: 0" in slurm.output(job)
@@ -96,7 +105,7 @@ def test_a_requeued_job_starts_soon_where_its_start_time_is_set(slurm: SlurmClus
 def test_a_job_that_loses_the_host_of_its_batch_script_runs_on_without_it(slurm: SlurmCluster) -> None:
     """With --no-kill. It is not requeued, unless somebody requeues it, as a process on another of its hosts can."""
     job = slurm.submit(SPREAD, "--nodes=3", "--no-kill", "--requeue")
-    wait_until(lambda: set(slurm.processes()) == set(NAMES), 20, slurm.describe)
+    wait_for_processes(slurm, "sleep 100")
     slurm.hosts["n1"].kill()
     slurm.wait_host("n1", "down", DOWN_WITHIN)
     assert slurm.job(job)["JobState"] == "RUNNING"
@@ -130,9 +139,10 @@ def test_the_client_commands_work_off_the_hosts_too(slurm: SlurmCluster) -> None
     assert ran.stdout.startswith("slurm"), ran.stderr
 
 
-@pytest.mark.skipif(why_no_slurm() is not None, reason=f"no Slurm here: {why_no_slurm()}")
 def test_a_cluster_is_up_soon_and_leaves_nothing_when_its_process_is_killed() -> None:
     """No process, namespace, mount or device; nor does it change this machine's files while it is up."""
+    if (why := why_no_slurm()) is not None:
+        pytest.skip(f"no Slurm here: {why}")
     place, before = Path(tempfile.mkdtemp()), traces()
     place.chmod(0o711)
     code = "from tests.engines.slurm_cluster import *; c = SlurmCluster(); print(c.place, flush=True); input()"
