@@ -19,16 +19,16 @@ from clusterkit.words.model import Task, TaskType
 
 CUT = Layer(cut=True)
 BOOTED_WITHIN = 20.0  # seconds; it takes less than one
-# The pid has to be read before the host has a /proc of its own. SIGCHLD is ignored so that orphans are reaped.
+# The pid has to be read before the host has a /proc of its own; `cat` says it when it runs. It ignores SIGCHLD, so that
+# orphans are reaped; a shell can't.
 FIRST = """
 read -r pid rest < /proc/self/stat
 hostname "$1"
 mount --bind "$2" /etc/hosts
 [ -z "$3" ] || mount --bind "$3" /etc/slurm
 [ "$4" = shared ] || { mount -t proc proc /proc; mount -t tmpfs none /run; mount -t tmpfs none /dev/shm; }
-echo "$pid"
-trap '' CHLD
-exec cat > /dev/null
+echo "$pid" > "$5"
+exec env --ignore-signal=CHLD cat "$5" -
 """
 UNSHARE = ("unshare", "--fork", "--kill-child", "--pid", "--mount", "--uts", "sh", "-euc", FIRST, "first")
 
@@ -58,7 +58,8 @@ class Host:
         assert not self.is_up, f"{self.name} is up already"
         (namespace,) = self._network.namespaces(self._task)
         hosts, slurm = self._files
-        words = [self.name, str(hosts), str(slurm or ""), "shared" if self._shares_processes else "own"]
+        sharing = "shared" if self._shares_processes else "own"
+        words = [self.name, str(hosts), str(slurm or ""), sharing, str(hosts.parent / f"{self.name}.first")]
         self._process = subprocess.Popen(
             ["nsenter", f"--net=/proc/self/fd/{namespace}", *UNSHARE, *words],
             stdin=subprocess.PIPE,
@@ -72,7 +73,6 @@ class Host:
         assert self._process.stdout is not None
         self.first = int(self._process.stdout.readline() or 0)
         assert self.first, f"{self.name} does not start"
-        (hosts.parent / f"{self.name}.first").write_text(f"{self.first}\n")
         if self.boot:
             booted = run(self.enter(*self.boot, with_processes=True), BOOTED_WITHIN)
             assert booted.returncode == 0, f"{self.name} does not boot: {booted.stderr}"
@@ -132,6 +132,10 @@ class Host:
             for pid in found
             if pid not in its_own and not procfs.is_zombie(pid)
         }
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process ends with the host."""
+        return _namespace(pid, "pid") == _namespace(self.first, "pid")
 
     def _number(self, layer: int) -> int:
         return self._task.index * 1000 + layer

@@ -122,12 +122,12 @@ class SlurmCluster:
 
     def processes(self) -> dict[str, dict[int, str]]:
         """What runs on the hosts beside Slurm's daemons: pids as they are here, and command lines. `{}`: nothing."""
-        found = {name: host.processes() for name, host in self.hosts.items()}
-        return {
-            name: some
-            for name, all_ in found.items()
-            if (some := {pid: line for pid, line in all_.items() if not line.startswith(DAEMONS)})
-        }
+        found = dict[str, dict[int, str]]()
+        for name, host in self.hosts.items():
+            for pid, line in host.processes().items():
+                if not (line.startswith(DAEMONS) and host.owns(pid)):
+                    found.setdefault(name, {})[pid] = line
+        return found
 
     def clear(self) -> None:
         """Make it as it was when it came up: hosts up and connected, without jobs and processes of jobs."""

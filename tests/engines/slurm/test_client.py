@@ -21,6 +21,7 @@ from clusterkit.engines.slurm.script import Allocation, problems, script_of
 from clusterkit.engines.slurm.steps import agents_step
 from clusterkit.engines.slurm.waits import why_it_waits
 from clusterkit.words.printable import printable
+from tests.engines.hosts import run
 from tests.engines.slurm_cluster import PAUSE, SlurmCluster
 from tests.support import wait_until
 
@@ -193,7 +194,7 @@ def test_a_controller_that_is_away_is_told_from_a_refusal(slurm: SlurmCluster, c
     os.kill(controller, signal.SIGKILL)
     with pytest.raises(ControllerAway, match="does not answer squeue: Unable to contact slurm controller"):
         client.job(1)
-    slurm.head.run("slurmctld")
+    run(slurm.head.enter("slurmctld", with_processes=True), 20)
     slurm.wait_idle(40)
     assert client.job(99999999) is None
 
