@@ -31,12 +31,12 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 	$(BIN)/clusterkit up --workers 2 --ps 1 workloads/ps_train.py
 
 .PHONY: test
-test: $(READY) ## Run every test but the long ones (under 20 minutes on 2 cores).
-	$(PYTEST) -m "not soak"
+test: $(READY) ## Run every test but the long ones and Slurm's (under 20 minutes on 2 cores).
+	$(PYTEST) -m "not soak and not slurm"
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no TensorFlow (about a minute).
-	$(PYTEST) -m "not soak and not tensorflow and not slow"
+	$(PYTEST) -m "not soak and not tensorflow and not slow and not slurm"
 
 ROOM ?= network
 

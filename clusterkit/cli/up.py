@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +75,7 @@ def command(
         prepared = _prepared(given(values), handed, only)
         if lifeline is not None:
             check_lifeline(lifeline)
+    _submit(prepared, given(values), detach)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach),
                 group=status_group(quiet or detach))  # fmt: skip
     level = Level.WARNING if quiet else Level[log_level.upper()]
@@ -86,6 +88,19 @@ def command(
         echo(f"clusterkit: {warning}", err=True)
     with exit_on_error():
         sys.exit(up_detached(prepared, Display(show, level), not no_wait, lifeline))
+
+
+def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
+    """If the job is for an engine whose hosts are yet to be asked for, do that, and exit when it is over."""
+    from clusterkit.engines.slurm.engine import in_job
+    from clusterkit.words.resources import EngineKind
+
+    if prepared.job.hosts.engine is EngineKind.SLURM and not in_job(os.environ):
+        from clusterkit.cli.submitted import up_submitted
+        from clusterkit.supervisor.prepare import gather
+
+        with exit_on_error():
+            sys.exit(up_submitted(prepared, gather(options), detach))
 
 
 def _prepared(options: Gathered, handed: int | None, only: tuple[str, ...]) -> Prepared:

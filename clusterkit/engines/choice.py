@@ -6,6 +6,7 @@ from clusterkit.backends.agents.engine import Engine
 from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.others import Others
 from clusterkit.engines.processes import Processes
+from clusterkit.engines.slurm.engine import SlurmEngine
 from clusterkit.words.job import JobSpec
 from clusterkit.words.resources import EngineKind
 
@@ -16,5 +17,7 @@ def engine_for(job: JobSpec, directory: RunDirectory) -> Engine:
     match job.hosts.engine:
         case EngineKind.LOCAL:
             return Processes(job.hosts.count + job.hosts.spare, log)
+        case EngineKind.SLURM:
+            return SlurmEngine(directory.path)
         case EngineKind.AGENTS:
             return Others()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterkit.words.job import JobSpec
@@ -30,18 +30,19 @@ class Share:
         return cores | ({} if self.gpus is None else {GPUS: ",".join(self.gpus)})
 
 
-def shares_of(job: JobSpec) -> dict[Task, Share]:
-    """What each task gets of the cores and GPUs that were found."""
-    devices = job.devices
+def shares_of(job: JobSpec, here: Collection[Task] | None = None) -> dict[Task, Share]:
+    """What each task gets of the cores and GPUs that were found; `here` are those on this host, None: all."""
+    devices, tasks = job.devices, [task for task in job.tasks if here is None or task in here]
     cores = dict[Task, tuple[int, ...]]()
     if devices.cpus is not None:
-        cores = {task: _turn(devices.cores, devices.cpus, n) for n, task in enumerate(by_need(job))}
+        order = [task for task in by_need(job) if task in tasks]
+        cores = {task: _turn(devices.cores, devices.cpus, n) for n, task in enumerate(order)}
     gpus = dict[Task, tuple[str, ...]]()
     if devices.gpus is not None:
-        each, takers = devices.gpus, computing(job)
-        gpus = dict.fromkeys(job.tasks, ())
+        each, takers = devices.gpus, [task for task in computing(job) if task in tasks]
+        gpus = dict.fromkeys(tasks, ())
         gpus |= {task: devices.names[n * each : (n + 1) * each] for n, task in enumerate(takers)}
-    return {task: Share(cores.get(task), gpus.get(task)) for task in job.tasks}
+    return {task: Share(cores.get(task), gpus.get(task)) for task in tasks}
 
 
 def usual_env(devices: Devices) -> dict[str, str]:
@@ -69,12 +70,12 @@ def by_need(job: JobSpec) -> list[Task]:
     return [*first, *rest]
 
 
-def too_few(job: JobSpec, why_no_gpu: str | None = None) -> list[str]:
-    """Return a sentence for each resource that is asked for and not there."""
+def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] | None = None) -> list[str]:
+    """Return a sentence for each resource that is asked for and not there; `here`: by these tasks, None: by all."""
     devices, problems = job.devices, []
     if devices.cpus is not None and devices.cpus > len(devices.cores):
         problems.append(f"--cpus-per-task is {devices.cpus}, and there {_are(len(devices.cores), 'core')} here.")
-    takers = len(computing(job))
+    takers = len([task for task in computing(job) if here is None or task in here])
     if devices.gpus is not None and takers * devices.gpus > len(devices.names):
         there = f"there {_are(len(devices.names), 'GPU')} here" if devices.names or not why_no_gpu else why_no_gpu
         tasks = "task takes" if takers == 1 else "tasks take"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -72,11 +72,13 @@ class Start:
     namespaces: tuple[int, ...] = ()
 
 
-def plan_tasks(job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str) -> dict[Task, TaskPlan]:
-    """Resolve every task. `python` is the interpreter where the job names none."""
-    cluster, shares = cluster_json(job, endpoints), shares_of(job)
+def plan_tasks(
+    job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str, here: Collection[Task] | None = None
+) -> dict[Task, TaskPlan]:
+    """Resolve every task, or those on this host. `python` is the interpreter where the job names none."""
+    cluster, shares = cluster_json(job, endpoints), shares_of(job, here)
     hosts = tuple(dict.fromkeys(endpoint.rpartition(":")[0] for endpoint in endpoints.values()))
-    plans = {task: _plan(job, task, cluster, shares[task], paths, python) for task in job.tasks}
+    plans = {task: _plan(job, task, cluster, share, paths, python) for task, share in shares.items()}
     return {task: replace(plan, hosts=hosts) if "TF_CONFIG" in plan.env else plan for task, plan in plans.items()}
 
 

@@ -17,7 +17,7 @@ from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
 from clusterkit.words.job import JobOptions, JobSpec, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, TaskType
-from clusterkit.words.resources import Hosts, Network
+from clusterkit.words.resources import EngineKind, Hosts, Network
 
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
 UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
@@ -146,12 +146,15 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 
 def _host_problems(job: JobSpec) -> Iterator[str]:
-    """What is for several hosts, where there are none."""
+    """What is for Slurm, without it; what is for several hosts, where there are none."""
     hosts, alone = job.hosts, Hosts()
+    if hosts.engine is not EngineKind.SLURM:
+        of_slurm = {"--time": hosts.time, "--partition": hosts.partition, "--sbatch-arg": hosts.sbatch_args}
+        yield from (f"{flag} is for Slurm. Add --engine slurm." for flag, value in of_slurm.items() if value)
     if hosts.count > 0:
         return
     given = {
-        "--engine agents": hosts.engine is not alone.engine,
+        "--engine agents": hosts.engine is EngineKind.AGENTS,
         "--spare-hosts": hosts.spare > 0,
         "--place": bool(hosts.place),
         "--interface": hosts.interface is not None,
@@ -159,6 +162,8 @@ def _host_problems(job: JobSpec) -> Iterator[str]:
         "--listen": hosts.listen is not None,
         "--agent-key": hosts.key is not None,
     }
+    if hosts.engine is EngineKind.SLURM:
+        yield "--engine slurm: say on how many hosts, with --hosts 2."
     for flag, is_given in given.items():
         if is_given:
             yield f"{flag} is for a job on several hosts. Add --hosts 2."

@@ -15,6 +15,8 @@ from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Asked, Failure, FailureRole, RoleKind
 from clusterkit.words.seeded import seeded_uniform
 
+SEEN_CUT = 1.0  # seconds from half of a host's time-out until it counts as cut off
+
 
 @dataclass(slots=True)
 class OpenRecovery:
@@ -106,6 +108,10 @@ class Recoveries:
         if failure.exit.preempted:
             # Peers that were asked to stop may still be writing the checkpoint that the first one has written.
             return limits.grace if len(restart_scope(self.state.job, failure.task)) > 1 else 0.0
+        if self.state.job.hosts.count and looks_collateral(failure):
+            # Its cause may be a host that is cut off, and known to be only after half of its time-out. No time is lost:
+            # where one of its tasks was on such a host, it could not start again before.
+            return max(limits.collateral, self.state.job.hosts.timeout / 2 + SEEN_CUT)
         return limits.collateral
 
     def _in_doubt(self, recovery: OpenRecovery) -> bool:

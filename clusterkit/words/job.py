@@ -112,8 +112,8 @@ class Options(TypedDict, total=False):
     cpus_per_task: Annotated[int, Option("Cores of its own that each task is pinned to.", "devices.cpus", least=1)]
     gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "devices.gpus")]
     engine: Annotated[
-        Literal["local", "agents"],
-        Option("Where the agents come from: processes of this machine, or whoever starts them.", "hosts.engine"),
+        Literal["local", "slurm", "agents"],
+        Option("What starts the agents: this machine, Slurm, or somebody else.", "hosts.engine"),
     ]
     hosts: Annotated[int, Option("Hosts to place the tasks on.", "hosts.count", default="none: this machine")]
     spare_hosts: Annotated[int, Option("Hosts beside those, for when one is lost.", "hosts.spare")]
@@ -126,6 +126,9 @@ class Options(TypedDict, total=False):
     ]
     listen: Annotated[str, Option("Where the supervisor waits for agents.", "hosts.listen", "ADDRESS[:PORT]")]
     agent_key: Annotated[Path, Option("The run's key, if it is not to be made.", "hosts.key", "FILE")]
+    time: Annotated[Duration, Option("The time limit of Slurm's job.", "hosts.time", default="the partition's")]
+    partition: Annotated[str, Option("Slurm's partition.", "hosts.partition", "NAME", "Slurm's default")]
+    sbatch_arg: Annotated[Sequence[str], Option("Another option of sbatch.", "hosts.sbatch_args", "--NAME=VALUE")]
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[
         str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")

@@ -27,6 +27,7 @@ class EngineKind(enum.StrEnum):
     """What owns the hosts of a job, and starts their agents."""
 
     LOCAL = "local"  # this machine: with `count`, stand-ins for hosts
+    SLURM = "slurm"
     AGENTS = "agents"  # whoever starts them
 
 
@@ -42,6 +43,7 @@ class Hosts:
     | timeout | seconds for which a host may be cut off before it is counted as lost |
     | listen | the address at which the supervisor waits for agents, with a port or without; None: as the engine needs |
     | key | the file with the run's key, if somebody else has made it |
+    | time, partition, sbatch_args | what Slurm is asked for; 0 seconds and None leave it to Slurm |
     """
 
     engine: EngineKind = EngineKind.LOCAL
@@ -52,3 +54,6 @@ class Hosts:
     timeout: float = 30.0
     listen: str | None = None
     key: str | None = None
+    time: float = 0.0
+    partition: str | None = None
+    sbatch_args: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from clusterkit.backends.agents.frames import JSON
 from clusterkit.backends.agents.spool import Spool
 from clusterkit.backends.agents.stream import FileRange
 from clusterkit.backends.local.backend import LocalBackend
+from clusterkit.backends.local.preflight import preflight
 from clusterkit.system.inbox import Inbox, Work
 from clusterkit.system.ports import port_of
 from clusterkit.warm.choice import launch_for
@@ -135,19 +136,23 @@ class Agent:
         except (OSError, ClusterkitError) as error:
             return ms.Opened((str(error),))
         job, directory = order.job, self._spool.directory
-        prepared = LocalBackend.preflight(job)
-        if prepared.problems:
-            return ms.Opened(tuple(prepared.problems))
-        launch = launch_for(prepared.job, directory)
+        job, problems, _ = preflight(job, here=())
+        if problems:
+            return ms.Opened(tuple(problems))
+        self._job = job
+        launch = launch_for(job, directory)
         warmth = Warmth(None if isinstance(launch, str) else launch)
-        self._backend = LocalBackend(prepared.job, order.seed, self._inbox, self._spool.view, warmth)
+        self._backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
         self._stack.callback(self._backend.shut)
         self._backend.open(directory)
-        return ms.Opened((), tuple(prepared.warnings), address)
+        return ms.Opened((), address)  # warnings are about all tasks on one machine
 
     def _claim(self, order: ms.Claim) -> ms.Claimed:
+        backend = self._opened
+        if problems := preflight(self._job, here=order.tasks).problems:
+            return ms.Claimed({}, "; ".join(problems))
         try:
-            ends = self._opened.claim(order.tasks)
+            ends = backend.claim(order.tasks)
         except NoPorts as error:
             return ms.Claimed({}, str(error))
         return ms.Claimed({task: port_of(end) for task, end in ends.items()})

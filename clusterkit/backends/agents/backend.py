@@ -193,8 +193,6 @@ class AgentsBackend:
         self._problems += [f"{host.name}: {problem}" for problem in said.problems]
         if not said.problems:
             host.address = said.address
-        for warning in said.warnings:
-            self._inbox.put(ev.Noted(f"{host.name}: {warning}"))
 
     def _cut(self, connection: Connection, why: str) -> None:
         if (host := self._hosts.of(connection)) is not None:

@@ -117,6 +117,16 @@ class Peer:
             self._link.close(last)
         self._events.lost(self, why)
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether there is a link at present."""
+        return self._link is not None
+
+    def cut(self, why: str) -> None:
+        """Give the link up; the other side may come back with another one."""
+        if self._link is not None:
+            self._link.fail(why)
+
     def drop(self) -> None:
         """Close the link, without an event."""
         if self._link is not None:

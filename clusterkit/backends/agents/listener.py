@@ -79,7 +79,7 @@ class Listener:
         greeting = agent.session.welcome(hello, time.monotonic())
         del self._strangers[link]
         self._agents[hello.session] = agent
-        self._look_by(agent.session.lost_at)
+        self._look_by(agent.session.silent_at)
         agent.peer.begin(link, greeting)
 
     def next_frame(self) -> bytes | None:
@@ -140,14 +140,21 @@ class Listener:
         for peer, session in present:
             if session.lost_at <= now:
                 peer.end(f"Nothing was received from {peer.host} for {now - session.heard:.1f} s.")
-        lost_at = (session.lost_at for peer, session in present if peer.why_over is None)
-        self._look_at = min(self._deaf_until, *self._strangers.values(), *lost_at, math.inf)
+            elif session.silent_at <= now:  # after a cut in the network TCP may say nothing for minutes
+                peer.cut(f"nothing was received for {now - session.heard:.1f} s")
+        due = (_due(agent) for agent in present if agent.peer.why_over is None)
+        self._look_at = min(self._deaf_until, *self._strangers.values(), *due, math.inf)
 
     def _drop(self) -> None:
         for link in list(self._strangers):
             link.close()
         for agent in self._agents.values():
             agent.peer.drop()
+
+
+def _due(agent: Agent) -> float:
+    """When the agent has to be looked at again."""
+    return agent.session.silent_at if agent.peer.is_linked else agent.session.lost_at
 
 
 def _check(hello: Hello, agent: Agent) -> None:

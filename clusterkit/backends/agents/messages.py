@@ -52,7 +52,6 @@ class Opened:
     """The host is ready, or has these problems. `address` is its own on the way to the supervisor."""
 
     problems: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
     address: str = ""
 
 

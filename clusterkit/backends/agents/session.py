@@ -170,6 +170,11 @@ class SupervisorSession(Session):
         self._attempt = 0
 
     @property
+    def silent_at(self) -> float:
+        """When a connection that is there counts as cut; the agent gives it up after the same time."""
+        return self.heard + self._timeout / 2
+
+    @property
     def lost_at(self) -> float:
         """When the agent counts as lost."""
         return self.heard + self._timeout + max(MARGIN, self._timeout / BEATS)

@@ -63,6 +63,7 @@ class LocalBackend:
         self._warmth = warmth
         self._environ = dict(os.environ)
         self._children: dict[Task, tuple[int, Child]] = {}
+        self._here: set[Task] = set()
         self._waiting: dict[Task, ac.Spawn] = {}  # attempts that start when there is a fork server
         every = 0.0 if waits_for_steps(job) else EVERY
         self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
@@ -111,6 +112,8 @@ class LocalBackend:
 
     def claim(self, tasks: Iterable[Task]) -> dict[Task, str]:
         """Prepare the start of tasks that are to run here, and hold their ports; return their endpoints."""
+        tasks = list(tasks)
+        self._here |= set(tasks)
         for task in tasks:
             self._directory.add_task(task)
             self._watcher.listen(task, self._directory.progress(task))
@@ -119,7 +122,7 @@ class LocalBackend:
     def plan(self, endpoints: Mapping[Task, str]) -> None:
         """Know where each task of the job listens, here or elsewhere."""
         self._endpoints = endpoints
-        self._plans = plan_tasks(self._job, endpoints, self._directory, sys.executable)
+        self._plans = plan_tasks(self._job, endpoints, self._directory, sys.executable, self._here)
 
     def do(self, order: ac.Order) -> None:
         """See the contract."""

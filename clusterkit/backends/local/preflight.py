@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,17 +14,21 @@ from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import too_few
 from clusterkit.network.virtual import why_not
 from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
 from clusterkit.words.resources import Network
 
 
-def preflight(job: JobSpec) -> Preflight:
-    """See the contract. Cores and GPUs are found where they are handed out to the tasks."""
+def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
+    """See the contract. Cores and GPUs are found where they are handed out to the tasks.
+
+    `here` are the tasks that are to run on this host, None: all.
+    """
     asked = job.devices
     cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
     found = gpus_here() if asked.gpus else Found(())
     job = replace(job, devices=replace(asked, cores=cores, names=found.names))
-    problems = [*_network_problems(job), *too_few(job, found.why_none)]
-    return Preflight(job, problems, [] if problems else shortages(job))
+    problems = [*_network_problems(job), *too_few(job, found.why_none, here)]
+    return Preflight(job, problems, [] if problems or here is not None else shortages(job))
 
 
 def _network_problems(job: JobSpec) -> list[str]:

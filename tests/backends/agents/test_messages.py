@@ -34,7 +34,7 @@ TO_AGENT: list[ms.ToAgent] = [
     ac.HurrySteps(),
 ]
 FROM_AGENT: list[ms.FromAgent] = [
-    ms.Opened(("no disk",), ("few cores",), "10.0.0.2"),
+    ms.Opened(("no disk",), "10.0.0.2"),
     ms.Claimed({PS: 5000}),
     ms.Claimed({}, "no port is free"),
     ms.Output(WORKER, 1, 1e9),

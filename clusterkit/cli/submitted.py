@@ -1,0 +1,117 @@
+"""`clusterkit up --engine slurm` on a login node: submits the run, and shows what it prints until it is over."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+from clusterkit.cli.terminal import echo
+from clusterkit.client.store import new_run_id
+from clusterkit.engines.slurm.client import ControllerAway, Slurm
+from clusterkit.engines.slurm.ends import why_ended
+from clusterkit.engines.slurm.queue import Phase, QueuedJob
+from clusterkit.engines.slurm.submission import Submission, submission
+from clusterkit.engines.slurm.waits import why_it_waits
+from clusterkit.job.options import Gathered
+from clusterkit.supervisor.prepare import Prepared
+from clusterkit.supervisor.resolve import resolved_file
+
+LOOK_EVERY = 0.5  # seconds between two looks at the output
+ASK_EVERY = 2.0  # seconds between two questions to Slurm's controller
+CHUNK = 1 << 16
+
+
+def up_submitted(prepared: Prepared, options: Gathered, detach: bool) -> int:
+    """Submit a run; unless it is detached, follow it to its end. Returns the exit code of `up`.
+
+    Raises ClusterkitError.
+    """
+    run_id = prepared.run_id or new_run_id()
+    one = submission(run_id)
+    job_file = resolved_file(prepared, options.options, secrets=True, tasks=False)
+    number = one.submit(one.script(prepared.job), job_file)
+    echo(f"clusterkit: the run {run_id} is job {number} of Slurm. Its files: {one.place}", err=True)
+    if detach:
+        echo(run_id)
+        return 0
+    return Following(one, number).to_the_end()
+
+
+class Following:
+    """Shows the output of a job of Slurm's as it comes, and why there is none yet."""
+
+    def __init__(self, one: Submission, job: int) -> None:
+        self._one, self._job = one, job
+        self._slurm = Slurm()
+        self._read = 0
+        self._said = ""
+        self._interrupts = 0
+
+    def to_the_end(self) -> int:
+        """Follow it until it is over; return the run's exit code. A Ctrl-C asks the run to end, a second one kills."""
+        signal.signal(signal.SIGINT, self._interrupted)
+        signal.signal(signal.SIGTERM, self._interrupted)
+        asked, known = 0.0, self._ask()
+        while known is not None and known.phase is not Phase.OVER:
+            self._wait_in_words(known)
+            self._show()
+            time.sleep(LOOK_EVERY)
+            if time.monotonic() - asked >= ASK_EVERY:
+                asked, known = time.monotonic(), self._ask(known)
+        self._show()
+        result = self._one.run.result()
+        if result is not None:
+            return result.exit_code
+        why = "Slurm does not know it any more"
+        if known is not None:
+            why = why_ended(known, known.restarts, self._tail()).value
+        echo(f"clusterkit: the job {self._job} ended without a result: {why}.", err=True)
+        return 1
+
+    def _ask(self, before: QueuedJob | None = None) -> QueuedJob | None:
+        try:
+            return self._slurm.job(self._job)
+        except ControllerAway as error:  # the job continues without it
+            self._say(str(error))
+            if before is None:
+                raise
+            return before
+
+    def _wait_in_words(self, known: QueuedJob) -> None:
+        if known.phase is Phase.WAITING and known.reason:
+            self._say(f"The job {self._job} waits: {why_it_waits(known, time.time()).text}.")
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            echo(f"clusterkit: {text}", err=True)
+
+    def _show(self) -> None:
+        for chunk in _from(self._one.output, self._read):
+            self._read += len(chunk)
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.flush()
+
+    def _tail(self) -> str:
+        try:
+            return self._one.output.read_bytes()[-CHUNK:].decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _interrupted(self, number: int, _: object) -> None:
+        self._interrupts += 1
+        if self._interrupts == 1:
+            self._slurm.signal(self._job, "INT")
+        else:
+            self._slurm.cancel(self._job)
+
+
+def _from(path: Path, offset: int) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return list(iter(lambda: file.read(CHUNK), b""))
+    except OSError:  # the job has not begun
+        return []

@@ -1,0 +1,82 @@
+"""The agents of a run inside a job of Slurm's: one step, with an agent on each host."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from clusterkit.engines.slurm.client import Slurm, SlurmError
+from clusterkit.engines.slurm.steps import agent_command, agents_step
+
+END_WITHIN = 20.0  # seconds for srun to end when its agents have
+TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
+TAIL = 2000  # bytes of what srun and agents print that are looked at for the reason of a failure
+
+
+def in_job(env: Mapping[str, str]) -> bool:
+    """Whether this process runs in an allocation of Slurm's."""
+    return "SLURM_JOB_ID" in env and "SLURM_JOB_NODELIST" in env
+
+
+class SlurmEngine:
+    """Starts the agents in the job that the supervisor is in."""
+
+    def __init__(self, directory: Path, env: Mapping[str, str] = os.environ) -> None:
+        self._env = env
+        self._logs = directory / "agents"
+        self._log = directory / "agents.log"
+        self._step: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """This host's, by its name, as the other hosts of the job know it."""
+        return socket.gethostbyname(self._env.get("SLURMD_NODENAME") or socket.gethostname())
+
+    def start(self, endpoint: str, key: Path) -> None:
+        """Start the step. Raises SlurmError."""
+        if not in_job(self._env):
+            raise SlurmError("This process is in no job of Slurm's. Use `clusterkit up --engine slurm` or salloc.")
+        hosts = Slurm(self._env).hostnames(self._env["SLURM_JOB_NODELIST"])
+        cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
+        self._logs.mkdir(mode=0o700)
+        command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key))
+        with self._log.open("ab") as log:
+            self._step = subprocess.Popen(
+                agents_step(hosts, cpus, str(self._logs), command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # a Ctrl-C is for the supervisor
+            )
+
+    def failed(self) -> str | None:
+        """Why there will be no more agents."""
+        if self._step is None or (code := self._step.poll()) is None:
+            return None
+        files = [self._log, *sorted(self._logs.glob("*.log"))]
+        said = [text.splitlines()[-1] for file in files if (text := _tail(file).strip())]
+        return f"srun, which starts the agents, ended with code {code} ({'; '.join(said) or 'it printed nothing'})"
+
+    def stop(self) -> None:
+        """Wait for the end of the step, and end it if it does not come."""
+        if self._step is None:
+            return
+        for end, within in ((None, END_WITHIN), (self._step.terminate, TERMINATE_WITHIN), (self._step.kill, None)):
+            if end is not None:
+                end()
+            try:
+                self._step.wait(within)
+                return
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def _tail(file: Path) -> str:
+    try:
+        return file.read_bytes()[-TAIL:].decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,85 @@
+"""A run that is submitted: its batch script, the job, and what comes of it, as the login node sees it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterkit.client.directory import RunDirectory
+from clusterkit.client.store import RunStore
+from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.script import Allocation, problems, script_of
+from clusterkit.words.errors import BadJob, RunDirectoryError
+from clusterkit.words.job import JobSpec
+
+# What the batch script sets, so that the run is where the user looks for it. Slurm passes on the rest.
+PASSED = ("CLUSTERKIT_HOME",)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A run to be submitted. Its files lie in a directory of its own, since the run's is made by its supervisor."""
+
+    run: RunDirectory
+    place: Path
+
+    @property
+    def output(self) -> Path:
+        """What the supervisor prints, over all starts of the job."""
+        return self.place / "output.log"
+
+    @property
+    def job_file(self) -> Path:
+        """The run's job, with what no command line may show."""
+        return self.place / "job.toml"
+
+    def script(self, job: JobSpec, env: Mapping[str, str] = os.environ) -> str:
+        """The text of the batch script. Raises BadJob with all that Slurm can't take."""
+        hosts = job.hosts
+        asked = Allocation(
+            name=self.run.run_id,
+            hosts=hosts.count + hosts.spare,
+            directory=str(Path.cwd()),
+            output=str(self.output),
+            time=hosts.time,
+            partition=hosts.partition or "",
+            cpus=(job.devices.cpus or 0) * _most_on_a_host(job),
+            gpus=(job.devices.gpus or 0) * _most_on_a_host(job),
+            arguments=hosts.sbatch_args,
+            environment={name: env[name] for name in PASSED if name in env},
+        )
+        if wrong := problems(asked):
+            raise BadJob(wrong)
+        words = [sys.executable, "-m", "clusterkit", "up", "--run-id", self.run.run_id, "-f", str(self.job_file)]
+        return script_of(asked, words)
+
+    def submit(self, script: str, job_file: str) -> int:
+        """Write the files and submit the job; return Slurm's id of it. Raises RunDirectoryError, SlurmError."""
+        try:
+            self.place.mkdir(mode=0o700, parents=True)
+            self.job_file.touch(mode=0o600)
+            self.job_file.write_text(job_file)
+            (self.place / "script.sh").write_text(script)
+        except FileExistsError:
+            raise RunDirectoryError(
+                f"A run {self.run.run_id} was submitted already. Choose another --run-id, or omit it."
+            ) from None
+        except OSError as error:
+            raise RunDirectoryError(f"The run can't be submitted: {error.strerror} ({error.filename}).") from None
+        return Slurm().submit(script)
+
+
+def submission(run_id: str) -> Submission:
+    """The submission of a run, which need not have been submitted. Raises RunDirectoryError if there is such a run."""
+    store = RunStore()
+    run = store.run(run_id)
+    if run.path.exists():
+        raise RunDirectoryError(f"A run {run_id} already exists. Choose another --run-id, or omit it.")
+    return Submission(run, store.home / "submitted" / run_id)
+
+
+def _most_on_a_host(job: JobSpec) -> int:
+    return -(-len(job.tasks) // job.hosts.count)

@@ -1,0 +1,232 @@
+"""`clusterkit up --engine slurm` on the test cluster: runs end well, whatever is killed, and leave nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.client.directory import RunDirectory
+from tests.engines.slurm_cluster import NAMES, SlurmCluster
+from tests.support import CHILDREN, ROOT, WORKLOADS, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(240)]
+
+MIMIC = CHILDREN / "mimic.py"
+PS = ("--workers", "2", "--ps", "1", "--hosts", "3")
+GANG = ("--workers", "3", "--hosts", "3")
+LONG = ("--steps", "600", "--step-time", "0.02", "--every", "40")
+QUICK = ("--agent-timeout", "3s", "--restart-backoff", "0.1")
+
+
+@dataclass
+class SlurmUp:
+    """`clusterkit up --engine slurm` on the login node, with a home that all hosts see."""
+
+    slurm: SlurmCluster
+    home: Path
+    args: tuple[str, ...]
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        words = [sys.executable, "-m", "clusterkit", "up", "--engine", "slurm", "--run-id", "r-1", *self.args]
+        line = f"cd {shlex.quote(str(ROOT))} && exec {shlex.join(words)}"
+        entered = self.slurm.head.enter("env", f"CLUSTERKIT_HOME={self.home}", "sh", "-c", line)
+        self.process = subprocess.Popen(
+            entered, stdin=subprocess.DEVNULL, stdout=(self.home / "out").open("wb"), stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+
+    @property
+    def run(self) -> RunDirectory:
+        """The run, once it has begun."""
+        return RunDirectory(self.home / "runs" / "r-1")
+
+    @property
+    def output(self) -> str:
+        """What the command has printed."""
+        return (self.home / "out").read_text(errors="replace")
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """The run's events of that kind, so far."""
+        try:
+            lines = self.run.journal.read_text().split("\n")[:-1]
+        except FileNotFoundError:
+            return []
+        return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+    def wait_for(self, kind: str, deadline: float = 60, count: int = 1) -> list[dict[str, Any]]:
+        """Wait until there are so many of them."""
+        wait_until(lambda: len(self.events(kind)) >= count, deadline, lambda: f"{kind}: {self.output[-3000:]}")
+        return self.events(kind)
+
+    def wait(self, deadline: float) -> int:
+        """Wait for the command's end; its exit code."""
+        try:
+            return self.process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"not over within {deadline:g} s: {self.output[-4000:]}") from None
+
+    def end(self) -> None:
+        """End the command, where the test did not."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(20)
+
+
+Start = Callable[..., SlurmUp]
+
+
+@pytest.fixture
+def up(slurm: SlurmCluster, tmp_path: Path) -> Iterator[Start]:
+    """Submit a run; afterwards nothing of it is left on any host."""
+    started: list[SlurmUp] = []
+
+    def start(*args: str | Path) -> SlurmUp:
+        home = slurm.jobs / f"home-{tmp_path.name}-{len(started)}"
+        home.mkdir()
+        started.append(SlurmUp(slurm, home, tuple(map(str, args))))
+        return started[-1]
+
+    yield start
+    for command in started:
+        command.end()
+    slurm.run("scancel", "--quiet", "--user=root")
+    wait_until(lambda: not slurm.processes(), 30, lambda: str(slurm.processes()))
+
+
+def agents_of(slurm: SlurmCluster, host: str) -> list[int]:
+    """The processes of the agent on a host: its guardian, and the one that does the work."""
+    found = slurm.hosts[host].processes()
+    return sorted(pid for pid, line in found.items() if "clusterkit agent --connect" in line and "--host" in line)
+
+
+@pytest.mark.parametrize("shape", [PS, GANG], ids=["ps", "gang"])
+def test_a_run_ends_well_and_its_output_comes_to_the_login_node(up: Start, slurm: SlurmCluster, shape: Any) -> None:
+    """With the exit code of the run; each host has had its tasks."""
+    run = up(*shape, MIMIC, "--steps", "60")
+    assert run.wait(60) == 0, run.output
+    assert "is job" in run.output
+    assert "✔ run r-1 succeeded" in run.output
+    hosts = set(run.events("Placed")[0]["hosts"].values())
+    assert hosts == set(NAMES[:2] if shape is PS else NAMES)
+    assert not slurm.processes()
+
+
+@pytest.mark.parametrize("victim", ["worker:1", "ps:0", "chief:0"])
+def test_a_task_that_is_killed_restarts_as_on_one_machine(up: Start, victim: str) -> None:
+    """The same tasks with it, where they were."""
+    run = up(*PS, *QUICK, "--fault", f"kill {victim} @ step=150", MIMIC, *LONG)
+    assert run.wait(90) == 0, run.output
+    [planned] = run.events("RestartPlanned")
+    together = {"worker:1": ["worker:1"], "ps:0": ["chief:0", "ps:0"], "chief:0": ["chief:0"]}
+    assert planned["tasks"] == together[victim]
+    assert len(run.events("Placed")) == 1
+
+
+def test_a_host_that_is_killed_is_done_without(up: Start, slurm: SlurmCluster) -> None:
+    """With all its processes; the job continues on the others from its checkpoint, under the same run id."""
+    run = up(*GANG, *QUICK, MIMIC, *LONG)
+    run.wait_for("Checkpointed", count=2)
+    slurm.hosts["n3"].kill()
+    assert run.wait(120) == 0, run.output
+    [planned] = run.events("RestartPlanned")
+    assert planned["cause"]["exit"]["host"] == "n3"
+    assert set(run.events("Placed")[-1]["hosts"].values()) == {"n1", "n2"}
+    assert run.events("Resumed")[-1]["step"] > 0
+
+
+def test_a_host_that_is_cut_off_for_a_moment_loses_nothing(up: Start, slurm: SlurmCluster) -> None:
+    """Shorter than the time-out: its tasks wait for their peers, or not, and go on."""
+    run = up(*PS, "--agent-timeout", "20s", MIMIC, *LONG)
+    run.wait_for("Checkpointed")
+    n2 = slurm.hosts["n2"]
+    n2.cut(slurm.hosts["n1"])
+    run.wait_for("HostCut", 30)
+    n2.heal()
+    run.wait_for("HostBack", 30)
+    assert run.wait(120) == 0, run.output
+    assert run.events("HostLost") == []
+
+
+@pytest.mark.parametrize("who", ["guardian", "agent"])
+def test_an_agent_that_is_killed_leaves_nothing_on_its_host(up: Start, slurm: SlurmCluster, who: str) -> None:
+    """Its tasks end with it, and the job continues on the other hosts."""
+    run = up(*GANG, *QUICK, MIMIC, *LONG)
+    run.wait_for("Checkpointed")
+    pids = agents_of(slurm, "n2")
+    os.kill(pids[0] if who == "guardian" else pids[-1], signal.SIGKILL)
+    run.wait_for("HostLost", 30)
+    wait_until(
+        lambda: not any("mimic" in line for line in slurm.processes().get("n2", {}).values()), 10, slurm.describe
+    )
+    assert run.wait(120) == 0, run.output
+
+
+def test_a_run_whose_supervisor_is_killed_leaves_nothing(up: Start, slurm: SlurmCluster) -> None:
+    """The job ends, and with it whatever is on its hosts."""
+    run = up(*GANG, *QUICK, MIMIC, "--steps", "100000")
+    run.wait_for("Checkpointed")
+    first = slurm.hosts["n1"].processes()
+    supervisors = [pid for pid, line in first.items() if "clusterkit up --run-id r-1" in line]
+    os.kill(max(supervisors), signal.SIGKILL)
+    assert run.wait(60) != 0
+    wait_until(lambda: not slurm.processes(), 30, lambda: str(slurm.processes()))
+
+
+def test_ctrl_c_ends_the_run_and_its_job(up: Start, slurm: SlurmCluster) -> None:
+    """As on one machine, with its exit code."""
+    run = up(*GANG, *QUICK, MIMIC, "--steps", "100000")
+    run.wait_for("Checkpointed")
+    os.kill(run.process.pid, signal.SIGINT)
+    assert run.wait(60) == 130, run.output
+    assert "clusterkit got SIGINT" in run.output
+    wait_until(lambda: not slurm.processes(), 20, lambda: str(slurm.processes()))
+
+
+def test_scancel_ends_everything(up: Start, slurm: SlurmCluster) -> None:
+    """And the command says what became of it."""
+    run = up(*GANG, *QUICK, MIMIC, "--steps", "100000")
+    run.wait_for("Checkpointed")
+    slurm.run("scancel", "--name=r-1")
+    assert run.wait(60) != 0
+    wait_until(lambda: not slurm.processes(), 60, lambda: str(slurm.processes()))
+
+
+def test_while_the_job_waits_the_reason_is_said(up: Start, slurm: SlurmCluster) -> None:
+    """And it starts when there are hosts."""
+    other = slurm.submit("exec sleep 1000", "--nodes=3", "--exclusive")
+    slurm.wait_state(other, "RUNNING", deadline=20)
+    run = up(*GANG, MIMIC, "--steps", "20")
+    wait_until(lambda: "no hosts are free for it yet" in run.output, 30, lambda: run.output)
+    slurm.run("scancel", str(other))
+    assert run.wait(90) == 0, run.output
+
+
+def test_two_runs_share_the_hosts(up: Start) -> None:
+    """Each with its agents, ports and key."""
+    both = [up(*shape, "--sbatch-arg=--oversubscribe", MIMIC, "--steps", "200") for shape in (PS, GANG)]
+    assert [run.wait(90) for run in both] == [0, 0], [run.output for run in both]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("shape", "program"), [(PS, "ps_train.py"), (GANG, "mwms_train.py")], ids=["ps", "gang"])
+def test_tensorflow_trains_on_three_hosts(up: Start, shape: Any, program: str) -> None:
+    """And survives the death of a worker."""
+    pace = ("--steps", "200", "--checkpoint-every", "50")
+    run = up(*shape, *QUICK, "--fault", "kill worker:1 @ step=80", WORKLOADS / program, *pace)
+    assert run.wait(200) == 0, run.output[-4000:]
+    assert len(run.events("RestartPlanned")) == 1
+    result = run.run.result()
+    assert result is not None
+    assert result.last_step == 200
