@@ -114,6 +114,11 @@ class SlurmCluster:
         """Wait until all hosts are, by what Slurm knows."""
         self.wait(lambda: set(self.host_states().values()) == {"idle"}, deadline, "all hosts idle")
 
+    def hasten(self, job: int) -> None:
+        """Once a job is requeued, spare it the two minutes that it has to wait."""
+        self.wait(lambda: self.job(job)["Reason"] == "BeginTime", CLEARED_WITHIN, f"job {job} requeued")
+        self.run("scontrol", "update", f"JobId={job}", "StartTime=now+2seconds")
+
     def host_states(self) -> dict[str, str]:
         """The state of each host; none while the controller does not answer."""
         ran = self.head.run("sinfo", "--noheader", "--Node", "--partition=batch", "--format=%N %T", deadline=COMMAND)

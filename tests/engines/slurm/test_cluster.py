@@ -89,15 +89,14 @@ def test_a_host_that_is_killed_leaves_its_job_to_those_that_are_left(slurm: Slur
 
 
 def test_a_requeued_job_starts_soon_where_its_start_time_is_set(slurm: SlurmCluster) -> None:
-    """Under the same id, its log appended to; otherwise it would wait for two minutes.
+    """Under the same id, its log appended to; otherwise it would wait for two minutes. It may requeue itself.
 
     In the very second of its end it would fail: its credential was revoked then.
     """
-    job = slurm.submit('echo "restarts: ${SLURM_RESTART_COUNT:-0}"; exec sleep 100', "--requeue", "--open-mode=append")
+    itself = '[ "$SLURM_RESTART_COUNT" ] || scontrol requeue "$SLURM_JOB_ID"; exec sleep 100'
+    job = slurm.submit(f'echo "restarts: ${{SLURM_RESTART_COUNT:-0}}"; {itself}', "--requeue", "--open-mode=append")
     slurm.wait_output(job, "restarts: 0", 20)
-    slurm.run("scontrol", "requeue", str(job))
-    slurm.wait(lambda: slurm.job(job)["Reason"] == "BeginTime", 30, "BeginTime")
-    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+2seconds")
+    slurm.hasten(job)
     slurm.wait_output(job, "restarts: 1", 20)
     assert "restarts: 0" in slurm.output(job)
 
@@ -156,7 +155,7 @@ def test_a_cluster_is_up_soon_and_leaves_nothing_when_its_process_is_killed() ->
     ) as process:
         assert process.stdout is not None
         assert Path(process.stdout.readline().strip()).parent == place
-        assert time.monotonic() - begun < 5  # the cluster itself takes 0.3 s
+        assert time.monotonic() - begun < 10  # it takes 0.3 s, and Python as long to begin
         assert len(processes_in(place)) >= 10
         assert traces() == before
         process.send_signal(signal.SIGKILL)
