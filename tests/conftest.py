@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+import hypothesis
 import pytest
 
 from clusterkit.system import procfs
@@ -23,6 +24,9 @@ from tests.servers import short_home
 from tests.starts import check_starts, variables
 from tests.support import Command, Up, processes_of, wait_until
 
+# How long an example takes says something of the machine, not of the code.
+hypothesis.settings.register_profile("clusterkit", deadline=None)
+hypothesis.settings.load_profile("clusterkit")
 C = TypeVar("C", bound=Command)
 NOTHING: Mapping[str, str] = MappingProxyType({})
 KINDS = ("tensorflow", "process")  # the markers of the tests that take the longest: they compute, and they wait

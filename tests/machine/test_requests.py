@@ -109,7 +109,7 @@ class Commands(RuleBasedStateMachine):
 def test_random_sequences_of_commands(sequences: int) -> None:
     """Never two live attempts of one task (the history checks each spawn), never an impossible transition."""
     run_state_machine_as_test(
-        Commands, settings=settings(max_examples=sequences, stateful_step_count=30, deadline=None, derandomize=True)
+        Commands, settings=settings(max_examples=sequences, stateful_step_count=30, derandomize=True)
     )
 
 

@@ -47,7 +47,7 @@ STREAMS = st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join)
 
 @pytest.mark.slow
 @seed(1)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(
     STREAMS, st.lists(st.integers(0, 400)), st.sampled_from([1, 30, 1 << 20]), st.sampled_from([4, 60]), st.booleans(),
     st.booleans(),

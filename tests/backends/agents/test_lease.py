@@ -26,7 +26,7 @@ def world_with_messages(seed: int, slowest: Mapping[Side, float], lives: Sequenc
     return world
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     seed=seeds,
     slowest=st.fixed_dictionaries({side: st.sampled_from([0.01, 5.0, 20.0, 60.0]) for side in SIDES}),
@@ -51,7 +51,7 @@ def test_the_agent_gives_up_first(
         assert len(world.got[receiver]) <= world.put[sender]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=seeds, lives=st.lists(st.sampled_from([2.0, 7.0, 1000.0]), min_size=1, max_size=3))
 def test_short_cuts_lose_nothing(seed: int, lives: list[float]) -> None:
     """Where a connection comes back in time, nobody gives up, and everything arrives."""
