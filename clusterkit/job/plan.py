@@ -114,23 +114,30 @@ def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths,
         args=program.args,
         cwd=own.cwd or job.setup.cwd,
         env=env,
-        dropped=frozenset({"TF_CONFIG", CORES, PATCHES}) - env.keys(),
+        dropped=frozenset({"TF_CONFIG", CORES, PATCHES, "CLUSTERKIT_RESTORE"}) - env.keys(),
     )
 
 
-def attempt_env(attempt: int, reason: str) -> dict[str, str]:
-    """What only the attempt decides."""
-    return {"CLUSTERKIT_ATTEMPT": str(attempt), "CLUSTERKIT_RESTART_REASON": reason}
+def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
+    """What only the attempt decides; `restore` is the checkpoint that it has to wait for, if any."""
+    return {
+        "CLUSTERKIT_ATTEMPT": str(attempt),
+        "CLUSTERKIT_RESTART_REASON": reason,
+        **({"CLUSTERKIT_RESTORE": restore} if restore else {}),
+    }
 
 
 # The variables that clusterkit sets in every task, and that a job may not.
-RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, CORES, PATCHES, *_OWN, *attempt_env(0, "")})
+RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, CORES, PATCHES, *_OWN, *attempt_env(0, "", "-")})
 
 
-def attempt_environment(inherited: Mapping[str, str], plan: TaskPlan, attempt: int, reason: str) -> dict[str, str]:
+def attempt_environment(
+    inherited: Mapping[str, str], plan: TaskPlan, attempt: int, reason: str, restore: str = ""
+) -> dict[str, str]:
     """The whole environment of an attempt, from the one that the supervisor has."""
-    env = {**inherited, **plan.env, **attempt_env(attempt, reason)}
-    for name in plan.dropped:
+    own = attempt_env(attempt, reason, restore)
+    env = {**inherited, **plan.env, **own}
+    for name in plan.dropped - own.keys():
         env.pop(name, None)
     if plan.hosts and any(env.get(name) for name in PROXIES):
         exempt = next((env[name] for name in NO_PROXIES if env.get(name)), "").split(",")

@@ -157,7 +157,12 @@ class ClusterState:
         fresh = TaskRecord(record.task, record.state, record.attempt + 1, started=self.now)
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
-        self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason))
+        self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason, self._to_restore()))
+
+    def _to_restore(self) -> str | None:
+        """The newest checkpoint, for tasks on hosts. On one machine each sees it at once, and maybe a newer one."""
+        newest = self.newest_checkpoint
+        return newest[1] if newest is not None and self.job.hosts.count else None
 
     def end(self, record: TaskRecord, asked: Asked, grace: float) -> None:
         """Ask a task to end: SIGTERM now and SIGKILL after `grace` seconds; SIGKILL now where that is 0.

@@ -13,11 +13,13 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 MANIFEST: Final = "manifest.json"
+LOOK_EVERY = 0.1  # seconds between two looks for a checkpoint that is not there yet
 _COMPLETE = re.compile(r"ckpt-(0|[1-9][0-9]*)")
 _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")
 
@@ -94,6 +96,20 @@ class CheckpointStore:
                 if match := pattern.fullmatch(name):
                     steps[int(match[1])] = str(self.directory / name)
         return [Checkpoint(step, steps[step]) for step in sorted(steps, reverse=True)]
+
+    def has(self, path: str, within: float) -> bool:
+        """Wait for a checkpoint that another host has saved, or a later one; return whether it came in that time.
+
+        A network file system may show it some time later, half a minute on NFS.
+        """
+        if Path(path).parent != self.directory or (named := _COMPLETE.fullmatch(Path(path).name)) is None:
+            return True  # not one of these
+        until = time.monotonic() + within
+        while not any(found.step >= int(named[1]) for found in self.found()):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(LOOK_EVERY)
+        return True
 
     def intact(self) -> Iterator[Checkpoint | tuple[Checkpoint, Damaged]]:
         """Verify each checkpoint lazily, newest first; yield a damaged one together with the reason."""

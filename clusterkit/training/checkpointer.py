@@ -16,6 +16,8 @@ from clusterkit.training import agreement, progress, this_task
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, verify
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
+SOON = 1.0  # seconds in which a checkpoint is waited for without a word
+VISIBLE_WITHIN = 60.0  # seconds that it may take a file system to show what another host has saved
 PHASE = "checkpoint"  # reported to the supervisor, so that a long one does not count as a stall
 _restores = itertools.count(1)  # numbers the choices of a checkpoint alike in all workers
 
@@ -122,6 +124,7 @@ class Checkpointer:
             CheckpointMismatch: the checkpoint is intact but does not fit the program, which has changed since.
         """
         with progress.phase(PHASE):
+            self._wait_for(os.environ.get("CLUSTERKIT_RESTORE", ""))
             found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
             if found is not None:
                 self._read(found, partial or this_task.is_evaluator())
@@ -129,6 +132,14 @@ class Checkpointer:
         if not this_task.is_evaluator():  # which restores checkpoints, but does not resume training
             progress.channel().send("resumed", step=self._step, path=found.path if found else None)
         return self._step
+
+    def _wait_for(self, named: str) -> None:
+        """Wait for the checkpoint that this attempt has to find: another host has saved it."""
+        if self._store.has(named, SOON):
+            return
+        _warn(f"waits up to {VISIBLE_WITHIN:g} s for {named}, which its host does not see yet.")
+        if not self._store.has(named, VISIBLE_WITHIN):
+            _warn(f"did not see {named} within {VISIBLE_WITHIN:g} s. Do all hosts share {self.directory}?")
 
     def _write(self, step: int) -> str | None:
         """Write a checkpoint together with the other tasks. Returns its path in the chief."""

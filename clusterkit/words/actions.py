@@ -12,11 +12,15 @@ from clusterkit.words.outcome import RunResult
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start an attempt: Spawned or SpawnFailed. `reason` is what CLUSTERKIT_RESTART_REASON says."""
+    """Start an attempt: Spawned or SpawnFailed. `reason` is what CLUSTERKIT_RESTART_REASON says.
+
+    `restore` is the checkpoint that it has to wait for, since its host may not see it yet.
+    """
 
     task: Task
     attempt: int
     reason: str
+    restore: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -255,3 +256,17 @@ def test_no_manifest_text_is_an_unexpected_error(tmp_path_factory: pytest.TempPa
     (directory / MANIFEST).write_bytes(text)
     with pytest.raises(Damaged):
         verify(Checkpoint(100, str(directory)))
+
+
+def test_a_checkpoint_of_another_host_is_waited_for(tmp_path: Path) -> None:
+    """It, or a later one, since it may be pruned by then; nothing else is."""
+    store = make(tmp_path)
+    named = str(tmp_path / "ckpt-40")
+    assert not store.has(named, 0.2)
+    late = threading.Timer(0.2, (tmp_path / "ckpt-40").mkdir)
+    late.start()
+    assert store.has(named, 20)
+    late.join()
+    (tmp_path / "ckpt-40").rename(tmp_path / "ckpt-50")
+    assert store.has(named, 0.0)
+    assert all(store.has(other, 0.0) for other in ("", "ckpt-40", "/elsewhere/ckpt-99", str(tmp_path / "model.keras")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from clusterkit.backends.agents.address import own_address
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.dialer import Dialer
 from clusterkit.backends.agents.frames import JSON
+from clusterkit.backends.agents.sharing import NotShared, seconds_until_seen
 from clusterkit.backends.agents.spool import Spool
 from clusterkit.backends.agents.stream import FileRange
 from clusterkit.backends.local.backend import LocalBackend
@@ -131,9 +132,11 @@ class Agent:
     def _open(self, order: ms.Open) -> ms.Opened:
         try:
             address = own_address(self._address, order.job.hosts.interface)
+            shared = (Path(order.run_directory), Path(order.checkpoints))
+            delay = max(seconds_until_seen(directory, order.token, self._wait) for directory in shared)
             os.chdir(order.cwd)
             self._spool = Spool(order, self._send)
-        except (OSError, ClusterkitError) as error:
+        except (OSError, ClusterkitError, NotShared) as error:
             return ms.Opened((str(error),))
         job, directory = order.job, self._spool.directory
         job, problems, _ = preflight(job, here=())
@@ -145,7 +148,13 @@ class Agent:
         self._backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
         self._stack.callback(self._backend.shut)
         self._backend.open(directory)
-        return ms.Opened((), address)  # warnings are about all tasks on one machine
+        return ms.Opened((), address, delay)
+
+    def _wait(self, done: Callable[[], bool], within: float) -> bool:
+        until = time.monotonic() + within
+        while not done() and time.monotonic() < until and not self._inbox.is_ending:
+            self._inbox.work_until(done, LOOK_EVERY)
+        return done()
 
     def _claim(self, order: ms.Claim) -> ms.Claimed:
         backend = self._opened

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import assert_never
 
@@ -17,12 +16,13 @@ from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.collected import Collected, joined
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.engine import Engine
-from clusterkit.backends.agents.frames import JSON
 from clusterkit.backends.agents.hosts import Attempt, Host, Hosts
 from clusterkit.backends.agents.listener import Listener
+from clusterkit.backends.agents.mail import Mail
 from clusterkit.backends.agents.merging import Merging
 from clusterkit.backends.agents.preflight import preflight
 from clusterkit.backends.agents.seating import Seating
+from clusterkit.backends.agents.sharing import SharedDirectories
 from clusterkit.backends.base import Preflight, Receiver
 from clusterkit.backends.local.logs import Viewer
 from clusterkit.client.cleaning import reap_strays
@@ -35,6 +35,7 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import Exit
 
 GONE_WITHIN = 15.0  # seconds for the agents to end what is left, when the run is over
+LATE = 0.5  # seconds after which a host sees a file of the supervisor's, to be worth a line
 LOOK_EVERY = 0.25  # seconds between two looks whether the engine has given up
 
 
@@ -70,12 +71,16 @@ class AgentsBackend:
         if asked.key is None:
             write_certificate(key, directory.run_id)
         listen = asked.listen or self._engine.address
-        self._listener = Listener(key, listen, asked.timeout, self._inbox.put, self)
+        self._listener = Listener(
+            key, listen, asked.timeout, self._inbox.put, Mail(self._job, self._inbox.put, self._collected, self)
+        )
         ending(self._listener.stop)
         ending(self._engine.stop)
         ending(self._end_agents)
         for task in self._job.tasks:
             directory.of_task(task).mkdir(mode=0o700)
+        self._shared = SharedDirectories((directory.path, directory.checkpoints))
+        ending(self._shared.clear)
         self._engine.start(f"{host_in(listen)}:{self._listener.port}", key)
         self._wait_for_hosts(lambda: len(self._hosts.ready) >= asked.count + asked.spare)
         self._hosts.settle()
@@ -116,51 +121,24 @@ class AgentsBackend:
         """End each part, also if another one fails to end."""
         self._stack.close()
 
-    # What the listener calls, in its own thread.
+    # What agents say, as Mail passes it on.
 
-    def connected(self, connection: Connection, host: str) -> None:
+    def arrived(self, connection: Connection, name: str) -> None:
         """An agent is there."""
-        self._inbox.put(partial(self._arrived, connection, host))
-
-    def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
-        """An agent said something. Output is written here, so that the loop has nothing to do with it."""
-        try:
-            said = ms.from_agent(message)
-            task = getattr(said, "task", None)
-            if task is not None and task not in self._job.tasks:
-                raise ms.BadMessage(f"the job has no {task}.")
-            if isinstance(said, ms.Output):
-                self._collected.output(said, body)
-            elif isinstance(said, ms.Written):
-                self._collected.written(connection.host, said, body)
-            else:
-                self._inbox.put(partial(self._said, connection, said))
-        except ms.BadMessage as error:
-            connection.close(f"The agent on {connection.host} said what no agent says: {error}")
-
-    def cut(self, connection: Connection, why: str) -> None:
-        """No connection at present."""
-        self._inbox.put(partial(self._cut, connection, why))
-
-    def resumed(self, connection: Connection) -> None:
-        """There is one again."""
-        self._inbox.put(partial(self._resumed, connection))
-
-    def lost(self, connection: Connection, why: str) -> None:
-        """There will be none any more."""
-        self._inbox.put(partial(self._lost, connection, why))
-
-    # The thread of the loop.
-
-    def _arrived(self, connection: Connection, name: str) -> None:
         if (before := self._hosts.named(name)) is not None:  # where an agent starts, the one before it is dead
             self._lose(before, "Its agent was started anew.")
         host = Host(name, connection)
         self._hosts.add(host)
         run, job = self._directory, self._job
-        self._tell(host, ms.Open(run.run_id, str(run.path), str(run.checkpoints), str(Path.cwd()), self._seed, job))
+        self._tell(
+            host,
+            ms.Open(
+                run.run_id, str(run.path), str(run.checkpoints), str(Path.cwd()), self._shared.token, self._seed, job
+            ),
+        )
 
-    def _said(self, connection: Connection, said: ms.FromAgent) -> None:
+    def said(self, connection: Connection, said: ms.FromAgent) -> None:
+        """An agent said something."""
         if (host := self._hosts.of(connection)) is None:
             return  # it was given up
         match said:
@@ -193,19 +171,24 @@ class AgentsBackend:
         self._problems += [f"{host.name}: {problem}" for problem in said.problems]
         if not said.problems:
             host.address = said.address
+        if said.delay >= LATE:
+            self._inbox.put(ev.Noted(f"The host {host.name} sees new files after {said.delay:.1f} s."))
 
-    def _cut(self, connection: Connection, why: str) -> None:
+    def was_cut(self, connection: Connection, why: str) -> None:
+        """There is no connection at present."""
         if (host := self._hosts.of(connection)) is not None:
             host.cut = True
             self._inbox.put(ev.HostCut(host.name, why, self._job.hosts.timeout))
             self._merging.without(host)
 
-    def _resumed(self, connection: Connection) -> None:
+    def is_back(self, connection: Connection) -> None:
+        """There is one again."""
         if (host := self._hosts.of(connection)) is not None:
             host.cut = False
             self._inbox.put(ev.HostBack(host.name))
 
-    def _lost(self, connection: Connection, why: str) -> None:
+    def was_lost(self, connection: Connection, why: str) -> None:
+        """There will be none any more."""
         if (host := self._hosts.of(connection)) is not None:
             self._lose(host, why)
 

@@ -21,6 +21,7 @@ class Open:
     run_directory: str
     checkpoints: str
     cwd: str
+    token: str  # of the file by which an agent recognizes the directories: see sharing.py
     seed: int
     job: JobSpec
 
@@ -49,10 +50,15 @@ class Shut:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The host is ready, or has these problems. `address` is its own on the way to the supervisor."""
+    """The host is ready, or has these problems.
+
+    `address` is its own on the way to the supervisor; `delay` is how many seconds it took to see a file of the
+    supervisor's.
+    """
 
     problems: tuple[str, ...]
     address: str = ""
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ class LocalBackend:
 
     def _spawn(self, order: ac.Spawn) -> None:
         plan = self._plans[order.task]
-        env = attempt_environment(self._environ, plan, order.attempt, order.reason)
+        env = attempt_environment(self._environ, plan, order.attempt, order.reason, order.restore or "")
         if self._starts.has_to_wait(plan, env):
             self._waiting[order.task] = order
             return

@@ -17,7 +17,7 @@ from tests.words.test_wire import EVENTS
 
 PS, WORKER = task("ps:0"), task("worker:1")
 TO_AGENT: list[ms.ToAgent] = [
-    ms.Open("r-1", "/runs/r-1", "/checkpoints", "/work", 7, job(workers=2, ps=1)),
+    ms.Open("r-1", "/runs/r-1", "/checkpoints", "/work", "0a1b", 7, job(workers=2, ps=1)),
     ms.Claim((PS, WORKER)),
     ms.Know({PS: "n1:5000", WORKER: "[::1]:5001"}),
     ms.Shut(),
@@ -34,7 +34,7 @@ TO_AGENT: list[ms.ToAgent] = [
     ac.HurrySteps(),
 ]
 FROM_AGENT: list[ms.FromAgent] = [
-    ms.Opened(("no disk",), "10.0.0.2"),
+    ms.Opened(("no disk",), "10.0.0.2", 1.5),
     ms.Claimed({PS: 5000}),
     ms.Claimed({}, "no port is free"),
     ms.Output(WORKER, 1, 1e9),
