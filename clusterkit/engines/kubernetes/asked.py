@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from clusterkit.client.store import new_run_id
-from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, hosts_of
+from clusterkit.engines.kubernetes.manifest import Flags, Kind, Manifest, Place, hosts_of
 from clusterkit.engines.kubernetes.names import flag_problems, name_problems
 from clusterkit.engines.kubernetes.rules import problems_of
 from clusterkit.job.options import Gathered
@@ -16,13 +16,21 @@ from clusterkit.words.job import JobOptions
 
 def asked(gathered: Gathered, flags: Flags) -> Manifest:
     """Check everything that can be known without the image, whose files are not here. Raises BadJob."""
-    job, problems, _ = describe(gathered)
+    job, problems, _ = describe(_on_hosts(gathered, flags))
     name = gathered.options.get("run_id") or f"run-{new_run_id()}"
     problems += [*name_problems(name, hosts_of(job, flags)), *problems_of(job, gathered.options, flags)]
     if problems:
         raise BadJob(problems)
     options = {key: value for key, value in gathered.options.items() if key != "run_id"}
     return Manifest(name, job, cast(JobOptions, options), flags)
+
+
+def _on_hosts(gathered: Gathered, flags: Flags) -> Gathered:
+    """With the number of agents, which is another one than on one machine if it is not given."""
+    if flags.kind is not Kind.JOBSET:
+        return gathered
+    hosts = max(1, hosts_of(describe(gathered).job, flags))
+    return gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
 
 
 def asked_key(gathered: Gathered, flags: Flags) -> Place:

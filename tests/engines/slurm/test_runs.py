@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -230,3 +232,37 @@ def test_tensorflow_trains_on_three_hosts(up: Start, shape: Any, program: str) -
     result = run.run.result()
     assert result is not None
     assert result.last_step == 200
+
+
+def test_a_campaign_runs_in_an_allocation(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Each of its runs starts agents on the hosts that are there."""
+    words = ["chaos", "--engine", "slurm", *GANG, *QUICK, "--runs", "3", "--seed", "5", "--actions", "kill,term,stop"]
+    line = shlex.join([sys.executable, "-m", "clusterkit", *words, str(MIMIC), "--steps", "100", "--every", "20"])
+    home = slurm.jobs / f"home-{tmp_path.name}"
+    job = slurm.submit(f"cd {shlex.quote(str(ROOT))}; CLUSTERKIT_HOME={home} exec {line}", "--nodes=3")
+    slurm.wait_state(job, "COMPLETED", "FAILED", deadline=120)
+    assert "3 of 3 runs passed" in slurm.output(job), slurm.output(job)
+    wait_until(lambda: not slurm.processes(), 20, lambda: str(slurm.processes()))
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
+def test_ten_random_kills_leave_nothing_on_any_host(up: Start, slurm: SlurmCluster, seed: int) -> None:
+    """Of any process of a run: tasks, agents, their guardians, the supervisor, its guardian, srun, the command."""
+    rng = random.Random(seed)
+    print(f"seed {seed}")
+    run = up(*GANG, *QUICK, "--restart-budget", "20", MIMIC, "--steps", "100000", "--step-time", "0.01")
+    run.wait_for("Checkpointed")
+    for _ in range(10):
+        found = [
+            (pid, line) for host in sorted(slurm.processes().values(), key=str) for pid, line in sorted(host.items())
+        ]
+        ours = [(pid, line) for pid, line in found if "slurmstepd" not in line]
+        if not ours:
+            break
+        pid, line = rng.choice(ours)
+        print(f"killing {line[:100]}")
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        threading.Event().wait(rng.uniform(0.0, 1.0))
+    slurm.run("scancel", "--quiet", "--name=r-1")
+    wait_until(lambda: not slurm.processes(), 60, lambda: str(slurm.processes()))
