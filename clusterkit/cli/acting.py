@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.addressing import OnTasks, choose
+from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.params import echo_json, json_option, tasks_of
@@ -93,7 +94,7 @@ def _ask(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dic
     from clusterkit.client.control import Client
 
     with exit_on_error():
-        chosen = choose(run, finished=False)
+        chosen = to_act_on(run)
         with Client(chosen) as client:
             return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
 

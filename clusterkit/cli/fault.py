@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.addressing import OnRun, RunId, choose
+from clusterkit.cli.addressing import OnRun, RunId
+from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.params import echo_json, json_option
@@ -110,7 +111,7 @@ def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory
     from clusterkit.client.control import Client
     from clusterkit.faults.aim import live_problems_of
 
-    chosen = choose(run, finished=False)
+    chosen = to_act_on(run)
     info = chosen.info()
     if info and (problems := [p for fault in faults for p in live_problems_of(fault, info.job)]):
         raise BadFault("\n".join(problems))  # the run would report them one at a time

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, choose
+from clusterkit.cli.addressing import OnTasks
+from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
@@ -44,7 +45,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     from clusterkit.words.model import Task
 
     with exit_on_error():
-        chosen = choose(run, finished=False)
+        chosen = to_act_on(run)
         journal = JournalReader(chosen)
         journal.skip()
         with Client(chosen) as client:

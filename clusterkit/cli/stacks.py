@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, choose
+from clusterkit.cli.addressing import OnTasks
+from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
@@ -23,7 +24,7 @@ def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bo
     from clusterkit.words.model import Task
 
     with exit_on_error():
-        chosen = choose(run, finished=False)
+        chosen = to_act_on(run)
         with Client(chosen) as client:
             answer = client.call("stacks", tasks=tasks_of(chosen, tasks))
     attempts = {str(task): of.attempt for task, of in RunSnapshot(chosen).status.tasks.items()}

@@ -7,6 +7,7 @@ import sys
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
+from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
@@ -58,7 +59,7 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     from clusterkit.client.follow import Life
 
     with exit_on_error():
-        chosen = choose(run, finished=False)
+        chosen = to_act_on(run)
         was_live, life = chosen.is_live(), Life(chosen)
         try:
             with Client(chosen) as client:

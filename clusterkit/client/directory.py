@@ -28,12 +28,17 @@ _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """What job.json holds. `created` is wall time, `clusterkit` the version, `pid` the supervisor's."""
+    """What job.json holds. `created` is wall time, `clusterkit` the version, `pid` the supervisor's.
+
+    `host` is the supervisor's; `slurm_job` is Slurm's id of the job that it runs in, 0 if it does not.
+    """
 
     run_id: str = ""
     created: float
     clusterkit: str = ""
     pid: int = 0
+    host: str = ""
+    slurm_job: int = 0
     cwd: str = ""
     seed: int = 0
     endpoints: Mapping[Task, str]

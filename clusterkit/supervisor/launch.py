@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -48,6 +49,7 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
 from clusterkit.words.printable import printable_lines
 from clusterkit.words.recovery import RecoveryReport
+from clusterkit.words.resources import EngineKind
 from clusterkit.words.secrets import without_secrets
 
 GUARDIAN = "clusterkit's guardian process"
@@ -220,6 +222,8 @@ def _info(directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], 
         created=time.time(),
         clusterkit=__version__,
         pid=os.getpid(),
+        host=socket.gethostname(),
+        slurm_job=int(os.environ.get("SLURM_JOB_ID", 0)) if job.hosts.engine is EngineKind.SLURM else 0,
         cwd=str(Path.cwd()),
         seed=seed,
         endpoints=endpoints,

@@ -266,3 +266,25 @@ def test_ten_random_kills_leave_nothing_on_any_host(up: Start, slurm: SlurmClust
         threading.Event().wait(rng.uniform(0.0, 1.0))
     slurm.run("scancel", "--quiet", "--name=r-1")
     wait_until(lambda: not slurm.processes(), 60, lambda: str(slurm.processes()))
+
+
+def test_a_run_is_seen_and_acted_on_from_the_login_node(up: Start, slurm: SlurmCluster) -> None:
+    """Looking reads the shared directory; acting runs the command in the job, so that no port is opened for it."""
+    run = up(*GANG, *QUICK, MIMIC, "--steps", "100000", "--step-time", "0.01")
+    run.wait_for("Checkpointed")
+
+    def ck(*words: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
+        line = f"cd {shlex.quote(str(ROOT))} && exec {shlex.join([sys.executable, '-m', 'clusterkit', *words])}"
+        return slurm.head.run("/usr/bin/env", f"CLUSTERKIT_HOME={run.home}", f"PATH={path}", "/bin/sh", "-c", line)
+
+    assert "worker:2" in ck("ps").stdout
+    assert "mimic" in ck("ls").stdout
+    assert "Slurm's command srun can't be found" in ck("kill", "worker:1", path="/nowhere").stderr
+    assert run.events("RestartPlanned") == []
+    assert ck("kill", "worker:1").stdout == "worker:1 got SIGKILL.\n"
+    run.wait_for("RestartPlanned")
+    run.wait_for("Checkpointed", count=len(run.events("Checkpointed")) + 1)
+    assert "File" in ck("stacks", "worker:0").stdout
+    assert ck("kill", "worker:9").returncode == 1
+    assert ck("down").returncode == 0
+    assert run.wait(30) == 143
