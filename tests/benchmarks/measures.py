@@ -11,6 +11,7 @@ from tests.benchmarks.output import output_scenario
 from tests.benchmarks.plain import ending_scenario, growth_scenario, many_scenario, restart_scenario
 from tests.benchmarks.recovery import gang_scenario, worker_scenario
 from tests.benchmarks.scenario import Scenario
+from tests.benchmarks.slurm import slurm_scenario
 from tests.benchmarks.training import mwms_scenario, ps_scenario, steady_scenario
 
 # The supervisor's time for a task with 256 tasks over that with 64. 1 is what is meant; clocks of 10 ms are coarse.
@@ -54,6 +55,10 @@ ROWS = (
         (Target(2, kind=Kind.ABSOLUTE),),
     ),
     Row("plain program SIGKILLed, kill to it running again", "plain-restart", "back", "s"),
+    Row(
+        "PS job on Slurm, begin of its batch script to first step", "slurm", "first", "s", (Target(1.0, "srun"),)
+    ),
+    Row("  its worker SIGKILLed, kill to its server up again", "slurm", "back", "s", (Target(0.2, "srun"),)),
     Row("training, PS job", "steady", "rate", "steps/s", (Target(0.98, "shell", least=True),)),
     *(
         Row(f"{what} whose steps clusterkit counts", f"counting-{kind}", "rate", "steps/s", (COUNTING,))
@@ -82,4 +87,5 @@ def scenarios(torchrun: Sequence[str] | None) -> list[Scenario]:
         ps_network_scenario(),
         mwms_network_scenario(),
         mwms_scenario(),
+        slurm_scenario(),
     ]
