@@ -7,11 +7,11 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-import hypothesis
 import pytest
 
 from clusterkit.system import procfs
@@ -24,9 +24,12 @@ from tests.servers import short_home
 from tests.starts import check_starts, variables
 from tests.support import Command, Up, processes_of, wait_until
 
-# How long an example takes says something of the machine, not of the code.
-hypothesis.settings.register_profile("clusterkit", deadline=None)
-hypothesis.settings.load_profile("clusterkit")
+with suppress(ImportError):  # the environments of `make matrix` do not have it
+    import hypothesis
+
+    # How long an example takes says something of the machine, not of the code.
+    hypothesis.settings.register_profile("clusterkit", deadline=None)
+    hypothesis.settings.load_profile("clusterkit")
 C = TypeVar("C", bound=Command)
 NOTHING: Mapping[str, str] = MappingProxyType({})
 KINDS = ("tensorflow", "process")  # the markers of the tests that take the longest: they compute, and they wait

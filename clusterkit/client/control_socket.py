@@ -7,6 +7,7 @@ import hashlib
 import os
 import socket
 import stat
+import struct
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -79,9 +80,13 @@ def address(run: RunDirectory) -> Path:
 def connect(run: RunDirectory, timeout: float) -> socket.socket:
     """Connect to a live run. Raises OSError."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    client.settimeout(timeout)
+    # While others wait for the run to accept them, as many as may, a socket that does not block fails at once. One that
+    # blocks waits, in the kernel, as long as it may take to send.
+    seconds, part = divmod(timeout, 1)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(seconds), int(part * 1e6)))
     try:
         client.connect(str(address(run)))
+        client.settimeout(timeout)
     except BaseException:
         client.close()
         raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,19 @@ def test_a_full_queue_of_connections_is_not_stale(run: RunDirectory) -> None:
         first.connect(str(path))
         with pytest.raises(RunDirectoryError, match="Address already in use"):
             listen(run)
+
+
+def test_who_comes_while_many_wait_waits_too(run: RunDirectory) -> None:
+    """Until the run accepts, or the time is over; not as an error at once."""
+    server, unlink = listen(run)
+    server.listen(0)
+    with server, ExitStack() as stack:
+        first = stack.enter_context(connect(run, 10))
+        with pytest.raises(BlockingIOError):
+            stack.enter_context(connect(run, 0.2))
+        accepting = threading.Timer(0.3, lambda: stack.callback(server.accept()[0].close))
+        accepting.start()
+        second = stack.enter_context(connect(run, 20))
+        accepting.join()
+        assert (first.gettimeout(), second.gettimeout()) == (10, 20)
+    unlink()

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,8 @@ class Pods:
     def kill(self, name: str) -> int:
         """Kill every process of a container, as when it is out of memory; return its exit code."""
         for pid in self.hosts[name].processes():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it ended with another one of them
+                os.kill(pid, signal.SIGKILL)
         return self.running[name].wait(20)
 
     def end(self) -> None:
