@@ -48,8 +48,9 @@ RUNS = (
     Column("RUN"), Column("STATE"), Column("AGE", 5), Column("SHAPE", 1), Column("TASKS", 3, least=20),
     Column("PROGRAM", 6, least=24, is_path=True), Column("ATTEMPTS", 2), Column("STEP", 4),
 )  # fmt: skip
+PID, HOST = Column("PID", 2), Column("HOST", 2)
 TASKS = (
-    Column("TASK"), Column("STATE", least=7), Column("ATTEMPT", 7), Column("PID", 2), Column("ENDPOINT", 1),
+    Column("TASK"), Column("STATE", least=7), Column("ATTEMPT", 7), PID, Column("ENDPOINT", 1),
     Column("UPTIME", 5), Column("CPU", 3), Column("MEMORY", 4), Column("STEP", 9), Column("STEPS/S", 6),
     Column("LAST EXIT", 8, least=12),
 )  # fmt: skip
@@ -76,6 +77,7 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
         "task": str(status.task),
         "state": status.shown_state if live or not status.alive else "lost",
         "attempt": status.attempt,
+        "host": status.host,
         "pid": status.pid if live else None,
         "endpoint": status.endpoint,
         "ready": live and status.ready,
@@ -96,8 +98,9 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
 
 
 def tasks_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
-    """`ps` as a table of at most `width` columns."""
-    return table(TASKS, [_task_cells(row) for row in rows], width)
+    """`ps` as a table of at most `width` columns. On several hosts, their names stand in the place of the pids."""
+    columns = tuple(HOST if column is PID and any(row["host"] for row in rows) else column for column in TASKS)
+    return table(columns, [_task_cells(row) for row in rows], width)
 
 
 def _step_cell(row: Mapping[str, Any]) -> str:
@@ -113,7 +116,7 @@ def _state_cell(row: Mapping[str, Any]) -> str:
 
 def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        row["task"], _state_cell(row), str(row["attempt"]), number(row["pid"]), row["endpoint"] or "-",
+        row["task"], _state_cell(row), str(row["attempt"]), row["host"] or number(row["pid"]), row["endpoint"] or "-",
         age(row["uptime"]), number(row["cpu"], unit="%"), size(row["memory"]), _step_cell(row),
         number(row["steps_per_second"], 1), row["last_exit"]["text"] if row["last_exit"] else "-",
     )  # fmt: skip

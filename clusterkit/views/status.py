@@ -32,6 +32,7 @@ class TaskStatus:
 
     task: Task
     endpoint: str | None = None
+    host: str | None = None  # of a job on several
     state: TaskState = TaskState.WAITING
     asked: Asked | None = None  # why it is being ended
     attempt: int = 0
@@ -137,6 +138,9 @@ class RunStatus:
                 self._of_task(at, event)
             case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
                 self._of_fault(event)
+            case ev.Placed(hosts, endpoints):
+                for task, status in self.tasks.items():
+                    status.host, status.endpoint = hosts.get(task), endpoints.get(task)
             case _:
                 self._of_task(at, event)
 

@@ -190,6 +190,15 @@ def test_the_table_has_a_line_for_each_task() -> None:
     assert titles.index("MEMORY") == line.index("300 MiB")
 
 
+def test_on_several_hosts_the_host_is_shown_and_where_the_task_listens_now() -> None:
+    """In the place of the pid, which is another host's. Tasks move when a host is lost."""
+    placed = (ev.Placed({WORKER: host}, {WORKER: f"{host}:5"}) for host in ("n1", "n2"))
+    status = status_of(*starts(WORKER, 2, 7, at=40.0), *((41.0, event) for event in placed)).tasks[WORKER]
+    titles, line = tasks_table([task_row(status, 100.0, live=True, usage=None)]).splitlines()
+    assert titles.split()[3:5] == ["HOST", "ENDPOINT"]
+    assert line.split()[3:5] == ["n2", "n2:5"]
+
+
 def test_faults_that_are_open_are_shown_with_the_state() -> None:
     """Until they are healed, or turn out not to have been done; a kill is over at once."""
     injected = [
