@@ -246,7 +246,7 @@ def more(event: dict[str, Any]) -> dict[str, Any]:
     """What the words of an event say: an attempt's pid, or what became of a fork server."""
     match event["event"]:
         case "Spawned":
-            return {"pid": int(event["where"].removeprefix("pid "))}
+            return {"pid": int(event["where"].rpartition("pid ")[2])}  # of its host, on several
         case "Noted":
             return server_news(event["text"])
     return {}

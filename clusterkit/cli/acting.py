@@ -117,7 +117,9 @@ def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     try:
         for _ in follow(look.refresh, Life(look.run).is_over, timeout=patience):
             known = {str(task): of for task, of in look.status.tasks.items()}
-            late = [name for name, attempt in wanted.items() if known[name].attempt < attempt or not known[name].pid]
+            late = [
+                name for name, attempt in wanted.items() if known[name].attempt < attempt or not known[name].started
+            ]
             if not late:
                 return
     except TimeoutError:

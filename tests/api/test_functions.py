@@ -79,6 +79,12 @@ def test_a_function_of_a_test_module_returns_from_every_task(call: Call) -> None
     assert returns == {"worker:0": Told("worker:0", 42), "worker:1": Told("worker:1", 42)}
 
 
+def test_what_it_returns_on_other_hosts_comes_from_there(call: Call) -> None:
+    """Stand-ins are hosts as any."""
+    returns = call(tell, 4, workers=2, hosts=2).returns
+    assert returns == {"worker:0": Told("worker:0", 40), "worker:1": Told("worker:1", 40)}
+
+
 def test_a_partial_lambda_and_closure_can_be_called(call: Call, tmp_path: Path) -> None:
     """Also in another directory, and whatever is called like clusterkit's modules there."""
     (tmp_path / "words.py").write_text("raise RuntimeError('the wrong words')")

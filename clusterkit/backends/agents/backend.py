@@ -99,7 +99,7 @@ class AgentsBackend:
                 if not self._to_attempt(order, task, attempt):
                     self._inbox.put(ev.Swept(task, attempt))  # nothing outlives its host
             case ac.Inspect(look):
-                asked = [host for host in self._hosts.ready if host.busy and not host.cut]
+                asked = [host for host in self._hosts.ready if host.running and not host.cut]
                 for host in asked:
                     self._tell(host, order)
                 self._merging.look(look, asked)
@@ -110,6 +110,8 @@ class AgentsBackend:
             case ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
                 for host in self._hosts.ready:
                     self._tell(host, order)
+                    if isinstance(order, ac.DumpStacks):
+                        self._collected.expect_stacks(order, host.running)
             case _:
                 assert_never(order)
 

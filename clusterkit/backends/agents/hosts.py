@@ -47,9 +47,9 @@ class Host:
         return self.address is not None and not self.lost
 
     @property
-    def busy(self) -> bool:
-        """Whether a task has a process there."""
-        return any(attempt.started and not attempt.ended for attempt in self.attempts.values())
+    def running(self) -> list[tuple[Task, int]]:
+        """The attempts that have a process there."""
+        return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
 
     def note(self, event: Happened) -> None:
         """Keep track of an attempt by what is reported of it."""

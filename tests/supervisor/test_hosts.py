@@ -1,0 +1,82 @@
+"""`up --hosts`, with stand-ins for hosts: what is asked of a run reaches its tasks, and nothing of it outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clusterkit.system import procfs
+from tests.commands import Clusterkit
+from tests.support import CHILDREN, Up, processes_of, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+Start = Callable[..., Up]
+MIMIC = CHILDREN / "mimic.py"
+JOB = ("--workers", "2", "--ps", "1", "--hosts", "2", "--agent-timeout", "2s", "--restart-backoff", "0.1", MIMIC)
+
+
+def test_nothing_outlives_a_supervisor_that_is_killed(up: Start, home: Path) -> None:
+    """Its agents end with it, and their tasks with them."""
+    run = up(*JOB, "--steps", "100000")
+    run.wait_for("Checkpointed")
+    [supervisor] = [pid for pid in procfs.children(run.process.pid) if procfs.argv_of(pid)]
+    os.kill(supervisor, signal.SIGKILL)
+    assert run.wait(20) == 1
+    wait_until(lambda: not processes_of(home), 10, lambda: str(processes_of(home)))
+
+
+def test_ctrl_c_ends_all_agents(up: Start, home: Path) -> None:
+    """And leaves no spool in the temporary directory."""
+    before = set(Path("/tmp").glob("clusterkit-agent-*"))
+    run = up(*JOB, "--steps", "100000")
+    run.wait_for("Checkpointed")
+    os.kill(run.process.pid, signal.SIGINT)
+    assert run.wait(20) == 130
+    assert not processes_of(home)
+    assert set(Path("/tmp").glob("clusterkit-agent-*")) <= before
+
+
+def test_what_is_asked_of_a_run_reaches_the_tasks_on_its_hosts(up: Start, ck: Clusterkit) -> None:
+    """Stacks are shown, a fault is injected, a task restarts; `ps` has the hosts."""
+    run = up(*JOB, "--steps", "100000", "--step-time", "0.02")
+    run.wait_for("Checkpointed")
+    assert "mimic.py" in ck("stacks", "worker:1").out
+    ck("fault", "stop worker:1 for=300ms")
+    run.wait_for("FaultHealed")
+    ck("restart", "worker:1")
+    assert run.events("Spawned", task="worker:1", attempt=2)[0]["where"].startswith("host1, pid ")
+    rows = {row["task"]: row for row in ck.json("ps")["tasks"]}
+    assert {name: row["host"] for name, row in rows.items()} == {
+        "chief:0": "host0", "worker:0": "host0", "ps:0": "host0", "worker:1": "host1",
+    }  # fmt: skip
+    ck("down")
+    assert run.wait(20) == 143
+
+
+def test_a_run_waits_for_agents_that_somebody_starts(up: Start, clusterkit: Callable[..., Up], home: Path) -> None:
+    """With the key of the run, at the port that was asked for."""
+    run = up("--engine", "agents", "--run-id", "r-1", "--listen", "127.0.0.1:27077", *JOB, "--steps", "40")
+    key = home / "runs" / "r-1" / "agents.pem"
+    wait_until(key.exists, 20, "the key")
+    agents = [
+        clusterkit("agent", "--connect", "127.0.0.1:27077", "--key", key, "--host", f"n{number}") for number in (1, 2)
+    ]
+    assert run.wait(30) == 0, run.output
+    assert [agent.wait(10) for agent in agents] == [0, 0]
+    assert set(run.events("Placed")[0]["hosts"].values()) == {"n1", "n2"}
+
+
+def test_ctrl_c_ends_a_run_that_waits_for_agents(up: Start, home: Path) -> None:
+    """None will come; nothing was started."""
+    run = up("--engine", "agents", "--run-id", "r-1", *JOB)
+    wait_until((home / "runs" / "r-1" / "agents.pem").exists, 20, "the key")
+    began = time.monotonic()
+    os.kill(run.process.pid, signal.SIGINT)
+    assert run.wait(20) != 0
+    assert time.monotonic() - began < 10
+    assert "0 of 2 hosts were ready: the run was asked to end" in run.output
