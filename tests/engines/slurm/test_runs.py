@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -222,16 +223,30 @@ def test_two_runs_share_the_hosts(up: Start) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(("shape", "program"), [(PS, "ps_train.py"), (GANG, "mwms_train.py")], ids=["ps", "gang"])
-def test_tensorflow_trains_on_three_hosts(up: Start, shape: Any, program: str) -> None:
-    """And survives the death of a worker."""
+@pytest.mark.parametrize(
+    ("shape", "program", "victim", "together"),
+    [
+        (PS, "ps_train.py", "worker:1", ["worker:1"]),
+        (PS, "ps_train.py", "ps:0", ["chief:0", "ps:0"]),
+        (PS, "ps_train.py", "chief:0", ["chief:0"]),
+        (GANG, "mwms_train.py", "worker:1", ["worker:0", "worker:1", "worker:2"]),
+    ],
+    ids=["a worker", "a ps", "the chief", "one of a gang"],
+)
+def test_tensorflow_trains_on_three_hosts(
+    up: Start, shape: Any, program: str, victim: str, together: list[str]
+) -> None:
+    """A task of each type is killed: the same tasks restart as on one machine, and all end with the same weights."""
     pace = ("--steps", "200", "--checkpoint-every", "50")
-    run = up(*shape, *QUICK, "--fault", "kill worker:1 @ step=80", WORKLOADS / program, *pace)
+    run = up(*shape, *QUICK, "--fault", f"kill {victim} @ step=80", WORKLOADS / program, *pace)
     assert run.wait(200) == 0, run.output[-4000:]
-    assert len(run.events("RestartPlanned")) == 1
+    [planned] = run.events("RestartPlanned")
+    assert planned["tasks"] == together
     result = run.run.result()
     assert result is not None
     assert result.last_step == 200
+    digests = re.findall(r"weights digest (sha256:\w+)", run.output)
+    assert len(set(digests)) == 1 if shape is GANG else True
 
 
 def test_a_campaign_runs_in_an_allocation(slurm: SlurmCluster, tmp_path: Path) -> None:
