@@ -48,9 +48,7 @@ def blame(failures: Sequence[Failure]) -> Blame:
     in_time = sorted(failures, key=lambda failure: failure.at)
     cause = next((failure for failure in in_time if not looks_collateral(failure)), in_time[0])
     others = [failure for failure in in_time if failure is not cause]
-    own = (
-        []
-        if looks_collateral(cause)
-        else [f for f in others if error_signature(f) is not None and error_signature(f) == error_signature(cause)]
-    )
-    return Blame(cause, tuple(own), tuple(failure for failure in others if failure not in own))
+    error = None if looks_collateral(cause) else error_signature(cause)
+    like = [error is not None and error_signature(failure) == error for failure in others]
+    same = tuple(failure for failure, is_own in zip(others, like, strict=True) if is_own)
+    return Blame(cause, same, tuple(failure for failure, is_own in zip(others, like, strict=True) if not is_own))

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from clusterkit.machine.census import Census
 from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
@@ -82,7 +83,7 @@ class ClusterState:
         self.now = 0.0
         self.began = 0.0
         self.records = {task: TaskRecord(task) for task in job.tasks}
-        self.unsettled: set[Task] = set()  # tasks of which something has to be waited for
+        self.census = Census(job)
         self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # asked by `spawn` why to hold a start back
         self.cut_off: set[str] = set()  # hosts that may come back, or be lost
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
@@ -118,7 +119,8 @@ class ClusterState:
         if state not in TRANSITIONS[record.state]:
             raise ImpossibleTransition(f"{record.task}:\n" + "\n".join(story))
         record.state = state
-        (self.unsettled.discard if record.settled else self.unsettled.add)(record.task)
+        well = record.exit is not None and record.exit.ok
+        self.census.moved(record.task, state, record.forked, record.ready, well)
         asked = record.asked if state is TaskState.STOPPING else None
         self.record(Changed(record.task, record.attempt, state, asked))
 

@@ -66,7 +66,7 @@ class Ending:
         """clusterkit itself failed. Finish at once, since no part of it can be relied on to answer."""
         self.verdict = Verdict(RunState.FAILED, CRASHED, event.sentence)
         self.state.began = self.state.began or self.state.now
-        for task in self.state.unsettled:
+        for task in self.state.census.unsettled:
             self.state.close(self.state.records[task])
         self._finish(self.verdict, restarts)
 
@@ -100,7 +100,7 @@ class Ending:
 
     def settle(self, restarts: int) -> None:
         """Finish the run when it is ending and every task is down."""
-        if self.verdict is None or self.finished or self.state.unsettled:
+        if self.verdict is None or self.finished or self.state.census.unsettled:
             return
         self._finish(self.verdict, restarts)
 

@@ -155,8 +155,7 @@ class Faults:
         if not waits or self.counts[Moment.READY]:
             timers.clear(Timer.READINESS)
             return
-        records = [self.state.records[task] for task in self.state.job.cluster]
-        if all(record.ready for record in records):
+        if not self.state.census.unready:
             self.counts[Moment.READY] = 1
         elif not timers.is_set(Timer.READINESS):
             timers.set(Timer.READINESS, self.state.now + LOOK_AGAIN)

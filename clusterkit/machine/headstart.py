@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterkit.machine.cluster_state import HEAD_START, ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import HEAD_START, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.model import Shape, Task, TaskType
-from clusterkit.words.states import TaskState
 
 LONGEST = 0.5  # seconds after the last server has become a process; it may be a program that does not say Ready
 FOUND = 1.1  # seconds after a ps is up; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
@@ -49,25 +48,25 @@ class HeadStart:
         self.state.release(self.state.job.leader, HEAD_START)
 
     def _has_to_wait(self) -> bool:
-        coming, timers, now = self._coming(), self.state.timers, self.state.now
-        up = [record for record in coming if record.state is TaskState.RUNNING]
-        if not self.unfound and not all(record.forked for record in up):
+        census, timers, now = self.state.census, self.state.timers, self.state.now
+        starting, forked, cold = map(self._has_server, (census.starting, census.forked, census.cold))
+        if not self.unfound and cold:
             return False
-        if coming and len(up) == len(coming) and not timers.is_set(Timer.HEAD_START):
+        coming = starting or forked or cold
+        if coming and not starting and not timers.is_set(Timer.HEAD_START):
             timers.set(Timer.HEAD_START, now + LONGEST + (FOUND if self.unfound else 0.0))
         elif not coming and self.unfound and self.found_at is None:
             self.found_at = now + FOUND
             timers.set(Timer.HEAD_START, self.found_at)
-        return bool(coming) or (self.found_at is not None and now < self.found_at)
+        return coming or (self.found_at is not None and now < self.found_at)
 
     def _is_unfound(self) -> bool:
         """Whether a ps is on its way to which workers that are there may have lost their connection."""
-        old = any(r.alive and r.ready and r.task.type is TaskType.WORKER for r in self._servers())
-        return old and any(record.task.type is TaskType.PS for record in self._coming())
+        census = self.state.census
+        old = any(record.ready and record.task.type is TaskType.WORKER for record in self.state.alive())
+        return old and any(task.type is TaskType.PS for task in (*census.starting, *census.forked, *census.cold))
 
-    def _servers(self) -> list[TaskRecord]:
-        return [record for record in self.state.records.values() if self.state.job.is_server(record.task)]
-
-    def _coming(self) -> list[TaskRecord]:
-        """Servers that start, or have just started. One whose own start is held back is not waited for."""
-        return [r for r in self._servers() if r.state in (TaskState.STARTING, TaskState.RUNNING) and not r.ready]
+    def _has_server(self, tasks: set[Task]) -> bool:
+        """Whether a server is among these, which start, or have just started: one that is held back is not."""
+        job = self.state.job
+        return len(tasks) > len(job.tasks) - len(job.cluster) + 1 or any(map(job.is_server, tasks))

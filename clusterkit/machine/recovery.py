@@ -22,9 +22,10 @@ SEEN_CUT = 1.0  # seconds from half of a host's time-out until it counts as cut 
 class OpenRecovery:
     """A recovery in progress: it waits for collateral failures, ends what still runs of its tasks, restarts them."""
 
-    tasks: set[Task]
+    tasks: frozenset[Task]
     failures: list[Failure]
     decide_at: float
+    doubtful: bool  # whether each failure may be due to another one
     respawn_at: float | None = None  # None until decided
     key: str = ""
     free: bool = False
@@ -56,17 +57,17 @@ class Recoveries:
         failure = record.failure()
         self.state.record(Failed(failure))
         scope = restart_scope(self.state.job, record.task, moves=failure.exit.host is not None)
-        self._open([failure], set(scope), self._window(failure))
+        self._open([failure], scope, self._window(failure))
 
     def ended_well(self, record: TaskRecord) -> None:
         """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""
         if restart_scope(self.state.job, record.task) == {record.task}:
-            self._open([record.failure()], {record.task}, 0.0)
+            self._open([record.failure()], frozenset({record.task}), 0.0)
 
     def asked(self, tasks: set[Task]) -> tuple[Task, ...]:
         """A restart was requested: of these tasks, with those that have to restart with them. Return all of them."""
-        scopes = [restart_scope(self.state.job, task) for task in tasks]
-        together = set().union(*scopes)
+        scopes = {restart_scope(self.state.job, task) for task in tasks}
+        together = frozenset[Task]().union(*scopes)
         self._open([], together, 0.0, asked=True)
         return tuple(sorted(together))
 
@@ -93,13 +94,16 @@ class Recoveries:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
-    def _open(self, failures: list[Failure], tasks: set[Task], window: float, asked: bool = False) -> None:
-        decide_at = self.state.now + window
-        for other in [other for other in self.open if other.tasks & tasks]:
+    def _open(self, failures: list[Failure], tasks: frozenset[Task], window: float, asked: bool = False) -> None:
+        decide_at, doubtful = self.state.now + window, all(map(looks_collateral, failures))
+        for other in [other for other in self.open if other.tasks is tasks or not other.tasks.isdisjoint(tasks)]:
             self.open.remove(other)
-            failures, tasks = other.failures + failures, tasks | other.tasks
+            other.failures.extend(failures)
+            failures = other.failures
+            tasks = tasks if other.tasks is tasks else tasks | other.tasks  # a gang's is one set for all its failures
             decide_at, asked = min(decide_at, other.decide_at), asked or other.asked
-        self.open.append(OpenRecovery(tasks, failures, decide_at, asked=asked))
+            doubtful = doubtful and other.doubtful
+        self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, asked=asked))
 
     def _window(self, failure: Failure) -> float:
         limits = self.state.job.limits
@@ -116,11 +120,12 @@ class Recoveries:
 
     def _in_doubt(self, recovery: OpenRecovery) -> bool:
         """Whether the cause may be a host that is cut off, of which it will be known whether it is lost."""
-        return bool(self.state.cut_off) and not recovery.asked and all(map(looks_collateral, recovery.failures))
+        return bool(self.state.cut_off) and not recovery.asked and recovery.doubtful
 
     def _nobody_left(self) -> bool:
         """Whether no task is left that could still fail, as the cause or as collateral."""
-        return all(task.type is TaskType.EVALUATOR for task in self.state.unsettled)
+        unsettled = self.state.census.unsettled
+        return len(unsettled) <= 1 and all(task.type is TaskType.EVALUATOR for task in unsettled)
 
     def _decide(self, recovery: OpenRecovery) -> None:
         if recovery.asked:
@@ -209,7 +214,7 @@ class Recoveries:
 
     def _respawn_when_clear(self, recovery: OpenRecovery) -> None:
         due = recovery.respawn_at is not None and self.state.now >= recovery.respawn_at
-        if not due or not recovery.tasks.isdisjoint(self.state.unsettled):
+        if not due or self._is_unsettled(recovery.tasks):
             return
         self.open.remove(recovery)
         if not recovery.asked:
@@ -220,3 +225,9 @@ class Recoveries:
         self.restarts += 1
         reason = "asked" if recovery.asked else "preempted" if recovery.free else "failure"
         self.state.spawn(recovery.tasks, reason)
+
+    def _is_unsettled(self, tasks: frozenset[Task]) -> bool:
+        """Whether something of one of them is still waited for. Mostly their number says it."""
+        unsettled = self.state.census.unsettled
+        others = len(self.state.records) - len(tasks)
+        return len(unsettled) > others or not tasks.isdisjoint(unsettled)

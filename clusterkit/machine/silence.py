@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.timers import Timer
 from clusterkit.words.faults import Moment
 from clusterkit.words.job import JobSpec
-from clusterkit.words.states import TaskState
 
 # Seconds for which all tasks that train have run. Imports, connections and the first compilation mostly take less, so
 # that a program that does report steps has done so by then.
@@ -30,8 +29,8 @@ class Silence:
 
     def settle(self) -> None:
         """Begin to wait for the first step, or give up waiting."""
-        timers, records = self.state.timers, self.state.records
-        if not self._waiting() or self.ending.begun or not all(_runs(records[t]) for t in self.state.job.training):
+        timers = self.state.timers
+        if not self._waiting() or self.ending.begun or self.state.census.idle:
             timers.clear(Timer.SILENCE)
         elif not timers.is_set(Timer.SILENCE):
             timers.set(Timer.SILENCE, self.state.now + PATIENCE)
@@ -51,11 +50,6 @@ class Silence:
         armed = [a.index for a in self.faults.armed if a.trigger.moment is Moment.STEP and not a.over]
         waiting = [STALL_TIMEOUT, *armed] if self.state.job.limits.stall else armed
         return [index for index in waiting if index not in self.told]
-
-
-def _runs(record: TaskRecord) -> bool:
-    """Whether it trains, or has trained to its end."""
-    return record.state is TaskState.RUNNING or (record.exit is not None and record.exit.ok)
 
 
 def silence(job: JobSpec, waiting: Sequence[str], seconds: float) -> str:

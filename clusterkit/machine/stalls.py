@@ -111,9 +111,9 @@ class Stalls:
         return any(self.state.now >= since + wait for wait in self._limits())
 
     def _arm(self) -> None:
-        if (since := self._quiet_since()) is None:
+        if not (limits := self._limits()) or (since := self._quiet_since()) is None:
             return
-        ahead = [since + wait for wait in self._limits() if since + wait > self.state.now]
+        ahead = [since + wait for wait in limits if since + wait > self.state.now]
         if ahead:
             self.state.timers.set(Timer.STALL, min(ahead))
 

@@ -56,6 +56,7 @@ class Watch:
         """The task is connected; what it does until its first step counts as its first compilation."""
         if not record.ready:
             record.ready, record.ready_at = True, self.state.now
+            self.state.census.connected(record.task)
         self.state.timers.clear(Timer.STARTUP, record.task)
 
     def said_ready(self, record: TaskRecord) -> None:
@@ -106,8 +107,9 @@ class Watch:
 
     def startup_due(self) -> None:
         """A task's startup deadline has come; look whether its server is there all the same."""
-        self.startup_overdue = True
-        self.state.out.append(Inspect())
+        if not self.startup_overdue:  # the answer is about every task whose deadline has come by then
+            self.startup_overdue = True
+            self.state.out.append(Inspect())
 
     def inspected(self, event: Inspected) -> None:
         """The answer to a look."""

@@ -36,11 +36,12 @@ class Course:
             self.went_on = True
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Incident:
     """One recovery. `trainers` are the training tasks in it: there is no new step before they restart.
 
-    The first of `deaths` is the cause. `same` are the tasks that failed on their own with the cause's error.
+    The first of `deaths` is the cause. `same` are the tasks that failed on their own with the cause's error. A new step
+    `needs` the whole gang, or the coordinator and its parameter servers.
     """
 
     deaths: list[Death]
@@ -54,6 +55,10 @@ class Incident:
     last_step: int | None = None
     resumed: tuple[int, str | None] | None = None
     first_report: int | None = None
+    needs: frozenset[Task] = frozenset()
+    missed: Task | None = None  # one of those, which did not live when it was looked at last
+    up: float | None = None  # when the last of its tasks was up again
+    _down: set[Task] = field(default_factory=set)
     _resumed_by: tuple[int, Task] | None = None
 
     @property
@@ -71,18 +76,14 @@ class Incident:
         """The injected faults that explain its deaths."""
         return tuple(sorted({death.fault for death in self.deaths if death.fault is not None}))
 
-    @property
-    def up(self) -> float | None:
-        """When the last of its tasks was up again."""
-        times = [one.up for one in self.returns.values() if one.up is not None]
-        return max(times) if times and len(times) == len(self.returns) else None
-
-    @property
-    def needed(self) -> frozenset[Task]:
-        """The tasks that a new step needs: the whole gang, or the coordinator and its parameter servers."""
-        if not self.trainers:
-            return frozenset()
-        return frozenset(task for task in self.returns if task in self.trainers or task.type is TaskType.PS)
+    def plan(self, now: float, returns: Sequence[Return], trainers: frozenset[Task]) -> None:
+        """The restart is decided: these come back, and with them these training tasks."""
+        self.planned, self.trainers = now, trainers
+        self.returns = {one.task: one for one in returns}
+        self._down = set(self.returns)
+        if trainers:
+            self.needs = frozenset(task for task in self.returns if task in trainers or task.type is TaskType.PS)
+            self.course = Course()  # steps of the old attempts do not count
 
     def concerns(self, task: Task, attempt: int) -> bool:
         """Whether this is the attempt of a task that restarts here, or a later one."""
@@ -100,6 +101,8 @@ class Incident:
         """The task is up."""
         if self.returns[task].up is None:
             self.returns[task] = replace(self.returns[task], up=now)
+            self._down.discard(task)
+            self.up = None if self._down else now
 
     def resumes(self, task: Task, attempt: int, step: int, path: str | None) -> None:
         """The program reported where it resumed. The newest attempt's report counts, and in a gang the leader's."""
@@ -118,7 +121,7 @@ class Incident:
     def _new_step(self, now: float, step: int) -> None:
         if self.resumed is None or step > self.resumed[0]:
             self.first_report, self.course.first_step = step, now
-            for task in self.needed:
+            for task in self.needs:
                 self.mark_up(task, now)
 
     def recovery(self, at: float) -> Recovery:

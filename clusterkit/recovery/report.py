@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
-from clusterkit.recovery.incident import Course, FaultIncident, Incident
+from clusterkit.recovery.incident import FaultIncident, Incident
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -29,6 +29,9 @@ class RecoveryFold:
         self._failures: dict[tuple[Task, int], float] = {}  # when each was detected
         self._reached: dict[Task, int] = {}  # the last step of each task's present attempt
         self._incidents: list[Incident] = []
+        self._open: list[Incident] = []  # those of them that a later event can change
+        self._incident_of: dict[tuple[Task, int], Incident] = {}  # by the attempts that died
+        self._trainers_of: dict[frozenset[Task], frozenset[Task]] = {}  # the training tasks of each restart scope
         self._fault_incidents: dict[int, FaultIncident] = {}
         self._last: ev.Event | None = None
         self._stalled: float | None = None  # when the present stall was warned of
@@ -77,8 +80,10 @@ class RecoveryFold:
         explained = [key for key in self._failures if self._explaining.get(key) == fault.event.number]
         return fault.report([(key[0], self._failures[key]) for key in explained])
 
-    def _open(self) -> list[Incident]:
-        return [incident for incident in self._incidents if not incident.over]
+    def _still_open(self) -> list[Incident]:
+        if any(incident.over for incident in self._open):
+            self._open = [incident for incident in self._open if not incident.over]
+        return self._open
 
     def _trains(self, task: Task) -> bool:
         return task.trains and not self._job.is_server(task)
@@ -88,20 +93,31 @@ class RecoveryFold:
         done = (task, self._attempts.get(task, 0)) in self._done
         return done or self._states.get(task) is TaskState.RUNNING
 
+    def _all_live(self, incident: Incident) -> bool:
+        """Whether each task lives that a new step needs. The one that was missed last is looked at first."""
+        if incident.missed is None or self._lives(incident.missed):
+            incident.missed = next((task for task in incident.needs if not self._lives(task)), None)
+        return incident.missed is None
+
     def _halted(self, deaths: list[Death]) -> frozenset[Task]:
         """The training tasks that have to restart after these deaths before there is a new step."""
-        scopes = [restart_scope(self._job, death.task) for death in deaths]
-        return frozenset(filter(self._trains, frozenset().union(*scopes)))
+        trainers = [self._trainers(scope) for scope in {restart_scope(self._job, death.task) for death in deaths}]
+        return trainers[0] if len(trainers) == 1 else frozenset().union(*trainers)
+
+    def _trainers(self, scope: frozenset[Task]) -> frozenset[Task]:
+        if scope not in self._trainers_of:  # a gang's is as large as the job, and each of its tasks may fail
+            self._trainers_of[scope] = frozenset(filter(self._trains, scope))
+        return self._trainers_of[scope]
 
     def _starts(self, now: float, task: Task, attempt: int) -> None:
         self._states[task] = TaskState.RUNNING
         self._attempts[task] = max(attempt, self._attempts.get(task, 0))
         reached = self._reached.pop(task, None)
-        for incident in self._open():
+        for incident in self._still_open():
             incident.spawned(task, attempt, now, reached)
 
     def _mark_up(self, now: float, task: Task, attempt: int) -> None:
-        for incident in self._open():
+        for incident in self._still_open():
             if incident.concerns(task, attempt):
                 incident.mark_up(task, now)
 
@@ -110,7 +126,7 @@ class RecoveryFold:
             return
         self._reached[task] = step
         self._mark_up(now, task, attempt)
-        for incident in self._open():
+        for incident in self._still_open():
             if incident.concerns(task, attempt):
                 incident.resumes(task, attempt, step, path)
 
@@ -124,8 +140,8 @@ class RecoveryFold:
         self._stalled = None
         if not self._lives(task):
             return
-        for incident in self._open():
-            if all(map(self._lives, incident.needed)):
+        for incident in self._still_open():
+            if not incident.course.settled and self._all_live(incident):
                 incident.progressed(now, task, attempt, step)
         for fault in self._fault_incidents.values():
             fault.course.progressed(now, step, fault.healed is None)
@@ -134,7 +150,7 @@ class RecoveryFold:
         death = self._death(failure)
         stalled = self._stalled if failure.exit.asked is Asked.STALL else None
         detected = now if stalled is None else stalled
-        self._incidents.append(Incident([death], detected, trainers=self._halted([death])))
+        self._add(Incident([death], detected, trainers=self._halted([death])), len(self._incidents))
         self._failures[failure.task, failure.attempt] = detected
 
     def _death(self, failure: Failure) -> Death:
@@ -144,8 +160,8 @@ class RecoveryFold:
     def _note_end(self, ended: ev.AttemptEnded) -> None:
         """Note which fault explains the attempt's failure; one that could not be injected does not any more."""
         key = ended.task, ended.attempt
-        self._explaining[key] = ended.fault
-        for incident in self._incidents:
+        before, self._explaining[key] = self._explaining.get(key), ended.fault
+        if before != ended.fault and (incident := self._incident_of.get(key)) is not None:
             incident.deaths = [
                 replace(d, fault=ended.fault) if (d.task, d.attempt) == key else d for d in incident.deaths
             ]
@@ -153,11 +169,10 @@ class RecoveryFold:
     def _planned(self, now: float, event: ev.RestartPlanned) -> None:
         blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
         incident = self._merge(blamed, now, frozenset(event.tasks))
-        incident.planned, incident.asked = now, event.cause is None
-        incident.returns = {task: Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks}
-        incident.trainers = frozenset(filter(self._trains, event.tasks))
-        if incident.trainers:
-            incident.course = Course()  # steps of the old attempts do not count
+        incident.asked = event.cause is None
+        returns = [Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks]
+        incident.plan(now, returns, frozenset(filter(self._trains, event.tasks)))
+        self._open = [*(one for one in self._open if one is not incident), incident]
 
     def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
         """Merge the incidents of these failures, cause first; or those that a requested restart of `tasks` repairs."""
@@ -174,9 +189,17 @@ class RecoveryFold:
         merged.same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
         merged.course = old[0].course if old else merged.course
         place = self._incidents.index(old[0]) if old else len(self._incidents)
-        self._incidents = [incident for incident in self._incidents if incident not in old]
-        self._incidents.insert(place, merged)
+        gone = set(old)
+        self._incidents = [incident for incident in self._incidents if incident not in gone]
+        self._open = [incident for incident in self._open if incident not in gone]
+        self._add(merged, place)
         return merged
+
+    def _add(self, incident: Incident, place: int) -> None:
+        self._incidents.insert(place, incident)
+        if not incident.trainers:  # others wait for what is decided of them
+            self._open.append(incident)
+        self._incident_of |= {(death.task, death.attempt): incident for death in incident.deaths}
 
     def _of_faults(self, now: float, event: ev.Event) -> None:
         match event:

@@ -1,0 +1,49 @@
+"""The census: how many tasks are in what the rules ask of all of them, so that no event has to look at every task."""
+
+from __future__ import annotations
+
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+from clusterkit.words.states import SETTLED, TaskState
+
+
+class Census:
+    """Sets of tasks by their present attempts, kept with each move.
+
+    | set | tasks |
+    | --- | --- |
+    | unsettled | of which something has to be waited for |
+    | unready | of the cluster, that are not connected |
+    | idle | that train, and neither run nor have ended well |
+    | starting, forked, cold | on their way up: without a process; running, not ready, and forked or not |
+    """
+
+    def __init__(self, job: JobSpec) -> None:
+        self._cluster = job.cluster
+        self.unsettled: set[Task] = set()
+        self.unready = set(job.cluster)
+        self.idle = set(job.training)
+        self.starting: set[Task] = set()
+        self.forked: set[Task] = set()
+        self.cold: set[Task] = set()
+
+    def moved(self, task: Task, state: TaskState, forked: bool, ready: bool, ended_well: bool) -> None:
+        """A task is in another state."""
+        _keep(self.unsettled, task, state not in SETTLED)
+        _keep(self.starting, task, state is TaskState.STARTING)
+        if state is TaskState.STARTING:
+            _keep(self.unready, task, task in self._cluster)
+        runs = state is TaskState.RUNNING
+        _keep(self.forked, task, runs and forked and not ready)
+        _keep(self.cold, task, runs and not forked and not ready)
+        if task.trains:
+            _keep(self.idle, task, not runs and not ended_well)
+
+    def connected(self, task: Task) -> None:
+        """A task is ready."""
+        for tasks in (self.unready, self.forked, self.cold):
+            tasks.discard(task)
+
+
+def _keep(tasks: set[Task], task: Task, is_in: bool) -> None:
+    (tasks.add if is_in else tasks.discard)(task)
