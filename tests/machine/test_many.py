@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,6 +11,7 @@ import pytest
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, Limits, RestartRules
+from tests.efforts import calls
 from tests.histories import SIGINT, History, faults, job
 from tests.machine.test_gang import UNAVAILABLE
 
@@ -94,31 +94,20 @@ def faulty(spec: JobSpec, fault: str) -> JobSpec:
     return replace(spec, faults=faults(fault))
 
 
-def calls(story: Callable[[History], None], spec: JobSpec) -> int:
-    """How many Python functions and generators a history calls, counted from the beginning of its run.
+def effort(story: Callable[[History], None], spec: JobSpec) -> float:
+    """How many Python functions a history calls for each task, counted from the beginning of its run.
 
     What the recovery report takes of it is counted as well: the supervisor keeps that, too.
     """
     fold = RecoveryFold(spec)
     run = History(spec, forked=True, observe=lambda event, now: fold.take(now, event))
-    count = 0
-
-    def called(_frame: object, what: str, _arg: object) -> None:
-        nonlocal count
-        count += what == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
-        story(run.begin())
-    finally:
-        sys.setprofile(before)
+    count = calls(lambda: story(run.begin()))
     assert run.over
-    return count
+    return count / len(spec.tasks)
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_the_work_for_each_task_is_the_same_in_a_job_of_ten_times_as_many(story: str) -> None:
     """Nothing looks at all tasks for an event of one. Calls are counted, so that a busy computer changes nothing."""
     happens, make = STORIES[story]
-    assert calls(happens, make(workers=MANY)) / MANY <= 1.2 * calls(happens, make(workers=FEW)) / FEW
+    assert effort(happens, make(workers=MANY)) <= 1.2 * effort(happens, make(workers=FEW))

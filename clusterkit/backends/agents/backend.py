@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,13 @@ from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.collected import Collected, joined
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.engine import Engine
-from clusterkit.backends.agents.hosts import Attempt, Host, Hosts
+from clusterkit.backends.agents.hosts import Host, Hosts
 from clusterkit.backends.agents.listener import Listener
 from clusterkit.backends.agents.mail import Mail
 from clusterkit.backends.agents.merging import Merging
 from clusterkit.backends.agents.preflight import preflight
 from clusterkit.backends.agents.seating import Seating
+from clusterkit.backends.agents.session import message_text
 from clusterkit.backends.agents.sharing import SharedDirectories
 from clusterkit.backends.base import Preflight, Receiver
 from clusterkit.backends.local.logs import Viewer
@@ -52,7 +53,7 @@ class AgentsBackend:
         self._seating = Seating(job, self._hosts, self._tell, self._seated)
         self._merging = Merging(inbox.put, joined)
         self._waiting: list[ac.Spawn] = []  # until the tasks are placed
-        self._gone: set[Host] = set()
+        self._ending: set[Host] = set()  # they were told that the run is over, and have not answered
         self._problems: list[str] = []
         self._stack = ExitStack()
 
@@ -82,7 +83,7 @@ class AgentsBackend:
         self._shared = SharedDirectories((directory.path, directory.checkpoints))
         ending(self._shared.clear)
         self._engine.start(f"{host_in(listen)}:{self._listener.port}", key)
-        self._wait_for_hosts(lambda: len(self._hosts.ready) >= asked.count + asked.spare)
+        self._wait_for_hosts(lambda: self._hosts.ready_count >= asked.count + asked.spare)
         self._hosts.settle()
         self._seating.begin()
         self._wait_for_hosts(lambda: self._seating.is_settled)
@@ -100,17 +101,16 @@ class AgentsBackend:
                     self._inbox.put(ev.Swept(task, attempt))  # nothing outlives its host
             case ac.Inspect(look):
                 asked = [host for host in self._hosts.ready if host.running and not host.cut]
-                for host in asked:
-                    self._tell(host, order)
+                self._tell(asked, order)
                 self._merging.look(look, asked)
             case ac.Inject(number):
                 self._merging.fault(number, self._split(order))
             case ac.BeginProfile() | ac.EndProfile():
                 self._split(order)
             case ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
-                for host in self._hosts.ready:
-                    self._tell(host, order)
-                    if isinstance(order, ac.DumpStacks):
+                self._tell(self._hosts.ready, order)
+                if isinstance(order, ac.DumpStacks):
+                    for host in self._hosts.ready:
                         self._collected.expect_stacks(order, host.running)
             case _:
                 assert_never(order)
@@ -133,7 +133,7 @@ class AgentsBackend:
         self._hosts.add(host)
         run, job = self._directory, self._job
         self._tell(
-            host,
+            [host],
             ms.Open(
                 run.run_id, str(run.path), str(run.checkpoints), str(Path.cwd()), self._shared.token, self._seed, job
             ),
@@ -150,7 +150,7 @@ class AgentsBackend:
                 self._problems += [f"{host.name}: {said.problem}"] if said.problem else []
                 self._seating.claimed(host, said)
             case ms.Gone():
-                self._gone.add(host)
+                self._ending.discard(host)
             case ev.Inspected():
                 self._merging.looked(host, said, self._report_of(host, said.report))
             case ev.FaultTook():
@@ -172,7 +172,7 @@ class AgentsBackend:
     def _opened(self, host: Host, said: ms.Opened) -> None:
         self._problems += [f"{host.name}: {problem}" for problem in said.problems]
         if not said.problems:
-            host.address = said.address
+            self._hosts.opened(host, said.address)
         if said.delay >= LATE:
             self._inbox.put(ev.Noted(f"The host {host.name} sees new files after {said.delay:.1f} s."))
 
@@ -196,7 +196,8 @@ class AgentsBackend:
 
     def _lose(self, host: Host, why: str) -> None:
         """A host is gone: so are its attempts. What came of their output until now is all that will."""
-        host.lost = True
+        self._hosts.lose(host)
+        self._ending.discard(host)
         self._merging.without(host)
         for (task, number), attempt in sorted(host.attempts.items()):
             if not attempt.started:
@@ -209,17 +210,25 @@ class AgentsBackend:
             if not attempt.drained:
                 self._collected.cut_off(task, number)
         self._inbox.put(ev.HostLost(host.name, why))
+        if self._seating.lose(host) and self._seating.is_open:
+            self._place_anew()
 
     def _spawn(self, order: ac.Spawn) -> None:
         if self._seating.is_settled:
             host = self._seating.placed[order.task]
-            host.attempts[order.task, order.attempt] = Attempt()
-            self._tell(host, order)
+            self._hosts.order(host, order.task, order.attempt)
+            self._tell([host], order)
             return
         self._waiting.append(order)
-        if len(self._waiting) == 1 and not self._seating.begin():
-            self._waiting.clear()
-            self._inbox.put(ev.SpawnFailed(order.task, order.attempt, "no host is left"))
+        if not self._seating.is_open:
+            self._place_anew()
+
+    def _place_anew(self) -> None:
+        """Place all tasks on the hosts that are left. What waits to be started is not, where there are none."""
+        if not self._seating.begin():
+            waiting, self._waiting = self._waiting, []
+            for order in waiting:
+                self._inbox.put(ev.SpawnFailed(order.task, order.attempt, "no host is left"))
 
     def _seated(self) -> None:
         """Every host knows where all tasks are."""
@@ -231,23 +240,24 @@ class AgentsBackend:
 
     def _to_attempt(self, order: ac.Order, task: Task, attempt: int) -> bool:
         """Pass an order on to the host of an attempt; return whether there is one."""
-        hosts = [host for host in self._hosts.present if (task, attempt) in host.attempts]
-        for host in hosts:
-            self._tell(host, order)
-        return bool(hosts)
+        if (host := self._hosts.of_attempt(task, attempt)) is not None:
+            self._tell([host], order)
+        return host is not None
 
     def _split(self, order: ac.Inject | ac.BeginProfile | ac.EndProfile) -> list[Host]:
         """Tell each host what of an order is about its tasks; return those that have any. Without tasks, the first."""
-        told = list[Host]()
-        for host in self._hosts.ready:
-            mine = tuple(task for task in order.tasks if self._seating.placed.get(task) is host)
-            if mine or (not order.tasks and not told):
-                self._tell(host, replace(order, tasks=mine))
-                told.append(host)
-        return told
+        mine: dict[Host, list[Task]] = {} if order.tasks else {host: [] for host in self._hosts.ready[:1]}
+        for task in order.tasks:
+            if (host := self._seating.placed.get(task)) is not None and host.ready:
+                mine.setdefault(host, []).append(task)
+        for host, tasks in mine.items():
+            self._tell([host], replace(order, tasks=tuple(tasks)))
+        return list(mine)
 
-    def _tell(self, host: Host, message: ms.ToAgent) -> None:
-        host.connection.send(ms.encode(message))
+    def _tell(self, hosts: Iterable[Host], message: ms.ToAgent) -> None:
+        text = message_text(ms.encode(message), b"")
+        for host in hosts:
+            host.connection.send_text(text)
 
     def _report_of(self, host: Host, report: str | None) -> str | None:
         name = None if report is None else f"stacks/{Path(report).name}"
@@ -263,15 +273,14 @@ class AgentsBackend:
             if not self._inbox.work_until(lambda: done() or bool(self._problems), LOOK_EVERY) and self._inbox.is_ending:
                 self._problems.append("the run was asked to end while it waited for its hosts")
         if not done():
-            count = f"{len(self._hosts.ready)} of {number_of('host', self._job.hosts.count + self._job.hosts.spare)}"
+            count = f"{self._hosts.ready_count} of {number_of('host', self._job.hosts.count + self._job.hosts.spare)}"
             waited = [f"they were waited for for {limit:g} s"] if not self._problems else []
             raise NoHosts(f"{count} were ready: {'; '.join([*self._problems, *waited])}.")
 
     def _end_agents(self) -> None:
         """Have the agents end what is left, and wait for that, but not for those that are cut off."""
-        present = {host for host in self._hosts.present if not host.cut}
-        for host in present:
-            self._tell(host, ms.Shut())
-        self._inbox.work_until(lambda: {host for host in present if not host.lost} <= self._gone, GONE_WITHIN, True)
+        self._ending = {host for host in self._hosts.present if not host.cut}
+        self._tell(self._ending, ms.Shut())
+        self._inbox.work_until(lambda: not self._ending, GONE_WITHIN, True)
         for host in self._hosts.present:
             host.connection.close("The run is over.")

@@ -22,6 +22,7 @@ _STACKS = re.compile(r"stacks/((?:chief|worker|ps|evaluator):\d+\.attempt-\d+\.t
 _REPORT = re.compile(r"stacks/([a-z]+-\d+\.txt)")
 _RETURNED = re.compile(r"tasks/((?:chief|worker|ps|evaluator):\d+)/return-\d+\.pkl")
 _UNFIT = re.compile(r"[^\w.-]")
+MOST_OPEN = 256  # logs; a process may have 1,024 descriptors, and each host's connection is one
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 
 
@@ -31,7 +32,7 @@ class Collected:
     def __init__(self, directory: RunDirectory, post: Post, viewer: Viewer) -> None:
         self._directory, self._post, self._viewer = directory, post, viewer
         self._arrivals = Arrivals(directory.arrivals)
-        self._logs: dict[tuple[Task, int], BinaryIO] = {}
+        self._logs: dict[tuple[Task, int], BinaryIO] = {}  # the one that was written last is the last one
         self._full = False
 
     def output(self, part: Output, data: bytes) -> None:
@@ -96,10 +97,14 @@ class Collected:
         self._arrivals.close()
 
     def _log(self, task: Task, attempt: int) -> BinaryIO:
-        if (task, attempt) not in self._logs:
+        log = self._logs.pop((task, attempt), None)
+        if log is None:
+            if len(self._logs) >= MOST_OPEN:
+                self._logs.pop(next(iter(self._logs))).close()
             # Without a buffer: who follows the log sees at once what has come.
-            self._logs[task, attempt] = self._directory.log(task, attempt).open("ab", buffering=0)
-        return self._logs[task, attempt]
+            log = self._directory.log(task, attempt).open("ab", buffering=0)
+        self._logs[task, attempt] = log  # the last one now
+        return log
 
 
 def joined(reports: list[str]) -> str | None:

@@ -30,6 +30,9 @@ class Connection(Protocol):
         if it can't be read then, the session is lost.
         """
 
+    def send_text(self, text: bytes) -> None:
+        """Send a message that `message_text` made: one for several connections, which keep it together."""
+
     def close(self, why: str) -> None:
         """End the session after everything that was sent; `why` is a sentence, which both sides get with `lost`.
 
@@ -86,6 +89,10 @@ class Peer:
         """Send a message."""
         text = message_text(message, body)
         self._do(lambda: self._put(text, body))
+
+    def send_text(self, text: bytes) -> None:
+        """Send a message without a body, which is text already."""
+        self._do(lambda: self._put(text, b""))
 
     def close(self, why: str) -> None:
         """End the session."""

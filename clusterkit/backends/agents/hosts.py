@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -28,7 +29,7 @@ class Host:
     | --- | --- |
     | address | its own, as the other hosts reach it; None until its agent is ready |
     | ports | those that it holds for tasks; an evaluator has none |
-    | claims | tasks for which it was asked to hold ports, and has not answered |
+    | claims | tasks for which it was asked to hold ports, for each order that it has not answered, in their order |
     | attempts | those that were ordered, and of which something is still to come |
     """
 
@@ -38,7 +39,7 @@ class Host:
     cut: bool = False
     lost: bool = False
     ports: dict[Task, int | None] = field(default_factory=dict)
-    claims: set[Task] = field(default_factory=set)
+    claims: deque[frozenset[Task]] = field(default_factory=deque)
     attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)
 
     @property
@@ -73,14 +74,43 @@ class Host:
 
 
 class Hosts:
-    """Every host that ever had an agent in this run, in the order of their names, as far as they came together."""
+    """Every host that ever had an agent in this run, in the order of their names, as far as they came together.
+
+    What is asked for each message or task is looked up, however many hosts there are.
+    """
 
     def __init__(self) -> None:
         self._all: list[Host] = []
+        self._by_name: dict[str, Host] = {}  # these two without those that are lost
+        self._by_connection: dict[Connection, Host] = {}
+        self._last: dict[Task, Host] = {}  # where each task's last attempt was ordered
+        self.ready_count = 0
 
     def add(self, host: Host) -> None:
         """A new one has come."""
         self._all.append(host)
+        self._by_name[host.name] = self._by_connection[host.connection] = host
+
+    def opened(self, host: Host, address: str) -> None:
+        """Tasks can be placed on it."""
+        host.address = address
+        self.ready_count += 1
+
+    def lose(self, host: Host) -> None:
+        """It is gone."""
+        self.ready_count -= host.ready
+        host.lost = True
+        del self._by_name[host.name], self._by_connection[host.connection]
+
+    def order(self, host: Host, task: Task, number: int) -> None:
+        """An attempt is ordered there. Every earlier one of the task is over."""
+        host.attempts[task, number] = Attempt()
+        self._last[task] = host
+
+    def of_attempt(self, task: Task, number: int) -> Host | None:
+        """Where something of the attempt is still to come, unless that host is lost."""
+        host = self._last.get(task)
+        return host if host is not None and not host.lost and (task, number) in host.attempts else None
 
     def settle(self) -> None:
         """Those that are there are the first ones: from now on their order is that of their names."""
@@ -103,11 +133,11 @@ class Hosts:
 
     def named(self, name: str) -> Host | None:
         """The host of that name which is not lost."""
-        return next((host for host in self._all if host.name == name and not host.lost), None)
+        return self._by_name.get(name)
 
     def of(self, connection: Connection) -> Host | None:
         """The host at the other end, unless it is lost."""
-        return next((host for host in self.present if host.connection is connection), None)
+        return self._by_connection.get(connection)
 
     def __iter__(self) -> Iterator[Host]:
         return iter(self._all)

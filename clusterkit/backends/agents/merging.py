@@ -14,7 +14,7 @@ from clusterkit.words.model import Task
 class Open:
     """An order to several hosts, and those that have not answered."""
 
-    waiting: list[Host]
+    waiting: set[Host]
 
 
 @dataclass(slots=True)
@@ -45,12 +45,12 @@ class Merging:
 
     def look(self, look: Look, hosts: Collection[Host]) -> None:
         """These hosts were asked to look at their tasks."""
-        self._looks.append(OpenLook(list(hosts), look))
+        self._looks.append(OpenLook(set(hosts), look))
         self._settle()
 
     def fault(self, number: int, hosts: Collection[Host]) -> None:
         """These hosts were asked to inject a fault."""
-        self._faults[number] = OpenFault(list(hosts))
+        self._faults[number] = OpenFault(set(hosts))
         self._settle()
 
     def looked(self, host: Host, answer: Inspected, report: str | None) -> None:
@@ -75,8 +75,7 @@ class Merging:
         """Nothing is to be expected of this host for now: it is cut off, or lost."""
         every: list[Open] = [*self._looks, *self._faults.values()]
         for one in every:
-            if host in one.waiting:
-                one.waiting.remove(host)
+            one.waiting.discard(host)
         self._settle()
 
     def _settle(self) -> None:

@@ -44,10 +44,11 @@ def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules:
     follow it. The evaluator is on the last host. A rule for one task wins over a rule for its type; a rule whose hosts
     are not usable does not apply.
     """
+    ruled, seats = _by_rules(usable, allocation, rules), _seats(job)
     placed: dict[Task, str] = {}
     for task in job.tasks:
-        chosen = _by_rule(task, usable, allocation, rules)
-        placed[task] = chosen or usable[_seat(job, task) % len(usable)]
+        hosts = ruled.get(str(task)) or ruled.get(task.type)
+        placed[task] = hosts[task.index % len(hosts)] if hosts else usable[seats[task] % len(usable)]
     return placed
 
 
@@ -56,19 +57,22 @@ def unknown_hosts(allocation: Sequence[str], rules: Iterable[Rule]) -> dict[str,
     return {name: rule.tasks for rule in rules for name in rule.hosts if _named(name, allocation) is None}
 
 
-def _seat(job: JobSpec, task: Task) -> int:
-    if task.type is TaskType.EVALUATOR:
-        return -1
-    return task.index if job.shape is Shape.PARAMETER_SERVER else job.training.index(task)
+def _seats(job: JobSpec) -> dict[Task, int]:
+    nth = {task: task.index for task in job.tasks}
+    if job.shape is not Shape.PARAMETER_SERVER:
+        nth |= {task: number for number, task in enumerate(job.training)}
+    return nth | {task: -1 for task in job.tasks if task.type is TaskType.EVALUATOR}
 
 
-def _by_rule(task: Task, usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> str | None:
-    own = [rule for rule in rules if rule.covers(task)]
-    for rule in sorted(own, key=lambda rule: rule.tasks != str(task)):
-        hosts = [host for name in rule.hosts if (host := _named(name, allocation)) in usable and host is not None]
+def _by_rules(usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[str, list[str]]:
+    """The usable hosts of the tasks, or types, that rules name; of several rules for the same, the first applies."""
+    found: dict[str, list[str]] = {}
+    there = set(usable)
+    for rule in rules:
+        hosts = [host for name in rule.hosts if (host := _named(name, allocation)) in there and host is not None]
         if hosts:
-            return hosts[task.index % len(hosts)]
-    return None
+            found.setdefault(rule.tasks, hosts)
+    return found
 
 
 def _named(name: str, allocation: Sequence[str]) -> str | None:

@@ -2,67 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from clusterkit.backends.agents import messages as ms
 from clusterkit.backends.agents.hosts import Host, Hosts
-from clusterkit.backends.agents.placement import Rule, place
+from clusterkit.backends.agents.placement import Rule, hosts_of, place
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
-Tell = Callable[[Host, ms.ToAgent], None]
+Tell = Callable[[Collection[Host], ms.ToAgent], None]
 
 
 class Seating:
     """Where the tasks are. `settled` is called whenever every host knows that, after `begin`.
 
-    Nothing of the job may run between `begin` and that.
+    Nothing of the job may run between `begin` and that. `endpoints` has where each task of the cluster listens.
     """
 
     def __init__(self, job: JobSpec, hosts: Hosts, tell: Tell, settled: Callable[[], None]) -> None:
         self._job, self._hosts, self._tell, self._settled = job, hosts, tell, settled
         self._rules = [Rule.parse(text) for text in job.hosts.place]
-        self._open = False
+        self._seats: set[Host] = set()  # those that have tasks
+        self._asked: set[Host] = set()  # those of them that do not hold all ports yet
         self.placed: dict[Task, Host] = {}
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether tasks can start."""
-        return bool(self.placed) and not self._open and not any(host.lost for host in self.placed.values())
-
-    @property
-    def endpoints(self) -> dict[Task, str]:
-        """Where each task of the cluster listens."""
-        ends = {task: (host.address, host.ports.get(task)) for task, host in self.placed.items()}
-        return {task: f"{address}:{port}" for task, (address, port) in ends.items() if port is not None}
+        self.endpoints: dict[Task, str] = {}
+        self.is_open = False  # between `begin` and `settled`
+        self.is_settled = False  # tasks can start
 
     def begin(self) -> bool:
         """Place every task anew; return whether there is a host at all."""
         ready = [host for host in self._hosts.ready if not host.cut] or self._hosts.ready
         usable = {host.name: host for host in ready[: self._job.hosts.count]}
         if not usable:
+            self.is_open = False
             return False
         chosen = place(self._job, list(usable), self._hosts.names, self._rules)
         self.placed = {task: usable[name] for task, name in chosen.items()}
-        self._open = True
-        for host in usable.values():
-            host.claims = {task for task, at in self.placed.items() if at is host} - host.ports.keys()
-            if host.claims:
-                self._tell(host, ms.Claim(tuple(sorted(host.claims))))
-        self._settle()
+        self.is_open, self.is_settled = True, False
+        tasks = {usable[name]: tasks for name, tasks in hosts_of(chosen).items()}
+        self._seats = set(tasks)
+        for host in tasks:
+            missing = frozenset(tasks[host]) - host.ports.keys() - frozenset().union(*host.claims)
+            if missing:
+                host.claims.append(missing)
+                self._tell([host], ms.Claim(tuple(sorted(missing))))
+        self._asked = {host for host in tasks if host.claims}
+        self._settle_if_complete()
         return True
 
     def claimed(self, host: Host, answer: ms.Claimed) -> None:
         """A host holds the ports, or can't."""
-        host.ports |= {task: answer.ports.get(task) for task in host.claims}
-        host.claims = set()
-        self._settle()
+        if host.claims:
+            host.ports |= {task: answer.ports.get(task) for task in host.claims.popleft()}
+        if not host.claims:
+            self._asked.discard(host)
+        self._settle_if_complete()
 
-    def _settle(self) -> None:
-        seats = {host.name: host for host in self.placed.values()}.values()
-        if not self._open or any(host.claims or host.lost for host in seats):
+    def lose(self, host: Host) -> bool:
+        """A host is lost; return whether tasks were placed on it, so that they have to be placed anew."""
+        if host in self._seats:
+            self.is_settled = False
+        return host in self._seats
+
+    def _settle_if_complete(self) -> None:
+        if not self.is_open or self._asked:
             return
-        self._open = False
-        for host in seats:
-            self._tell(host, ms.Know(self.endpoints))
+        self.is_open, self.is_settled = False, True
+        ends = ((task, host.address, host.ports[task]) for task, host in self.placed.items())
+        self.endpoints = {task: f"{address}:{port}" for task, address, port in ends if port is not None}
+        self._tell(self._seats, ms.Know(self.endpoints))
         self._settled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from clusterkit.backends.agents.placement import Rule, place
 from clusterkit.backends.agents.preflight import preflight
 from clusterkit.words.job import JobSpec
 from clusterkit.words.resources import Hosts, Network
+from tests.efforts import calls
 from tests.histories import faults, job
 
 NAMES = ("n1", "n2", "n3")
@@ -56,6 +58,18 @@ def test_no_host_has_many_more_tasks_of_a_type_than_another(workers: int, ps: in
     assert found.keys() == set(spec.tasks)
     counts = [sum(host == name and task.type == "worker" for task, host in found.items()) for name in names]
     assert max(counts) - min(counts) <= 1
+
+
+@pytest.mark.parametrize("shape", [lambda n: job(workers=n), lambda n: job(workers=n, ps=n, evaluator=1)])
+def test_the_work_for_each_task_does_not_grow_with_their_number(shape: Callable[[int], JobSpec]) -> None:
+    """With ten times as many tasks on ten times as many hosts, and a rule that names half of them."""
+
+    def effort(tasks: int) -> float:
+        names = [f"n{number}" for number in range(tasks // 8)]
+        rules = [Rule("worker", tuple(names[::2]))]
+        return calls(lambda: place(shape(tasks), names, names, rules)) / tasks
+
+    assert effort(800) <= 1.2 * effort(80)
 
 
 @pytest.mark.parametrize("text", ["", "ps", "ps=", "=n1", "ps=n1,", "sp=n1", "worker:x=n1", "worker:-1=n1"])
