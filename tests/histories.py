@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
 from clusterkit.machine import Machine
+from clusterkit.machine.before import Before
 from clusterkit.words import events as ev
 from clusterkit.words.actions import (
     Action,
@@ -83,6 +84,7 @@ class History:
     job: JobSpec
     seed: int = 1
     now: float = BEGAN
+    before: Before = field(default_factory=Before)
     machine: Machine = field(init=False)
     actions: list[tuple[float, Action]] = field(default_factory=list)
     attempts: dict[str, int] = field(default_factory=dict)  # the newest attempt of each task
@@ -109,7 +111,7 @@ class History:
     last_words: dict[str, tuple[tuple[str, ...], str | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.machine = Machine(self.job, self.seed)
+        self.machine = Machine(self.job, self.seed, self.before)
 
     def begin(self) -> History:
         """Begin the run; every task is up after that, unless a fork server is on its way."""

@@ -124,7 +124,7 @@ class Account(JournalLines):
         return {
             "at": at, "asked": plan is not None and plan["cause"] is None, "cause": told[0] if told else None,
             "collateral": [one for one in told[1:] if key_of(one) not in same],
-            "same": [one for one in told[1:] if key_of(one) in same],
+            "same": [one for one in told[1:] if key_of(one) in same], "allocation": None,
             "faults": faults, "detected": min(detected, default=None),
             "planned": plan["m"] if plan else None, "returns": returns, "training": bool(trainers), **course,
             "last_step": last, "resumed_step": resumed["step"] if resumed else None,

@@ -5,18 +5,21 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from clusterkit.cli.terminal import echo
 from clusterkit.client.store import new_run_id
-from clusterkit.engines.slurm.client import ControllerAway, Slurm
+from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
 from clusterkit.engines.slurm.ends import why_ended
+from clusterkit.engines.slurm.notices import CONTINUES
 from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.submission import Submission, submission
 from clusterkit.engines.slurm.waits import why_it_waits
 from clusterkit.job.options import Gathered
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.resolve import resolved_file
+from clusterkit.words.outcome import RunState
 
 LOOK_EVERY = 0.5  # seconds between two looks at the output
 ASK_EVERY = 2.0  # seconds between two questions to Slurm's controller
@@ -48,27 +51,63 @@ class Following:
         self._read = 0
         self._said = ""
         self._interrupts = 0
+        self._waits = False
+        self._hastened = 0  # the requeue after which the job was spared its two minutes
 
     def to_the_end(self) -> int:
         """Follow it until it is over; return the run's exit code. A Ctrl-C asks the run to end, a second one kills."""
         signal.signal(signal.SIGINT, self._interrupted)
         signal.signal(signal.SIGTERM, self._interrupted)
-        asked, known = 0.0, self._ask()
-        while known is not None and known.phase is not Phase.OVER:
+        known = self._ask()
+        while known is not None and (known.phase is not Phase.OVER or self._continues(known)):
+            self._waits = known.phase is Phase.WAITING
             self._wait_in_words(known)
-            self._show()
-            time.sleep(LOOK_EVERY)
-            if time.monotonic() - asked >= ASK_EVERY:
-                asked, known = time.monotonic(), self._ask(known)
+            self._look_after(known)
+            until = time.monotonic() + ASK_EVERY
+            while time.monotonic() < until:
+                self._show()
+                time.sleep(LOOK_EVERY)
+            known = self._ask(known)
         self._show()
         result = self._one.run.result()
-        if result is not None:
+        if result is not None and result.final:
             return result.exit_code
         why = "Slurm does not know it any more"
         if known is not None:
             why = why_ended(known, known.restarts, self._tail()).value
-        echo(f"clusterkit: the job {self._job} ended without a result: {why}.", err=True)
-        return 1
+        what = "without a result" if result is None else f"and the run {result.state}"
+        echo(f"clusterkit: the job {self._job} ended {what}: {why}.", err=True)
+        return 1 if result is None else result.exit_code
+
+    def _continues(self, known: QueuedJob) -> bool:
+        """Whether the job, which is over, waits again, since its run was suspended and is to continue."""
+        result, end = self._one.run.result(), why_ended(known, known.restarts, self._tail())
+        suspended = result is not None and result.state is RunState.SUSPENDED
+        return suspended and end in CONTINUES and self._try(lambda: self._slurm.requeue(self._job))
+
+    def _look_after(self, known: QueuedJob) -> None:
+        """Do what nobody in the job can do: start it again soon, and requeue it without its supervisor."""
+        if known.phase is Phase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
+            self._hastened = known.restarts
+            self._try(lambda: self._slurm.start_soon(self._job))
+        elif known.phase is Phase.RUNNING and self._is_left(known):
+            self._say(f"The host {known.host} of the run's supervisor is lost; the job is requeued.")
+            self._try(lambda: self._slurm.requeue(self._job))
+
+    def _is_left(self, known: QueuedJob) -> bool:
+        """Whether the job runs on without the host of its supervisor, as Slurm lets it."""
+        run = self._one.run
+        if not known.host or not run.job_file.exists() or run.is_live():
+            return False
+        return self._try(lambda: self._slurm.is_down(known.host))
+
+    def _try(self, ask: Callable[[], bool | None]) -> bool:
+        """Ask Slurm for something; False if it refuses or does not answer."""
+        try:
+            return ask() is not False
+        except SlurmError as error:
+            self._say(str(error))
+            return False
 
     def _ask(self, before: QueuedJob | None = None) -> QueuedJob | None:
         try:
@@ -81,7 +120,8 @@ class Following:
 
     def _wait_in_words(self, known: QueuedJob) -> None:
         if known.phase is Phase.WAITING and known.reason:
-            self._say(f"The job {self._job} waits: {why_it_waits(known, time.time()).text}.")
+            again = " again" if known.restarts else ""
+            self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
 
     def _say(self, text: str) -> None:
         if text != self._said:
@@ -102,7 +142,7 @@ class Following:
 
     def _interrupted(self, number: int, _: object) -> None:
         self._interrupts += 1
-        if self._interrupts == 1:
+        if self._interrupts == 1 and not self._waits:
             self._slurm.signal(self._job, "INT")
         else:
             self._slurm.cancel(self._job)

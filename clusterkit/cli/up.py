@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @option(
     "-d", "--detach", is_flag=True, help="Run in the background: return when every task is ready, and print the run id."
 )
+@option("--continue", "continues", is_flag=True, help="Continue the run of that --run-id, if it has not ended.")
 @option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
 @job_options()
 @program_argument
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 )
 def command(
     detach: bool,
+    continues: bool,
     no_wait: bool,
     only: tuple[str, ...],
     all_output: bool,
@@ -73,6 +75,8 @@ def command(
     with exit_on_error():
         only = tuple(filter(None, only))  # of which some may have been no task's
         prepared = _prepared(given(values), handed, only)
+        if continues:
+            prepared = _continuing(prepared, detach)
         if lifeline is not None:
             check_lifeline(lifeline)
     _submit(prepared, given(values), detach)
@@ -88,6 +92,16 @@ def command(
         echo(f"clusterkit: {warning}", err=True)
     with exit_on_error():
         sys.exit(up_detached(prepared, Display(show, level), not no_wait, lifeline))
+
+
+def _continuing(prepared: Prepared, detach: bool) -> Prepared:
+    from clusterkit.words.errors import BadJob
+
+    problems = [] if prepared.run_id else ["--continue needs --run-id: the run that is to be continued."]
+    problems += ["--continue can't be combined with -d."] if detach else []
+    if problems:
+        raise BadJob(problems)
+    return replace(prepared, continues=True)
 
 
 def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:

@@ -22,7 +22,10 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import RecoveryReport
 
+CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a moment
+TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
 STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is just starting
+BLOCK = 1 << 16  # bytes in which the end of a line is looked for
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -66,12 +69,28 @@ class RunDirectory(Paths[Path]):
             self.discard()
             raise unusable(self.path, error) from None
 
-    def add_task(self, task: Task) -> None:
-        """Create a task's directory and named pipes. Raises RunDirectoryError."""
+    def reopen(self) -> None:
+        """Create what is missing, remove what is stale. For the supervisor that has the lock of a run that was left.
+
+        Raises RunDirectoryError.
+        """
         try:
-            self.of_task(task).mkdir(mode=0o700)
-            os.mkfifo(self.progress(task), 0o600)
-            os.mkfifo(self.requests(task), 0o600)
+            for directory in (self.all_tasks, self.all_stacks, self.tensorboard, self.checkpoints):
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for file in (self.result_file, self.agents_key):
+                file.unlink(missing_ok=True)
+            for file in (self.journal, self.arrivals):
+                _cut_to_lines(file)
+        except OSError as error:
+            raise unusable(self.path, error) from None
+
+    def add_task(self, task: Task) -> None:
+        """Create a task's directory and named pipes, new ones where there are some. Raises RunDirectoryError."""
+        try:
+            self.of_task(task).mkdir(mode=0o700, exist_ok=True)
+            for pipe in (self.progress(task), self.requests(task)):
+                pipe.unlink(missing_ok=True)
+                os.mkfifo(pipe, 0o600)
         except OSError as error:
             raise unusable(self.of_task(task), error) from None
 
@@ -84,6 +103,24 @@ class RunDirectory(Paths[Path]):
         except OSError as error:
             raise unusable(self.lock_file, error) from None
         return descriptor
+
+    def take(self, within: float) -> int:
+        """Lock a run that exists, as `lock` does. Raises RunDirectoryError if it is live for longer than that."""
+        until = time.monotonic() + within + CLIENTS_LOOK
+        try:
+            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unusable(self.lock_file, error) from None
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if time.monotonic() < until:
+                    time.sleep(TRY_AGAIN)
+                    continue
+                os.close(descriptor)
+                raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.") from None
+            return descriptor
 
     def discard(self) -> None:
         """Remove the directory of a run in which nothing was started."""
@@ -100,10 +137,10 @@ class RunDirectory(Paths[Path]):
         """Write result.json. Raises OSError."""
         _write(self.result_file, {**wire.encode(result), **wire.encode(recovered)})
 
-    def write_failure(self, exit_code: int, reason: str) -> None:
+    def write_failure(self, exit_code: int, reason: str, lost: bool = False) -> None:
         """Add to result.json that the run failed, and why. For a supervisor's last moment: raises nothing."""
         with suppress(OSError, ValueError):
-            failed = {"state": RunState.FAILED.value, "exit_code": exit_code, "reason": reason}
+            failed = {"state": RunState.FAILED.value, "exit_code": exit_code, "reason": reason, "lost": lost}
             _write(self.result_file, {**self.read_result(), **failed})
 
     def is_live(self) -> bool:
@@ -203,6 +240,21 @@ def _write(path: Path, value: Any) -> None:
     part = path.with_name(f".{path.name}.part")
     part.write_text(json.dumps(value, indent=2) + "\n")
     part.replace(path)
+
+
+def _cut_to_lines(path: Path) -> None:
+    """Create a file, or cut off the line that was not written to its end. Raises OSError."""
+    with path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - BLOCK)
+            file.seek(start)
+            if (newline := file.read(end - start).rfind(b"\n")) >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        file.truncate(end)
+    path.chmod(0o600)
 
 
 def _read(path: Path) -> dict[str, Any]:

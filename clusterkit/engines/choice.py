@@ -11,13 +11,13 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.resources import EngineKind
 
 
-def engine_for(job: JobSpec, directory: RunDirectory) -> Engine:
-    """The engine that starts the agents of a run."""
+def engine_for(job: JobSpec, directory: RunDirectory, continues: bool = False) -> Engine:
+    """The engine that starts the agents of a run; `continues`: which can go on in another allocation."""
     log = directory.path / "agents.log"
     match job.hosts.engine:
         case EngineKind.LOCAL:
             return Processes(job.hosts.count + job.hosts.spare, log)
         case EngineKind.SLURM:
-            return SlurmEngine(directory.path)
+            return SlurmEngine(directory.path, continues)
         case EngineKind.AGENTS:
-            return Others()
+            return Others(continues)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from signal import SIGTERM
+
+from clusterkit.words.events import AllocationEnding
+
+MOVED_WITHIN = 15.0  # seconds for the tasks to end; Kubernetes gives a pod 30 unless it is told otherwise
 
 
 class Others:
@@ -10,11 +15,24 @@ class Others:
 
     address = "0.0.0.0"
 
+    def __init__(self, continues: bool = False) -> None:
+        self._continues = continues
+
     def start(self, endpoint: str, key: Path) -> None:
         """Nothing is started here."""
 
     def failed(self) -> str | None:
         """Nobody here knows."""
+        return None
+
+    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
+        """A supervisor that is told to end, and that somebody is to start again, is moved. An agent just ends."""
+        if not self._continues or elsewhere or signal != SIGTERM:
+            return None
+        return AllocationEnding("the supervisor is told to end (SIGTERM)", MOVED_WITHIN)
+
+    def again(self) -> str | None:
+        """Whoever started the supervisor starts another one."""
         return None
 
     def stop(self) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from clusterkit.words.events import AllocationEnding
+
 END_WITHIN = 10.0  # seconds, for an agent that was told to end
 
 
@@ -44,6 +46,14 @@ class Processes:
             if (code := agent.poll()) is not None:
                 said = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
                 return f"the agent on host{number} ended with code {code} ({said})"
+        return None
+
+    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
+        """This machine is there for as long as one likes."""
+        return None
+
+    def again(self) -> str | None:
+        """Whoever started the run continues it."""
         return None
 
     def stop(self) -> None:

@@ -146,6 +146,8 @@ class Attempts:
         self.state.close(record, self.faults.injections.explaining(record) if failed else None)
         if failed:
             self.recoveries.failed(record)
+        elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
+            self.ending.succeed(record)  # it was done before it heard of the allocation's end
         elif self.ending.begun or asked or self._is_collateral(record):
             return
         elif record.task == self.state.job.leader:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from clusterkit.machine.before import Before
 from clusterkit.machine.census import Census
 from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
@@ -77,22 +78,23 @@ class TaskRecord:
 class ClusterState:
     """The mutable state, and the few moves that change it. Decides nothing."""
 
-    def __init__(self, job: JobSpec, seed: int) -> None:
+    def __init__(self, job: JobSpec, seed: int, before: Before) -> None:
         self.job = job
         self.seed = seed
+        self.before = before
         self.now = 0.0
-        self.began = 0.0
-        self.records = {task: TaskRecord(task) for task in job.tasks}
+        self.began = before.began or 0.0
+        self.records = {task: TaskRecord(task, attempt=before.newest.get(task, 0)) for task in job.tasks}
         self.census = Census(job)
         self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # asked by `spawn` why to hold a start back
         self.cut_off: set[str] = set()  # hosts that may come back, or be lost
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
         self.out: list[Action] = []
-        self.attempts: dict[tuple[Task, int], AttemptEnded] = {}  # those that are over
+        self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(before.ended)  # those that are over
         self.progress_at: float | None = None
         self.stepped_at: float | None = None  # when training last made a step that its attempt had not begun with
-        self.newest_checkpoint: tuple[int, str] | None = None
+        self.newest_checkpoint = before.checkpoint
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from clusterkit.machine.attempts import Attempts
+from clusterkit.machine.before import Before
+from clusterkit.machine.beginning import Beginning
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.delayed_starts import DelayedStarts
 from clusterkit.machine.ending import Ending
@@ -24,13 +26,13 @@ SIGINT = 2
 
 
 class Machine:
-    """The cluster's state machine: a pure function of the job, the seed and the events so far.
+    """The cluster's state machine: a pure function of the job, the seed, what was before, and the events so far.
 
     `handle` takes times in seconds of one monotonic clock and never decreasing; `deadline` is in the same.
     """
 
-    def __init__(self, job: JobSpec, seed: int) -> None:
-        self.state = ClusterState(job, seed)
+    def __init__(self, job: JobSpec, seed: int, before: Before | None = None) -> None:
+        self.state = ClusterState(job, seed, before or Before())
         self.ending = Ending(self.state)
         self.recoveries = Recoveries(self.state, self.ending)
         self.watch = Watch(self.state, self.ending)
@@ -43,6 +45,7 @@ class Machine:
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults, self.profiles)
         self.attempts = Attempts(self.state, self.ending, self.recoveries, self.watch, self.faults)
         self.silence = Silence(self.state, self.ending, self.faults)
+        self.beginning = Beginning(self.state, self.ending, self.recoveries, self.faults)
         self._interrupts = 0
 
     def handle(self, event: ev.Happened, now: float) -> list[Action]:
@@ -70,7 +73,11 @@ class Machine:
     def _take(self, event: ev.Happened) -> None:
         match event:
             case ev.Began():
-                self._began()
+                self.beginning.began()
+            case ev.Continued():
+                self.beginning.continued(event)
+            case ev.AllocationEnding(why, grace):
+                self.ending.suspend(why, grace)
             case ev.Ticked():
                 self._ticked()
             case ev.Profiled():
@@ -84,7 +91,7 @@ class Machine:
             case ev.FaultTook():
                 self.faults.injections.took(event)
             case ev.LifelineLost():
-                self.ending.fail(f"{event.who} is gone, so everything was ended at once")
+                self.ending.lose(f"{event.who} is gone, so everything was ended at once")
                 self.ending.kill_all()
             case ev.Impaired():
                 self.state.warn(event.what)
@@ -106,13 +113,6 @@ class Machine:
     def _of_attempt(self, event: ev.OfAttempt) -> None:
         if record := self.state.current(event.task, event.attempt):
             self.attempts.take(record, event)
-
-    def _began(self) -> None:
-        self.state.began = self.state.now
-        if limit := self.state.job.limits.job:
-            self.state.timers.set(Timer.JOB, self.state.now + limit)
-        self.faults.begin()
-        self.state.spawn(self.state.job.tasks, "resume" if self.state.job.resume else "")
 
     def _ticked(self) -> None:
         for timer, task in self.state.timers.due(self.state.now):

@@ -11,7 +11,7 @@ from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import CRASHED, PROVED_NOTHING, Asked, NotInjected, RunResult, RunState
+from clusterkit.words.outcome import CRASHED, PROVED_NOTHING, SUSPENDED, Asked, NotInjected, RunResult, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,12 @@ class Verdict:
     reason: str
     blame: Blame | None = None
     repeated: bool = False
+    lost: bool = False
 
 
 @dataclass(slots=True)
 class Ending:
-    """Decides how the run ends, ends the tasks, and finishes the run when all of them are down."""
+    """Decides how the run ends, or is suspended, ends the tasks, and finishes the run when all of them are down."""
 
     state: ClusterState
     verdict: Verdict | None = None
@@ -43,6 +44,11 @@ class Ending:
     def succeeded(self) -> bool:
         """Whether the job succeeded."""
         return self.verdict is not None and self.verdict.state is RunState.SUCCEEDED
+
+    @property
+    def suspending(self) -> bool:
+        """Whether the run is to continue in another allocation. Only that verdict can still be changed."""
+        return self.verdict is not None and self.verdict.state is RunState.SUSPENDED
 
     def succeed(self, leader: TaskRecord) -> None:
         """The leader exited with code 0. End the servers; the other tasks get some time to finish."""
@@ -61,6 +67,17 @@ class Ending:
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
         """The job failed. `repeated`: it failed twice in the same way, without a step in between."""
         self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated), self.state.job.limits.grace)
+
+    def lose(self, reason: str) -> None:
+        """The supervisor has lost what it can't run without; the run may continue with another one."""
+        self._stop(Verdict(RunState.FAILED, 1, reason, lost=True), self.state.job.limits.grace)
+
+    def suspend(self, why: str, grace: float) -> None:
+        """The allocation ends. After success that only ends the remaining tasks sooner."""
+        if self.succeeded:
+            for record in self.state.alive():
+                self.state.end(record, Asked.SUCCESS, grace)
+        self._stop(Verdict(RunState.SUSPENDED, SUSPENDED, why), grace)
 
     def crashed(self, event: Crashed, restarts: int) -> None:
         """clusterkit itself failed. Finish at once, since no part of it can be relied on to answer."""
@@ -111,14 +128,14 @@ class Ending:
         self.state.out.append(Finish(result))
 
     def _stop(self, verdict: Verdict, grace: float) -> None:
-        if self.verdict is not None:
+        if self.verdict is not None and not (self.suspending and verdict.state is not RunState.SUSPENDED):
             return
         self.verdict = verdict
         self.state.drop_held(self.state.job.tasks)
         alive = self.state.alive()
-        self.state.record(Stopping(verdict.reason, tuple(record.task for record in alive), grace))
+        self.state.record(Stopping(verdict.reason, tuple(record.task for record in alive), grace, self.suspending))
         for record in alive:
-            self.state.end(record, Asked.TEARDOWN, grace)
+            self.state.end(record, Asked.SUSPENSION if self.suspending else Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
         """The verdict; a success gets an exit code of its own if a fault was never injected, as it proves nothing."""
@@ -147,4 +164,5 @@ class Ending:
             repeated=verdict.repeated,
             not_injected=self.not_injected(),
             checkpoint=None if self.state.newest_checkpoint is None else self.state.newest_checkpoint[1],
+            lost=verdict.lost,
         )

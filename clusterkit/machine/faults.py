@@ -60,8 +60,13 @@ class Faults:
     counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
 
     def begin(self) -> None:
-        """The run begins, with the faults that its job asks for; some may hold back starts that come next."""
+        """The run begins, with the faults that its job asks for; some may hold back starts that come next.
+
+        If it continues, those that came about before do not come again.
+        """
         for fault in self.state.job.faults:
+            if str(fault) in self.state.before.faults and not (fault.trigger and fault.trigger.every):
+                continue
             self.arm(fault, AT_THE_START if fault.action in _EARLY else WHEN_READY)
         self.settle()
 

@@ -48,6 +48,8 @@ class Incident:
     detected: float | None
     same: frozenset[Task] = frozenset()
     asked: bool = False
+    allocation: int | None = None
+    left: float | None = None  # when the allocation before that had ended
     planned: float | None = None
     returns: dict[Task, Return] = field(default_factory=dict)
     trainers: frozenset[Task] = frozenset()
@@ -69,7 +71,7 @@ class Incident:
     @property
     def began(self) -> float:
         """When the first task died, or the restart was requested."""
-        return min([death.at for death in self.deaths], default=self.planned or 0.0)
+        return min([death.at for death in self.deaths], default=self.left or self.planned or 0.0)
 
     @property
     def faults(self) -> tuple[int, ...]:
@@ -144,6 +146,7 @@ class Incident:
             lost=self._lost(),
             ended=self.course.first_step if self.trainers else self.up,
             same=tuple(death for death in self.deaths[1:] if death.task in self.same),
+            allocation=self.allocation,
         )
 
     def _lost(self) -> int | None:

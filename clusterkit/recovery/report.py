@@ -34,6 +34,7 @@ class RecoveryFold:
         self._trainers_of: dict[frozenset[Task], frozenset[Task]] = {}  # the training tasks of each restart scope
         self._fault_incidents: dict[int, FaultIncident] = {}
         self._last: ev.Event | None = None
+        self._at = 0.0  # when that was
         self._stalled: float | None = None  # when the present stall was warned of
 
     def take(self, at: float, event: ev.Event) -> None:
@@ -59,13 +60,15 @@ class RecoveryFold:
                 self._failed(now, failure)
             case ev.RestartPlanned():
                 self._planned(now, event)
+            case ev.Continued(allocation):
+                self._continued(now, allocation)
             case ev.Finished(result) if result.cause is not None:
                 self._merge(Blame(result.cause, result.same, result.collateral), now)
             case ev.Warned() if isinstance(self._last, ev.Inspected) and self._last.look is ev.Look.STALL:
                 self._warned_of_stall(now)  # the warning follows directly
             case _:
                 self._of_faults(now, event)
-        self._last = event
+        self._last, self._at = event, now
 
     def report(self) -> RecoveryReport:
         """What is known so far. The first recovery that a fault explains begins with its injection."""
@@ -173,6 +176,21 @@ class RecoveryFold:
         returns = [Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks]
         incident.plan(now, returns, frozenset(filter(self._trains, event.tasks)))
         self._open = [*(one for one in self._open if one is not incident), incident]
+
+    def _continued(self, now: float, allocation: int) -> None:
+        """Every task starts again, and with that repairs what failed last; since then nothing was trained."""
+        repaired = {incident for incident in self._incidents if not incident.over and incident.planned is None}
+        deaths = [death for incident in self._incidents if incident in repaired for death in incident.deaths]
+        self._incidents = [incident for incident in self._incidents if incident not in repaired]
+        detected = min((one.detected for one in repaired if one.detected is not None), default=None)
+        tasks, self._stalled = self._job.tasks, None
+        self._states = dict.fromkeys(self._states, TaskState.DOWN)
+        incident = Incident(deaths, detected, allocation=allocation, left=self._at)
+        incident.plan(
+            now, [Return(t, self._attempts.get(t, 0) + 1) for t in tasks], frozenset(filter(self._trains, tasks))
+        )
+        self._add(incident, len(self._incidents))
+        self._open = [*(one for one in self._open if one is not incident and one not in repaired), incident]
 
     def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
         """Merge the incidents of these failures, cause first; or those that a requested restart of `tasks` repairs."""

@@ -6,7 +6,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -15,12 +15,15 @@ from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
 from clusterkit.words.errors import BadJob
 
 Supervise = Callable[[int], int]  # takes its lifeline to the guardian, returns the exit code
-Lost = Callable[[int, int], None]  # takes the signal that killed the supervisor, and how many it left behind
+# Takes the signal that killed the supervisor, and how many it left behind; returns the exit code, None for 1.
+Lost = Callable[[int, int], int | None]
+Signals = Sequence[signal.Signals]
 
 
-def guard(supervise: Supervise, lost: Lost) -> int:
+def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING) -> int:
     """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
 
+    The signals that are `heeded` are passed on to it.
     Call it before any thread is started: the child is made by fork, which costs a hundredth of a new interpreter.
     The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
     """
@@ -28,7 +31,7 @@ def guard(supervise: Supervise, lost: Lost) -> int:
     lifeline, held = os.pipe2(os.O_CLOEXEC)  # nothing is written: it ends when the guardian does
     flush()
     # Blocked until both processes have their handlers, so that no signal takes its default action in between.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, heeded)
     pid = os.fork()
     if pid == 0:
         os.close(held)
@@ -36,20 +39,20 @@ def guard(supervise: Supervise, lost: Lost) -> int:
     os.close(lifeline)
     with suppress(OSError):  # the child does the same, whichever is first
         os.setpgid(pid, pid)
-    with forwarding(pid):
+    with forwarding(pid, heeded):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return attend(pid, held, lost)
 
 
 @contextmanager
-def forwarding(pid: int) -> Iterator[None]:
-    """Pass the signals that end a run on to a process."""
+def forwarding(pid: int, heeded: Signals = ENDING) -> Iterator[None]:
+    """Pass signals on to a process: those that end a run."""
 
     def forward(number: int, _: FrameType | None) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
-    before = {number: signal.signal(number, forward) for number in ENDING if not _ignored(number)}
+    before = {number: signal.signal(number, forward) for number in heeded if not _ignored(number)}
     try:
         yield
     finally:
@@ -64,8 +67,7 @@ def attend(pid: int, held: int, lost: Lost) -> int:
     left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
     os.close(held)
     if os.WIFSIGNALED(status):
-        lost(os.WTERMSIG(status), left)
-        return 1
+        return lost(os.WTERMSIG(status), left) or 1
     return os.WEXITSTATUS(status)
 
 

@@ -13,7 +13,7 @@ OnError = Callable[[str], None]
 
 
 class Journal:
-    """Writes each event as it comes. `m` is monotonic time, `t` wall time, both in seconds.
+    """Writes each event as it comes. `m` is the time of the run's clock, `t` wall time, both in seconds.
 
     If the disk is full, it stops writing and calls `on_error` once.
     """

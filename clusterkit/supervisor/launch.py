@@ -7,13 +7,14 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit import __version__
 from clusterkit.backends.agents.backend import AgentsBackend
+from clusterkit.backends.agents.engine import Engine
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
@@ -30,9 +31,12 @@ from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.lost import supervisor_lost
+from clusterkit.supervisor.notices import HEEDED, Notices
+from clusterkit.supervisor.past import NONE, Past, take_over
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.system.barrier import crashed
 from clusterkit.system.inbox import Inbox
+from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie
 from clusterkit.tensorboard.process import TensorBoard
 from clusterkit.views.console import Console, Show
@@ -46,7 +50,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import RunResult
+from clusterkit.words.outcome import SUSPENDED, RunResult, RunState
 from clusterkit.words.printable import printable_lines
 from clusterkit.words.recovery import RecoveryReport
 from clusterkit.words.resources import EngineKind
@@ -101,9 +105,10 @@ def up(prepared: Prepared, display: Display, lifeline: int | None = None, sessio
     """
     run = Run(prepared, prepared.run_id or new_run_id(), display)
     on_hosts = prepared.job.hosts.count > 0  # each agent has a fork server of its own
+    heeded = HEEDED if prepared.continues else ENDING
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
     run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
-    for place in warm_places(run.launch, session, lifeline):
+    for place in () if prepared.continues else warm_places(run.launch, session, lifeline):
         code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)
         if isinstance(code, int):
             return code
@@ -111,8 +116,14 @@ def up(prepared: Prepared, display: Display, lifeline: int | None = None, sessio
     owner = {} if lifeline is None else {lifeline: OWNER}
     return guard(
         lambda guardian: run.supervise({guardian: GUARDIAN, **owner}),
-        lambda number, left: supervisor_lost(run.run_id, number, left),
+        lambda number, left: _lost(run, number, left),
+        heeded,
     )
+
+
+def _lost(run: Run, number: int, left: int) -> int:
+    supervisor_lost(run.run_id, number, left)
+    return SUSPENDED if run.prepared.continues else 1
 
 
 def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
@@ -120,41 +131,65 @@ def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | No
     job, inbox = prepared.job, Inbox()
     for lifeline, who in lifelines.items():
         inbox.watch(lifeline, who)
-    signals.listen(inbox.put)
-    seed = secrets.randbits(32) if job.seed is None else job.seed
+    directory = run.directory
+    engine = engine_for(job, directory, prepared.continues) if job.hosts.count else None
+    _listen(prepared, engine, inbox)
+    past = take_over(directory, job) if prepared.continues else None
+    if past is None:
+        directory.make()
+    seed = _seed(job, past)
     with ExitStack() as stack:
         console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
         stack.callback(console.close)
-        directory = run.directory
-        directory.make()
-        backend = _backend(job, seed, inbox, console, directory, Warmth(run.launch, inherited))
+        backend = _backend(job, seed, inbox, console, engine, Warmth(run.launch, inherited))
         stack.callback(backend.shut)
-        _fill(directory, prepared, backend, seed)
-        for warning in [*_reap(backend), *prepared.warnings]:
+        warnings = _fill(directory, prepared, backend, seed, past)
+        for warning in [*warnings, *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
             console.say(_greeting(job, run_id, directory))
             if job.faults:
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
-        result, recovered = _run(run, seed, directory, inbox, console, backend)
-        signals.end_with(result.exit_code)
+        result, recovered = _run(run, seed, directory, inbox, console, backend, past or NONE)
+        signals.end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=recovered))
+    return _again(result, engine)
+
+
+def _listen(prepared: Prepared, engine: Engine | None, inbox: Inbox) -> None:
+    if prepared.continues:
+        signals.listen(Notices(engine, inbox).signalled, HEEDED)
+    else:
+        signals.listen(inbox.put)
+
+
+def _seed(job: JobSpec, past: Past | None) -> int:
+    if past is not None and past.info is not None:
+        return past.info.seed
+    return secrets.randbits(32) if job.seed is None else job.seed
+
+
+def _again(result: RunResult, engine: Engine | None) -> int:
+    """Have a suspended run continue, if the engine can do that; return the exit code."""
+    if result.state is RunState.SUSPENDED and engine is not None and (why := engine.again()):
+        with suppress(OSError):
+            print(f"clusterkit: no other allocation could be asked for: {why}", file=sys.stderr)
     return result.exit_code
 
 
-def _backend(
-    job: JobSpec, seed: int, inbox: Inbox, console: Console, directory: RunDirectory, warmth: Warmth
-) -> Backend:
-    if not job.hosts.count:
+def _backend(job: JobSpec, seed: int, inbox: Inbox, console: Console, engine: Engine | None, warmth: Warmth) -> Backend:
+    if engine is None:
         return LocalBackend(job, seed, inbox, console.output, warmth)
-    return AgentsBackend(job, seed, inbox, console.output, engine_for(job, directory))
+    return AgentsBackend(job, seed, inbox, console.output, engine)
 
 
 def _run(
-    run: Run, seed: int, directory: RunDirectory, inbox: Inbox, console: Console, backend: Backend
+    run: Run, seed: int, directory: RunDirectory, inbox: Inbox, console: Console, backend: Backend, past: Past
 ) -> tuple[RunResult, RecoveryReport]:
     job, level = run.prepared.job, run.display.level
     full, recoveries = [False], RecoveryFold(job)
+    for at, event in past.events:
+        recoveries.take(at, event)
 
     def storage_failed(error: str) -> None:
         if not full[0]:
@@ -184,7 +219,9 @@ def _run(
         if job.tensorboard:  # if it fails, the run continues; it is stopped before the rest of the run is
             env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
             stack.callback(TensorBoard(directory, inbox.put, env=env).stop)
-        result = explained(Loop(Machine(job, seed), backend, inbox, observe, control.answer).run(), job)
+        machine = Machine(job, seed, past.before)
+        loop = Loop(machine, backend, inbox, observe, control.answer, past.first, past.clock)
+        result = explained(loop.run(), job)
         recovered = recoveries.report()
         _write_result(directory, result, recovered, console)
     return result, recovered
@@ -204,8 +241,15 @@ def _write_result(directory: RunDirectory, result: RunResult, recovered: Recover
         console.say(f"result.json could not be written: {error.strerror}.", bad=True)
 
 
-def _fill(directory: RunDirectory, prepared: Prepared, backend: Backend, seed: int) -> None:
-    """Write what the run's directory has to contain before a task starts. On an error, remove the directory."""
+def _fill(directory: RunDirectory, prepared: Prepared, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
+    """Write what the run's directory has to contain before a task starts; return warnings about earlier runs.
+
+    On an error, remove the directory, unless the run continues.
+    """
+    if past is not None:
+        warnings = _reap(backend)  # of this very run, too
+        directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past.info))
+        return warnings
     try:
         directory.lock()
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
@@ -214,12 +258,15 @@ def _fill(directory: RunDirectory, prepared: Prepared, backend: Backend, seed: i
     except ClusterkitError:
         directory.discard()
         raise
+    return _reap(backend)
 
 
-def _info(directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], seed: int) -> RunInfo:
+def _info(
+    directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], seed: int, before: RunInfo | None = None
+) -> RunInfo:
     return RunInfo(
         run_id=directory.run_id,
-        created=time.time(),
+        created=time.time() if before is None else before.created,
         clusterkit=__version__,
         pid=os.getpid(),
         host=socket.gethostname(),

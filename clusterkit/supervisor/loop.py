@@ -11,11 +11,11 @@ from clusterkit.machine import Machine
 from clusterkit.system.barrier import crashed
 from clusterkit.system.inbox import Inbox
 from clusterkit.words.actions import Answer, Finish, Record
-from clusterkit.words.events import Began, Crashed, Event, Happened, Ticked
+from clusterkit.words.events import Began, Continued, Crashed, Event, Happened, Ticked
 from clusterkit.words.outcome import RunResult
 
 Answering = Callable[[Answer], None]
-Observer = Callable[[Event, float], None]  # an event and the monotonic time at which it was handled
+Observer = Callable[[Event, float], None]  # an event and the time of the run's clock at which it was handled
 
 
 class Loop(NamedTuple):
@@ -26,13 +26,15 @@ class Loop(NamedTuple):
     inbox: Inbox
     observe: Observer
     answer: Answering
+    first: Began | Continued = Began()
+    clock: Callable[[], float] = time.monotonic  # of the run
 
     def run(self) -> RunResult:
         """Run a job to its end in this thread. Sleeps until something happens or the machine's next deadline.
 
         What fails in here is an event as well. Raises only what the machine raises over that.
         """
-        event: Happened = Began()
+        event: Happened = self.first
         while True:
             try:
                 if (result := self._take(event)) is not None:
@@ -45,7 +47,7 @@ class Loop(NamedTuple):
 
     def _take(self, event: Happened) -> RunResult | None:
         """Handle one event; return the result if it was the last one."""
-        now = time.monotonic()
+        now = self.clock()
         self.observe(event, now)
         for action in self.machine.handle(event, now):
             match action:
@@ -62,7 +64,7 @@ class Loop(NamedTuple):
     def _next(self) -> Happened:
         while True:
             deadline = self.machine.deadline()
-            item = self.inbox.get(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            item = self.inbox.get(None if deadline is None else max(0.0, deadline - self.clock()))
             if not callable(item):
                 return item or Ticked()
             item()

@@ -17,7 +17,7 @@ def supervisor_lost(run_id: str, number: int, left: int) -> None:
     with suppress(OSError, RuntimeError):  # no home directory
         run = RunStore().run(run_id)
         if run.path.is_dir() and not run.result_file.exists():
-            run.write_failure(1, f"the supervisor was killed by {name}")
+            run.write_failure(1, f"the supervisor was killed by {name}", lost=True)
     with suppress(OSError, ValueError):  # the output may be closed
         what = f"{number_of('process', left)} of the run {'was' if left == 1 else 'were'} ended"
         told = f"clusterkit: the supervisor was killed by {name}; {what}."

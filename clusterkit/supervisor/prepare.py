@@ -29,6 +29,7 @@ class Prepared:
     run_id: str | None
     resume: RunDirectory | None
     warnings: tuple[str, ...]
+    continues: bool = False  # the run of that id, if there is one
 
 
 def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True) -> Prepared:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from clusterkit.system.bell import Bell
-from clusterkit.words.events import Crashed, Happened, Interrupted, LifelineLost
+from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
 Work = Callable[[], None]
-ENDING = LifelineLost | Interrupted | Crashed  # what nobody keeps waiting
+ENDING = LifelineLost | Interrupted | AllocationEnding | Crashed  # what nobody keeps waiting
 
 
 class Inbox:

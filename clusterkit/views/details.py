@@ -43,6 +43,8 @@ def _of_the_run(event: ev.Event) -> str | None:
     match event:
         case ev.Interrupted(signal):
             return f"clusterkit got {signal_name(signal)}."
+        case ev.AllocationEnding(why):
+            return f"The allocation ends: {why}."
         case ev.FaultTook(number):
             return f"Fault {number} was injected."
         case ev.LifelineLost(who):

@@ -67,14 +67,22 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Succeeded(task):
             others = " Ending the other tasks." if event.others else ""
             return Level.INFO, f"{task} exited with code 0: the job is done.{others}"
-        case ev.Stopping(reason, tasks, grace):
-            waits = f" {waiting(tasks, grace)}" if tasks and grace else ""
-            what = "every task" if tasks else "the run"
-            return Level.WARNING, f"Stopping {what}: {reason}.{waits if reason.endswith('SIGINT') else ''}"
+        case ev.Continued(allocation):
+            return Level.INFO, f"The run continues in allocation {allocation}."
+        case ev.Stopping():
+            return Level.WARNING, _stopping(event)
         case ev.Warned(text):
             return Level.WARNING, text
         case _:
             return None
+
+
+def _stopping(event: ev.Stopping) -> str:
+    if event.suspends:
+        return f"The allocation ends: {event.reason}. The run continues in the next one."
+    what = "every task" if event.tasks else "the run"
+    waits = event.tasks and event.grace and event.reason.endswith("SIGINT")
+    return f"Stopping {what}: {event.reason}.{f' {waiting(event.tasks, event.grace)}' if waits else ''}"
 
 
 def _of_host(event: ev.Placed | ev.HostCut | ev.HostBack | ev.HostLost) -> tuple[Level, str]:

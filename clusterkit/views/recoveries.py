@@ -79,6 +79,8 @@ def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int
     said = [] if recovery.cause is None else [_death(recovery.cause)]
     if recovery.cause is not None and recovery.cause.fault is not None:
         said.append(f"still of {texts[recovery.cause.fault]}")
+    if recovery.allocation is not None:
+        said.append(f"continued in allocation {recovery.allocation}")
     return ", ".join([*said, "restarted as asked"] if recovery.asked else said)
 
 

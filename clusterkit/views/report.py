@@ -45,7 +45,9 @@ def report(
     lines += _tasks(result.attempts, columns)
     if recovered is not None:
         lines += _recoveries(result, recovered, columns)
-    if result.state is not RunState.SUCCEEDED and result.checkpoint is not None:
+    if result.state is RunState.SUSPENDED:
+        lines.append([(f"  Continue with: clusterkit up --run-id {run.run_id} --continue …", ())])
+    elif result.state is not RunState.SUCCEEDED and result.checkpoint is not None:
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)

@@ -122,6 +122,8 @@ class RunStatus:
         match event:
             case ev.Began():
                 self.began, self.phase = at, RunPhase.RUNNING
+            case ev.Continued():
+                self._continue()
             case ev.RestartPlanned():
                 self.restarts += 1
             case ev.Succeeded(task):
@@ -176,6 +178,14 @@ class RunStatus:
         elif isinstance(event, ev.FaultHealed) or not event.done:
             for status in self.tasks.values():
                 status.faults.pop(event.number, None)
+
+    def _continue(self) -> None:
+        """No process of the allocations before is left."""
+        self.phase, self.reason, self.result = RunPhase.RUNNING, "", None
+        self.waits_for, self.grace = (), 0.0
+        for status in self.tasks.values():
+            status.state = TaskState.DOWN if status.alive else status.state
+            status.pid, status.ready, status.paused = None, False, False
 
     def _stop(self, reason: str) -> None:
         self.phase, self.reason = RunPhase.STOPPING, self.reason or reason

@@ -98,11 +98,15 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The run is being ended. `tasks` get `grace` seconds at most; both are empty in older journals."""
+    """The run is being ended. `tasks` get `grace` seconds at most; both are empty in older journals.
+
+    `suspends`: it is to continue in another allocation.
+    """
 
     reason: str
     tasks: tuple[Task, ...] = ()
     grace: float = 0.0
+    suspends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

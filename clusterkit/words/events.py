@@ -26,6 +26,13 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
+class Continued:
+    """The run continues, with a new supervisor; it is the run's `allocation`th. Attempts that lived are lost."""
+
+    allocation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """The machine's own deadline has come."""
 
@@ -176,6 +183,14 @@ class Interrupted:
     signal: int
 
 
+@dataclass(frozen=True, slots=True)
+class AllocationEnding:
+    """The supervisor's host is about to be taken from it; `why` is a clause. Tasks have `grace` seconds to end."""
+
+    why: str
+    grace: float
+
+
 class Verb(enum.StrEnum):
     """What can be asked of a live run."""
 
@@ -257,7 +272,7 @@ OfAttempt = (
     | Progressed | Checkpointed | Resumed | Ready | PhaseChanged | SigtermHandled
 )  # fmt: skip
 Happened = (
-    OfAttempt | Began | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
+    OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
     | Inspected | Interrupted | Requested | FaultTook | LifelineLost
     | Impaired | Crashed | StorageFailed | Placed | HostCut | HostBack | HostLost
 )  # fmt: skip

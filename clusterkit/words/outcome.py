@@ -9,6 +9,7 @@ from clusterkit.words.model import Task
 
 CRASHED = 70  # clusterkit itself failed; as sysexits.h has it
 PROVED_NOTHING = 3  # of `up`: the job succeeded, but a fault that was asked for was never injected
+SUSPENDED = 75  # of `up`: the run continues in another allocation; "try again", as sysexits.h has it
 PREEMPTED = 42  # PreemptionCheckpointHandler of TensorFlow: "checkpointed, restart me"
 SIGKILL = 9
 
@@ -28,13 +29,15 @@ class Asked(enum.StrEnum):
     GANG = "ended to restart with its peers"
     STALL = "ended for its stall"
     REQUEST = "ended to restart, as asked"
+    SUSPENSION = "ended with its allocation"
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
     """How one attempt ended.
 
-    Exactly one of `code`, `signal`, `error` (it never started) and `host` (the one that was lost with it) is set.
+    Exactly one of `code`, `signal`, `error` (it never started), `host` (the one that was lost with it) and `lost` (its
+    supervisor was, so that nobody saw its end) is set.
     """
 
     code: int | None = None
@@ -43,6 +46,7 @@ class Exit:
     out_of_memory: bool = False
     asked: Asked | None = None
     host: str | None = None
+    lost: bool = False
 
     @property
     def ok(self) -> bool:
@@ -59,6 +63,8 @@ class Exit:
             return f"could not be started: {self.error}"
         if self.host is not None:
             return f"was lost with its host {self.host}"
+        if self.lost:
+            return "was lost with its supervisor"
         if self.signal is not None:
             name = SIGNAL_NAMES.get(self.signal, f"signal {self.signal}")
             how = f"was killed by the kernel, out of memory ({name})" if self.out_of_memory else f"was killed by {name}"
@@ -129,6 +135,7 @@ class RunState(enum.StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"  # by a signal to the supervisor
     TIMED_OUT = "timed out"
+    SUSPENDED = "suspended"  # with its allocation; it continues in another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,7 @@ class RunResult:
     `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
     failed in the same way, with no step in between. `not_injected` are the faults that had no effect; if the job
     succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains the
-    failure, if anything.
+    failure, if anything. `lost`: something other than the run ended its supervisor.
     """
 
     state: RunState
@@ -164,3 +171,9 @@ class RunResult:
     not_injected: tuple[NotInjected, ...] = ()
     finding: str | None = None
     checkpoint: str | None = None  # the newest one that was reported, from which the job can be resumed
+    lost: bool = False
+
+    @property
+    def final(self) -> bool:
+        """Whether the run is over for good: `--continue` does not continue it."""
+        return not self.lost and self.state is not RunState.SUSPENDED

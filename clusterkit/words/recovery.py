@@ -38,6 +38,7 @@ class Recovery:
     | --- | --- |
     | at | of the injection that began it; else of the first death, or of the request |
     | asked | the restart was requested, so it may have no cause |
+    | allocation | it is that with which the run continued in this allocation; then there is no cause |
     | same | deaths of other tasks, on their own, with the same error as the cause |
     | faults | the numbers of the injected faults that explain its deaths |
     | detected | when the first failure was recorded; or the warning of a stall, if a task was killed for it |
@@ -68,6 +69,7 @@ class Recovery:
     lost: int | None
     ended: float | None
     same: tuple[Death, ...] = ()
+    allocation: int | None = None
 
     @property
     def seconds(self) -> float | None:

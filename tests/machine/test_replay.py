@@ -11,6 +11,7 @@ import pytest
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.machine import Machine
+from clusterkit.machine.before import before_of
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record
@@ -139,3 +140,34 @@ def test_a_full_disk_is_told_once_and_leaves_whole_lines(
     read = [event for _, event in JournalReader(RunDirectory(path.parent)).events("m")]
     assert read == [ev.Interrupted(number) for number in range(len(read))]
     assert len(read) == (10 if not told else 2)
+
+
+def test_the_journal_of_a_run_with_several_allocations_replays(tmp_path: Path) -> None:
+    """Each machine begins with what the journal says until then, and decides as it did."""
+    path, spec = tmp_path / "journal.jsonl", job(workers=2, ps=1)
+    journal = Journal(path, lambda: 0.0, pytest.fail)
+    run = History(spec, seed=77, observe=journal.write).begin()
+    for number in (2, 3):
+        run.progresses("chief:0", 10 * number)
+        run.checkpoints("chief:0", 10 * number)
+        run.exits("worker:1", signal=SIGKILL)
+        if number == 2:
+            run.send(ev.AllocationEnding("it was requeued", 20.0))
+        before = before_of(JournalReader(RunDirectory(path.parent)).events("m"))
+        run = History(spec, seed=77, now=before.last + 50, before=before, observe=journal.write)
+        run.send(ev.Continued(number))
+    run.exits("chief:0", code=0)
+    run.after(30)
+    journal.close()
+    machine, replayed, recorded = Machine(spec, 77), [], []
+    past: list[tuple[float, ev.Event]] = []
+    for now, event in JournalReader(RunDirectory(path.parent)).events("m"):
+        if isinstance(event, ev.Continued):
+            machine = Machine(spec, 77, before_of(past))
+        past.append((now, event))
+        if isinstance(event, get_args(ev.Happened)):
+            replayed += [(now, a.event) for a in machine.handle(event, now) if isinstance(a, Record)]
+        else:
+            recorded.append((now, event))
+    assert recorded == replayed
+    assert [event.allocation for _, event in past if isinstance(event, ev.Continued)] == [2, 3]

@@ -100,6 +100,12 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             Level.WARNING,
             "Stopping every task: clusterkit got SIGTERM.",
         ),
+        (
+            ev.Stopping("its time limit is reached", (WORKER,), 98.0, suspends=True),
+            Level.WARNING,
+            "The allocation ends: its time limit is reached. The run continues in the next one.",
+        ),
+        (ev.Continued(3), Level.INFO, "The run continues in allocation 3."),
         (ev.Warned("Look out.", WORKER), Level.WARNING, "Look out."),
     ],
 )

@@ -71,6 +71,17 @@ def test_a_new_attempt_keeps_the_exit_and_the_step_of_the_one_before() -> None:
     assert (status.ready, status.paused, list(status.reports)) == (False, False, [])
 
 
+def test_a_run_that_continues_has_no_task_that_lives() -> None:
+    """What was known of the run stays known, and it is not over any more."""
+    suspended = RunResult(RunState.SUSPENDED, 75, "its time limit is reached")
+    events = [*starts(WORKER, 1, 77), (1.0, ev.Progressed(WORKER, 1, 10)), (2.0, ev.Finished(suspended))]
+    status = status_of(*events, (50.0, ev.Continued(2)))
+    assert (status.phase, status.result, status.reason) == (RunPhase.RUNNING, None, "")
+    task = status.tasks[WORKER]
+    assert (task.state, task.pid, task.attempt, task.step) == (TaskState.DOWN, None, 1, 10)
+    assert status_of(*events, (50.0, ev.Continued(2)), *starts(WORKER, 2, 78, at=51.0)).tasks[WORKER].pid == 78
+
+
 @pytest.mark.parametrize(
     ("why", "asked"),
     [

@@ -32,6 +32,7 @@ from clusterkit.words.errors import ClusterkitError, NoPorts
 
 LOOK_EVERY = 0.05  # seconds between two looks for what tasks write into files on request
 LOOK_FOR = 5.0  # seconds for which they are looked for
+ANSWERED_WITHIN = 5.0  # seconds for the supervisor to say whether a signal is for this agent alone
 DONE, LOST, CRASHED = 0, 1, 70  # how it exits: told to end; on its own; because it failed itself
 
 
@@ -50,6 +51,7 @@ class Agent:
         self._ended: tuple[int, str] | None = None
         self._connection: Connection | None = None
         self._told_to_end = False
+        self._asked: tuple[int, float] | None = None  # the signal, and until when an answer is waited for
         self._address = address
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
@@ -59,7 +61,7 @@ class Agent:
             self._inbox.watch(lifeline, who)
         try:
             while self._ended is None:
-                self._take(self._inbox.get(LOOK_EVERY if self._looks() else None))
+                self._take(self._inbox.get(LOOK_EVERY if self._looks() else self._until_answered()))
         finally:
             code, why = self._ended or (CRASHED, "the agent failed")
             self._end(code, why)
@@ -97,11 +99,30 @@ class Agent:
         elif isinstance(item, ev.LifelineLost):
             self._finish(LOST, f"{item.who} is gone")
         elif isinstance(item, ev.Interrupted):
-            self._finish(LOST, f"it got the signal {item.signal}")
+            self._interrupted(item)
         elif item is not None:
             self._report(item)
         if self._spool is not None and self._looks():
             self._spool.forward()
+        if self._asked is not None and time.monotonic() >= self._asked[1]:
+            self._leave()
+
+    def _interrupted(self, event: ev.Interrupted) -> None:
+        """Ask the supervisor whether the signal is for the whole run. Slurm sends it to agent and guardian alike."""
+        if self._asked is not None:
+            return
+        self._asked = (event.signal, time.monotonic() + ANSWERED_WITHIN)
+        if self._backend is None:
+            self._leave()
+        else:
+            self._send(ms.Told(event.signal))
+
+    def _until_answered(self) -> float | None:
+        return None if self._asked is None else max(0.0, self._asked[1] - time.monotonic())
+
+    def _leave(self) -> None:
+        signal = 0 if self._asked is None else self._asked[0]
+        self._finish(LOST, f"it got the signal {signal}")
 
     def _report(self, event: ev.Happened) -> None:
         if self._spool is not None and isinstance(event, ev.Inspected | ev.Drained | ev.Exited):
@@ -122,6 +143,10 @@ class Agent:
                 self._send(self._claim(order))
             case ms.Know():
                 self._opened.plan(order.endpoints)
+            case ms.Stay():
+                self._asked = None
+            case ms.Leave():
+                self._leave()
             case ms.Shut():
                 self._told_to_end = True
                 self._stack.close()

@@ -24,6 +24,7 @@ from clusterkit.backends.agents.preflight import preflight
 from clusterkit.backends.agents.seating import Seating
 from clusterkit.backends.agents.session import message_text
 from clusterkit.backends.agents.sharing import SharedDirectories
+from clusterkit.backends.agents.telling import ask
 from clusterkit.backends.base import Preflight, Receiver
 from clusterkit.backends.local.logs import Viewer
 from clusterkit.client.cleaning import reap_strays
@@ -79,7 +80,7 @@ class AgentsBackend:
         ending(self._engine.stop)
         ending(self._end_agents)
         for task in self._job.tasks:
-            directory.of_task(task).mkdir(mode=0o700)
+            directory.of_task(task).mkdir(mode=0o700, exist_ok=True)
         self._shared = SharedDirectories((directory.path, directory.checkpoints))
         ending(self._shared.clear)
         self._engine.start(f"{host_in(listen)}:{self._listener.port}", key)
@@ -151,6 +152,8 @@ class AgentsBackend:
                 self._seating.claimed(host, said)
             case ms.Gone():
                 self._ending.discard(host)
+            case ms.Told(signal):
+                ask(self._engine, signal, lambda answer: self._tell([host], answer), self._inbox.put)
             case ev.Inspected():
                 self._merging.looked(host, said, self._report_of(host, said.report))
             case ev.FaultTook():

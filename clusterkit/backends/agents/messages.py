@@ -45,6 +45,16 @@ class Shut:
     """End whatever is left of the run; answered by Gone."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Wait for what else is ordered: the signal is for the whole run, and the supervisor deals with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """End, as the signal asks for."""
+
+
 # From an agent to the supervisor.
 
 
@@ -70,6 +80,13 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """A signal asks the agent to end; answered by Stay or Leave."""
+
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """A part of an attempt's log, at wall time `at`; the bytes are the message's body."""
 
@@ -91,9 +108,9 @@ class Gone:
     """Nothing of the run is left on this host."""
 
 
-ToAgent = Open | Claim | Know | Shut | actions.Order
+ToAgent = Open | Claim | Know | Shut | Stay | Leave | actions.Order
 FromAgent = (
-    Opened | Claimed | Output | Written | Gone
+    Opened | Claimed | Told | Output | Written | Gone
     | events.OfAttempt | events.Profiled | events.Noted | events.Inspected | events.FaultTook
     | events.Impaired | events.Crashed | events.StorageFailed
 )  # fmt: skip

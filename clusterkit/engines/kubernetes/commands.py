@@ -18,7 +18,7 @@ def supervisor_words(manifest: Manifest) -> list[str]:
     options = {name: value for name, value in manifest.options.items() if name not in ("env", "task", "hosts")}
     return [
         *("clusterkit", "up", "--engine", "agents", "--hosts", str(manifest.hosts), "--listen", f"0.0.0.0:{PORT}"),
-        *("--agent-key", f"{KEY_DIRECTORY}/{KEY}", "--run-id", manifest.name),
+        *("--agent-key", f"{KEY_DIRECTORY}/{KEY}", "--run-id", manifest.name, "--continue"),
         *(["-f", f"{JOB_DIRECTORY}/{JOB_FILE}"] if job_file(manifest) else []),
         *job_flags(JobOptions(**options)),  # type: ignore[typeddict-item]
     ]

@@ -29,9 +29,9 @@ from clusterkit.engines.kubernetes.pods import (
 )
 from clusterkit.engines.kubernetes.resources import SUPERVISOR as SUPERVISORS_RESOURCES
 from clusterkit.engines.kubernetes.resources import of_agent
-from clusterkit.words.outcome import PROVED_NOTHING
+from clusterkit.words.outcome import CRASHED, PROVED_NOTHING
 
-FINAL = (1, 2, PROVED_NOTHING, 124)  # exit codes of `up` that another attempt would not change
+FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` with which the run is over
 KILLS = 20  # how often a supervisor that was killed is replaced; evictions and lost nodes are not counted
 
 

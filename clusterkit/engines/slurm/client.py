@@ -20,12 +20,13 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.printable import printable
 
 WITHIN = 30.0  # seconds for a command; without a controller, some try for minutes
+KILLED_AGAIN = 3  # times that a command is repeated: signals that end a job reach the commands in it, too
 # Where a job starts again in the second in which it was ended, by the clock of its host, it fails: "Job credential
 # revoked". Hosts' clocks differ by less than this.
 REVOKED = 5  # seconds
 # Variables that change what the commands print, and which jobs they print.
-_CHANGING = re.compile(r"(SQUEUE|SCONTROL|SCANCEL)_|SLURM_(TIME_FORMAT|DEBUG|CLUSTERS)$|SBATCH_(WAIT|DEBUG)")
-_PREFIX = re.compile(r"^(sbatch|srun|squeue|scontrol|scancel|slurm_\w+)(: error| error)?: *")
+_CHANGING = re.compile(r"(SQUEUE|SCONTROL|SCANCEL|SINFO)_|SLURM_(TIME_FORMAT|DEBUG|CLUSTERS)$|SBATCH_(WAIT|DEBUG)")
+_PREFIX = re.compile(r"^(sbatch|srun|squeue|scontrol|scancel|sinfo|slurm_\w+)(: error| error)?: *")
 _ITS_END = re.compile(rb"^srun: error: \S+: task 0: .*\n?", re.MULTILINE)  # what became of the command
 _UNKNOWN_JOB = "Invalid job id"
 _AWAY = ("Unable to contact", "Socket timed out", "Connection refused", "connect failure")
@@ -81,6 +82,11 @@ class Slurm:
         """Spare a requeued job most of the two minutes that it has to wait. Call it once its reason is `BeginTime`."""
         self._run("scontrol", "update", f"JobId={job}", f"StartTime=now+{REVOKED}seconds")
 
+    def is_down(self, host: str) -> bool:
+        """Whether Slurm has given up a host."""
+        states = self._run("sinfo", "--noheader", f"--nodes={host}", "--format=%T").split()
+        return bool(states) and all(state.rstrip("*$~#!%@^-").lower().startswith("down") for state in states)
+
     def inside(self, job: int, host: str, command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
         """Run a command on a host of a job; return its output and exit code. Raises SlurmError if srun can't run it."""
         ran = self._call(inside_step(job, host, command), b"")
@@ -91,6 +97,10 @@ class Slurm:
 
     def _run(self, *command: str, text: str = "") -> str:
         ran = self._call(command, os.fsencode(text))
+        for _ in range(KILLED_AGAIN):
+            if ran.returncode >= 0:
+                break
+            ran = self._call(command, os.fsencode(text))
         if ran.returncode != 0:
             raise self._error(command[0], ran.stderr or b"exit code %d" % ran.returncode)
         return ran.stdout.decode(errors="replace")

@@ -60,10 +60,13 @@ _CAUSES = {
 }
 
 
-def why_warned(job: QueuedJob, now: float, warning: float) -> End:
-    """Return what a signal means that a running job gets: its own `warning` seconds before the limit, or a SIGTERM."""
+def why_warned(job: QueuedJob, now: float, warning: float, restarts: int | None = None) -> End:
+    """Return what a signal means that a job gets: its own `warning` seconds before the limit, or a SIGTERM.
+
+    It began after `restarts` requeues.
+    """
     if job.phase is not Phase.RUNNING:
-        return why_ended(job, job.restarts)
+        return why_ended(job, job.restarts if restarts is None else restarts)
     if job.preempted is not None:
         return End.PREEMPTION
     near = job.end is not None and job.end - now <= warning + CHECKED_EVERY

@@ -6,14 +6,20 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from clusterkit.engines.slurm.client import Slurm, SlurmError
+from clusterkit.engines.slurm.notices import notice
+from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.steps import agent_command, agents_step
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.events import AllocationEnding
 
 END_WITHIN = 20.0  # seconds for srun to end when its agents have
 TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
+ANSWER_WITHIN = 8.0  # seconds for the controller, where the time until the job is killed runs
 TAIL = 2000  # bytes of what srun and agents print that are looked at for the reason of a failure
 
 
@@ -25,8 +31,8 @@ def in_job(env: Mapping[str, str]) -> bool:
 class SlurmEngine:
     """Starts the agents in the job that the supervisor is in."""
 
-    def __init__(self, directory: Path, env: Mapping[str, str] = os.environ) -> None:
-        self._env = env
+    def __init__(self, directory: Path, continues: bool = False, env: Mapping[str, str] = os.environ) -> None:
+        self._env, self._continues = env, continues
         self._logs = directory / "agents"
         self._log = directory / "agents.log"
         self._step: subprocess.Popen[bytes] | None = None
@@ -42,7 +48,7 @@ class SlurmEngine:
             raise SlurmError("This process is in no job of Slurm's. Use `clusterkit up --engine slurm` or salloc.")
         hosts = Slurm(self._env).hostnames(self._env["SLURM_JOB_NODELIST"])
         cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
-        self._logs.mkdir(mode=0o700)
+        self._logs.mkdir(mode=0o700, exist_ok=True)
         command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key))
         with self._log.open("ab") as log:
             self._step = subprocess.Popen(
@@ -60,6 +66,33 @@ class SlurmEngine:
         files = [self._log, *sorted(self._logs.glob("*.log"))]
         said = [text.splitlines()[-1] for file in files if (text := _tail(file).strip())]
         return f"srun, which starts the agents, ended with code {code} ({'; '.join(said) or 'it printed nothing'})"
+
+    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
+        """Ask Slurm why the job gets a signal. If it does not answer, the run can be continued, and may not be."""
+        if not self._continues:
+            return None
+        return notice(self._asked(), signal, self._restarts, time.time())
+
+    def again(self) -> str | None:
+        """Requeue the job, unless Slurm does that already."""
+        job = self._asked()
+        if job is not None and job.phase is not Phase.RUNNING and job.restarts > self._restarts:
+            return None
+        try:
+            Slurm(self._env).requeue(int(self._env["SLURM_JOB_ID"]))
+        except SlurmError as error:
+            return str(error)
+        return None
+
+    @property
+    def _restarts(self) -> int:
+        return int(self._env.get("SLURM_RESTART_COUNT") or 0)
+
+    def _asked(self) -> QueuedJob | None:
+        try:
+            return Slurm(self._env, ANSWER_WITHIN).job(int(self._env["SLURM_JOB_ID"]))
+        except ClusterkitError:
+            return None
 
     def stop(self) -> None:
         """Wait for the end of the step, and end it if it does not come."""

@@ -53,8 +53,8 @@ class Submission:
         )
         if wrong := problems(asked):
             raise BadJob(wrong)
-        words = [sys.executable, "-m", "clusterkit", "up", "--run-id", self.run.run_id, "-f", str(self.job_file)]
-        return script_of(asked, words)
+        words = [sys.executable, "-m", "clusterkit", "up", "--run-id", self.run.run_id, "--continue"]
+        return script_of(asked, [*words, "-f", str(self.job_file)])
 
     def submit(self, script: str, job_file: str) -> int:
         """Write the files and submit the job; return Slurm's id of it. Raises RunDirectoryError, SlurmError."""

@@ -81,7 +81,7 @@ class SimulatedHost:
                 yield ev.FaultTook(number, "it was asked for"), b""
             case ms.Shut():
                 yield ms.Gone(), b""
-            case ms.Know() | ac.CloseOutput() | ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
+            case ms.Know() | ms.Stay() | ms.Leave() | ac.CloseOutput() | ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
                 pass
             case ac.BeginProfile() | ac.EndProfile():
                 pass
@@ -136,6 +136,12 @@ class SimulatedHosts:
     def failed(self) -> str | None:
         """Why there are no more hosts."""
         return None if self.failed_with is None else repr(self.failed_with)
+
+    def ending(self, signal: int, elsewhere: bool = False) -> None:
+        """Nobody takes them away."""
+
+    def again(self) -> None:
+        """There are no others."""
 
     def stop(self) -> None:
         """End the thread, which is the listener's and the engine's."""

@@ -32,6 +32,8 @@ TO_AGENT: list[ms.ToAgent] = [
     ac.Inject(3, parse_fault("memory worker:1 limit=1GB"), (WORKER,)),
     ac.Heal(3),
     ac.HurrySteps(),
+    ms.Stay(),
+    ms.Leave(),
 ]
 FROM_AGENT: list[ms.FromAgent] = [
     ms.Opened(("no disk",), "10.0.0.2", 1.5),
@@ -40,6 +42,7 @@ FROM_AGENT: list[ms.FromAgent] = [
     ms.Output(WORKER, 1, 1e9),
     ms.Written("stacks/stall-1.txt", 512),
     ms.Gone(),
+    ms.Told(15),
     *(event for event in EVENTS if isinstance(event, ms.FromAgent)),
 ]
 

@@ -95,12 +95,12 @@ def test_the_supervisor_gets_the_job_that_was_asked_for(job: dict[str, Any]) -> 
     words = [replaced(word, own) for word in [*container["command"], *container["args"]]]
     head = ["clusterkit", "up", "--engine", "agents", "--hosts", "N", "--listen", "0.0.0.0:7077"]
     assert [*words[:5], "N", *words[6:8]] == head
-    assert words[8:12] == ["--agent-key", "/run/clusterkit/key/agents.pem", "--run-id", "train-1"]
+    assert words[8:13] == ["--agent-key", "/run/clusterkit/key/agents.pem", "--run-id", "train-1", "--continue"]
     texts = [source["job.toml"] for doc in found for source in (doc.get("stringData"), doc.get("data")) if source
              and "job.toml" in source]  # fmt: skip
     below = read_job_file(texts[0], "/etc/clusterkit/job.toml") if texts else Gathered({})
-    assert words[12:14] == ["-f", "/etc/clusterkit/job.toml"] if texts else "-f" not in words[12:13]
-    gathered = merged(below, read(words[14:] if texts else words[12:]))
+    assert words[13:15] == ["-f", "/etc/clusterkit/job.toml"] if texts else "-f" not in words[13:14]
+    gathered = merged(below, read(words[15:] if texts else words[13:]))
     expected = {**job, "args": job.get("args", []), "task": {k: t for k, t in job.get("task", {}).items() if t}}
     actual = {"task": {}, **gathered.options}
     assert gathered.problems == []

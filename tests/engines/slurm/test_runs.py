@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -11,101 +10,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
+from tests.engines.slurm.runs import GANG, LONG, MIMIC, PS, QUICK, Start
 from tests.engines.slurm_cluster import NAMES, SlurmCluster
-from tests.support import CHILDREN, ROOT, WORKLOADS, wait_until
+from tests.support import ROOT, WORKLOADS, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(240)]
-
-MIMIC = CHILDREN / "mimic.py"
-PS = ("--workers", "2", "--ps", "1", "--hosts", "3")
-GANG = ("--workers", "3", "--hosts", "3")
-LONG = ("--steps", "600", "--step-time", "0.02", "--every", "40")
-QUICK = ("--agent-timeout", "3s", "--restart-backoff", "0.1")
-
-
-@dataclass
-class SlurmUp:
-    """`clusterkit up --engine slurm` on the login node, with a home that all hosts see."""
-
-    slurm: SlurmCluster
-    home: Path
-    args: tuple[str, ...]
-    process: subprocess.Popen[bytes] = field(init=False)
-
-    def __post_init__(self) -> None:
-        words = [sys.executable, "-m", "clusterkit", "up", "--engine", "slurm", "--run-id", "r-1", *self.args]
-        line = f"cd {shlex.quote(str(ROOT))} && exec {shlex.join(words)}"
-        entered = self.slurm.head.enter("env", f"CLUSTERKIT_HOME={self.home}", "sh", "-c", line)
-        self.process = subprocess.Popen(
-            entered, stdin=subprocess.DEVNULL, stdout=(self.home / "out").open("wb"), stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
-
-    @property
-    def run(self) -> RunDirectory:
-        """The run, once it has begun."""
-        return RunDirectory(self.home / "runs" / "r-1")
-
-    @property
-    def output(self) -> str:
-        """What the command has printed."""
-        return (self.home / "out").read_text(errors="replace")
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        """The run's events of that kind, so far."""
-        try:
-            lines = self.run.journal.read_text().split("\n")[:-1]
-        except FileNotFoundError:
-            return []
-        return [event for event in map(json.loads, lines) if event["event"] == kind]
-
-    def wait_for(self, kind: str, deadline: float = 60, count: int = 1) -> list[dict[str, Any]]:
-        """Wait until there are so many of them."""
-        wait_until(lambda: len(self.events(kind)) >= count, deadline, lambda: f"{kind}: {self.output[-3000:]}")
-        return self.events(kind)
-
-    def wait(self, deadline: float) -> int:
-        """Wait for the command's end; its exit code."""
-        try:
-            return self.process.wait(deadline)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"not over within {deadline:g} s: {self.output[-4000:]}") from None
-
-    def end(self) -> None:
-        """End the command, where the test did not."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(20)
-
-
-Start = Callable[..., SlurmUp]
-
-
-@pytest.fixture
-def up(slurm: SlurmCluster, tmp_path: Path) -> Iterator[Start]:
-    """Submit a run; afterwards nothing of it is left on any host."""
-    started: list[SlurmUp] = []
-
-    def start(*args: str | Path) -> SlurmUp:
-        home = slurm.jobs / f"home-{tmp_path.name}-{len(started)}"
-        home.mkdir()
-        started.append(SlurmUp(slurm, home, tuple(map(str, args))))
-        return started[-1]
-
-    yield start
-    for command in started:
-        command.end()
-    slurm.run("scancel", "--quiet", "--user=root")
-    wait_until(lambda: not slurm.processes(), 30, lambda: str(slurm.processes()))
 
 
 def agents_of(slurm: SlurmCluster, host: str) -> list[int]:
@@ -119,8 +34,8 @@ def test_a_run_ends_well_and_its_output_comes_to_the_login_node(up: Start, slurm
     """With the exit code of the run; each host has had its tasks."""
     run = up(*shape, MIMIC, "--steps", "60")
     assert run.wait(60) == 0, run.output
-    assert "is job" in run.output
-    assert "✔ run r-1 succeeded" in run.output
+    assert "is job" in run.output, run.output
+    assert "✔ run r-1 succeeded" in run.output, run.output
     hosts = set(run.events("Placed")[0]["hosts"].values())
     assert hosts == set(NAMES[:2] if shape is PS else NAMES)
     assert not slurm.processes()
@@ -193,7 +108,7 @@ def test_ctrl_c_ends_the_run_and_its_job(up: Start, slurm: SlurmCluster) -> None
     run.wait_for("Checkpointed")
     os.kill(run.process.pid, signal.SIGINT)
     assert run.wait(60) == 130, run.output
-    assert "clusterkit got SIGINT" in run.output
+    assert "clusterkit got SIGINT" in run.output, run.output
     wait_until(lambda: not slurm.processes(), 20, lambda: str(slurm.processes()))
 
 

@@ -1,0 +1,41 @@
+"""Notices: signals to the supervisor of a run that can be continued; some mean that its allocation ends."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from functools import partial
+
+from clusterkit.backends.agents.engine import Engine
+from clusterkit.system.barrier import start_thread
+from clusterkit.system.inbox import Inbox
+from clusterkit.system.process import ENDING
+from clusterkit.words.events import AllocationEnding, Interrupted
+
+NOTICES = (signal.SIGTERM, signal.SIGUSR1)
+HEEDED = (*ENDING, signal.SIGUSR1)
+GRACE = 60.0  # seconds that tasks have where only the signal says that the allocation ends
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """Asks the engine, in a thread, what a signal means."""
+
+    engine: Engine | None
+    inbox: Inbox
+
+    def signalled(self, event: Interrupted) -> None:
+        """Take in a signal. For its handler."""
+        if event.signal in NOTICES:
+            self.inbox.put(partial(self._ask, event))
+        else:
+            self.inbox.put(event)
+
+    def _ask(self, event: Interrupted) -> None:
+        start_thread("notice", lambda: self.inbox.put(self._meaning(event)), self.inbox.put)
+
+    def _meaning(self, event: Interrupted) -> Interrupted | AllocationEnding:
+        ending = None if self.engine is None else self.engine.ending(event.signal)
+        if ending is None and event.signal == signal.SIGUSR1:
+            return AllocationEnding("the supervisor got SIGUSR1", GRACE)
+        return ending or event

@@ -1,0 +1,87 @@
+"""The past of a run that continues: what its directory says, for a supervisor that takes it over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from clusterkit.client.directory import RunDirectory, RunInfo
+from clusterkit.client.journal import JournalReader, Stamped, events_of
+from clusterkit.machine.before import Before, before_of
+from clusterkit.recovery.report import recovery_report
+from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.events import Began, Continued
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import number_of
+from clusterkit.words.outcome import RunResult
+
+LOCK_LEFT = 120.0  # seconds for which the file server may hold the lock of a host that is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was before. `ahead` is the run's clock minus the monotonic clock of this host, in seconds."""
+
+    before: Before
+    events: Sequence[Stamped] = ()  # with the run's clock
+    info: RunInfo | None = None
+    ahead: float = 0.0
+
+    @property
+    def first(self) -> Began | Continued:
+        """What happens first now."""
+        return Continued(self.before.allocations + 1) if self.before.allocations else Began()
+
+    def clock(self) -> float:
+        """The time of the run's clock: it goes on where it was, with the time that has passed meanwhile."""
+        return time.monotonic() + self.ahead
+
+
+NONE = Past(Before())
+
+
+class RunOver(ClusterkitError):
+    """The run that was to be continued has ended."""
+
+    def __init__(self, run_id: str, result: RunResult) -> None:
+        super().__init__(f"The run {run_id} {result.state} already: {result.reason}.")
+        self.exit_code = result.exit_code
+
+
+def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
+    """Lock and reopen the directory of a run that no supervisor has; None: there is no such run.
+
+    Raises RunOver, RunDirectoryError if it is live, BadJob if it is another job's.
+    """
+    if not directory.path.exists():
+        return None
+    directory.take(LOCK_LEFT if job.hosts.count else 0.0)
+    result = directory.result()
+    if result is not None and result.final:
+        raise RunOver(directory.run_id, result)
+    past = _read(directory)
+    if (over := past.before.final) is not None:  # its supervisor was lost before it wrote that to result.json
+        with suppress(OSError):
+            directory.write_result(over, recovery_report(job, past.events))
+        raise RunOver(directory.run_id, over)
+    if past.info is not None and past.info.job.tasks != job.tasks:
+        raise BadJob([_another_job(directory.run_id, past.info.job, job)])
+    directory.reopen()
+    return past
+
+
+def _read(directory: RunDirectory) -> Past:
+    lines = JournalReader(directory).new()
+    events = events_of(lines, "m")
+    before, ahead = before_of(events), 0.0
+    if events:
+        written = max(at for at, _ in events_of(lines, "t"))
+        ahead = before.last + max(0.0, time.time() - written) - time.monotonic()
+    return Past(before, events, directory.info(), ahead)
+
+
+def _another_job(run_id: str, old: JobSpec, new: JobSpec) -> str:
+    was, is_ = (", ".join(number_of(kind, count) for kind, count in of.counts.items() if count) for of in (old, new))
+    return f"The run {run_id} has {was}, and not {is_}. Continue it with the options that it began with."

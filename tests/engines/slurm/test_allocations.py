@@ -1,0 +1,68 @@
+"""A run on Slurm over several allocations: time limit, preemption, requeue, the loss of its supervisor's host."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.slurm.runs import GANG, LONG, MIMIC, PS, QUICK, SlurmUp, Start
+from tests.engines.slurm_cluster import SlurmCluster
+from tests.support import wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+def continued(run: SlurmUp, steps: int = 600) -> None:
+    """The run is one: its journal, its attempts and its steps go on over its allocations."""
+    allocations = [event["allocation"] for event in run.events("Continued")]
+    assert allocations == list(range(2, 2 + len(allocations)))
+    assert allocations
+    result = run.run.result()
+    assert result is not None
+    assert result.last_step == steps
+    mine = [attempt.attempt for attempt in result.attempts if str(attempt.task) == "worker:1"]
+    assert mine == list(range(1, 1 + len(mine)))
+    assert len(mine) > len(allocations)
+    begins = run.events("Continued")[0]["m"]
+    assert all(event["step"] > 0 for event in run.events("Resumed") if event["m"] > begins)
+
+
+def test_a_requeued_job_is_the_same_run(up: Start, slurm: SlurmCluster) -> None:
+    """Whoever requeues it: the tasks end, the job waits, and the run continues from its checkpoint."""
+    run = up(*PS, *QUICK, MIMIC, *LONG)
+    run.wait_for("Checkpointed", count=2)
+    slurm.run("scontrol", "requeue", run.job)
+    assert run.wait(120) == 0, run.output
+    assert "The allocation ends: it was requeued. The run continues in the next one." in run.output, run.output
+    assert " waits again: " in run.output, run.output
+    continued(run)
+
+
+def test_a_preempted_run_continues_when_there_are_hosts_again(up: Start, slurm: SlurmCluster) -> None:
+    """The other job gets its hosts within the grace time."""
+    run = up(*GANG, *QUICK, MIMIC, *LONG)
+    run.wait_for("Checkpointed", count=2)
+    other = slurm.submit("exec sleep 8", "--partition=urgent", "--nodes=3", "--exclusive")
+    slurm.wait_state(other, "RUNNING", deadline=40)
+    assert run.events("Finished")[0]["result"]["state"] == "suspended"
+    assert run.wait(150) == 0, run.output
+    assert "The allocation ends: a job of higher priority takes its hosts." in run.output, run.output
+    continued(run)
+
+
+def test_a_run_that_meets_its_time_limit_continues(up: Start) -> None:
+    """With a time limit of a minute the warning comes at once, and each allocation is short."""
+    run = up(*PS, *QUICK, "--time", "1m", MIMIC, "--steps", "2500", "--step-time", "0.02", "--every", "40")
+    assert run.wait(230) == 0, run.output
+    assert "The allocation ends: its time limit is reached." in run.output, run.output
+    continued(run, 2500)
+
+
+def test_a_run_that_loses_the_host_of_its_supervisor_continues(up: Start, slurm: SlurmCluster) -> None:
+    """The job is requeued from outside, and waits for the host."""
+    run = up(*PS, *QUICK, MIMIC, *LONG)
+    run.wait_for("Checkpointed", count=2)
+    slurm.hosts["n1"].kill()
+    wait_until(lambda: " is lost; the job is requeued." in run.output, 60, lambda: run.output)
+    slurm.hosts["n1"].start()
+    assert run.wait(150) == 0, run.output
+    continued(run)
