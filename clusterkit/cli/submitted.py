@@ -51,7 +51,6 @@ class Following:
         self._read = 0
         self._said = ""
         self._interrupts = 0
-        self._waits = False
         self._hastened = 0  # the requeue after which the job was spared its two minutes
 
     def to_the_end(self) -> int:
@@ -60,7 +59,6 @@ class Following:
         signal.signal(signal.SIGTERM, self._interrupted)
         known = self._ask()
         while known is not None and (known.phase is not Phase.OVER or self._continues(known)):
-            self._waits = known.phase is Phase.WAITING
             self._wait_in_words(known)
             self._look_after(known)
             until = time.monotonic() + ASK_EVERY
@@ -140,9 +138,16 @@ class Following:
         except OSError:
             return ""
 
+    def _waits(self) -> bool:
+        try:
+            job = self._slurm.job(self._job)
+        except SlurmError:
+            return False
+        return job is not None and job.phase is Phase.WAITING
+
     def _interrupted(self, number: int, _: object) -> None:
         self._interrupts += 1
-        if self._interrupts == 1 and not self._waits:
+        if self._interrupts == 1 and not self._waits():
             self._slurm.signal(self._job, "INT")
         else:
             self._slurm.cancel(self._job)

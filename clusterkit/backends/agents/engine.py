@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from clusterkit.words.events import AllocationEnding
+from clusterkit.words.events import AllocationEnding, Interrupted
 
 
 class Engine(Protocol):
@@ -21,10 +21,11 @@ class Engine(Protocol):
     def failed(self) -> str | None:
         """Why there will be no more agents than there are, as a clause; None as long as some may come."""
 
-    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
-        """Whether a signal means that the allocation ends, and that the run is to continue in another one.
+    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
+        """Whether a signal means the end of the allocation, and that the run is to continue in another one.
 
-        The signal was sent to the supervisor, or to an agent (`elsewhere`). For any thread; may take a while.
+        The signal was sent to the supervisor, or to an agent (`elsewhere`); then Interrupted says that it is meant for
+        the whole run, and not for that agent alone. For any thread; may take a while.
         """
 
     def again(self) -> str | None:

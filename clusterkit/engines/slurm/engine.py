@@ -15,7 +15,7 @@ from clusterkit.engines.slurm.notices import notice
 from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.steps import agent_command, agents_step
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.events import AllocationEnding
+from clusterkit.words.events import AllocationEnding, Interrupted
 
 END_WITHIN = 20.0  # seconds for srun to end when its agents have
 TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
@@ -67,11 +67,14 @@ class SlurmEngine:
         said = [text.splitlines()[-1] for file in files if (text := _tail(file).strip())]
         return f"srun, which starts the agents, ended with code {code} ({'; '.join(said) or 'it printed nothing'})"
 
-    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
+    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
         """Ask Slurm why the job gets a signal. If it does not answer, the run can be continued, and may not be."""
         if not self._continues:
             return None
-        return notice(self._asked(), signal, self._restarts, time.time())
+        job = self._asked()
+        found = notice(job, signal, self._restarts, time.time())
+        is_cancelled = job is not None and job.phase is Phase.ENDING
+        return Interrupted(signal) if found is None and elsewhere and is_cancelled else found
 
     def again(self) -> str | None:
         """Requeue the job, unless Slurm does that already."""
