@@ -13,7 +13,7 @@ from pathlib import Path
 from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
-from clusterkit.client.directory import RunDirectory
+from clusterkit.client.directory import RunDirectory, make_private
 from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.launch import Display, up
@@ -56,7 +56,7 @@ def _make_way(run: RunDirectory, early: Path) -> None:
     if run.path.exists():
         raise RunDirectoryError(f"A run {run.run_id} already exists. Choose another --run-id, or omit it.")
     try:
-        run.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(run.path.parent)
         early.touch(mode=0o600)
     except OSError as error:
         why = f"{error.strerror} ({error.filename})"

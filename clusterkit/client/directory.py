@@ -55,7 +55,7 @@ class RunDirectory(Paths[Path]):
     def make(self) -> None:
         """Create the directory, which must not exist yet. Raises RunDirectoryError."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             self.path.mkdir(mode=0o700)
             for directory in (self.all_tasks, self.all_stacks, self.tensorboard):
                 directory.mkdir(mode=0o700)
@@ -264,6 +264,16 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def make_private(path: Path) -> None:
+    """Create a directory, and those above it that are missing, for their owner only. Raises OSError.
+
+    `mkdir` with `parents` leaves their modes to the umask.
+    """
+    if not path.parent.exists():
+        make_private(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
 
 
 def unusable(path: PurePath, error: OSError) -> RunDirectoryError:

@@ -22,7 +22,8 @@ from clusterkit.words.resources import EngineKind, Hosts, Network
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
 UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
-MOST = 4096  # tasks; a slip of the finger above it, and the plans alone would fill the memory
+MOST = 4096  # tasks on one machine; a slip of the finger above it, and the plans alone would fill the memory
+MOST_ON_HOSTS = 16_384  # in all; a host learns all endpoints in one message, which has up to 1 MiB
 
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide what is right for the others. If one of them is wrong, problems of the others mislead.
@@ -111,8 +112,11 @@ def _count_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
         yield "There are parameter servers but no workers to train. Add --workers 2."
     if ps > 0 and chief == 0:
         yield "A parameter-server job needs its chief, which is the coordinator. Leave out --no-chief."
-    if (tasks := sum(job.counts.values())) > MOST:
+    tasks, hosts = sum(job.counts.values()), job.hosts.count
+    if tasks > MOST * max(1, hosts):
         yield f"{tasks} tasks are asked for. One machine is taken to hold {MOST} at most."
+    elif tasks > MOST_ON_HOSTS:
+        yield f"{tasks} tasks are asked for. A job has {MOST_ON_HOSTS} at most, on however many hosts."
     if chief == workers == ps == 0:
         extra = ", only an evaluator" if evaluator else ""
         yield f"The job has no task that trains{extra}. Add --workers 1."

@@ -68,5 +68,5 @@ class HeadStart:
 
     def _has_server(self, tasks: set[Task]) -> bool:
         """Whether a server is among these, which start, or have just started: one that is held back is not."""
-        job = self.state.job
-        return len(tasks) > len(job.tasks) - len(job.cluster) + 1 or any(map(job.is_server, tasks))
+        job, others = self.state.job, 2  # the coordinator and an evaluator
+        return len(tasks) > others or (bool(tasks) and any(map(job.is_server, tasks)))

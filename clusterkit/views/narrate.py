@@ -12,6 +12,8 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import Failure
 from clusterkit.words.printable import printable, printable_lines
 
+MOST_NAMED, NAMED = 32, 8  # of more tasks or hosts than that, a sentence names so many
+
 
 class Level(enum.IntEnum):
     """How important a sentence is; the user chooses from which level on they are shown."""
@@ -103,7 +105,8 @@ def _placed(hosts: Mapping[Task, str]) -> str:
     places: dict[str, list[str]] = {}
     for task, host in sorted(hosts.items()):
         places.setdefault(host, []).append(str(task))
-    return "; ".join(f"{host}: {', '.join(tasks)}" for host, tasks in places.items())
+    lines = [f"{host}: {', '.join(_few(tasks))}" for host, tasks in places.items()]
+    return "; ".join(_few(lines, "hosts"))
 
 
 def waiting(tasks: Sequence[object], grace: float) -> str:
@@ -172,9 +175,14 @@ def _at_step(event: ev.FaultInjected) -> str:
 
 
 def _listed(items: Sequence[object]) -> str:
-    """`a, b and c`."""
-    names = list(map(str, items))
+    """`a, b and c`; of many the first ones."""
+    names = _few(list(map(str, items)))
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _few(names: list[str], what: str = "") -> list[str]:
+    """The names; of many the first ones, and how many more there are."""
+    return names if len(names) <= MOST_NAMED else [*names[:NAMED], f"{len(names) - NAMED} more {what}".strip()]
 
 
 def _planned(event: ev.RestartPlanned) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.client.control_socket import LONGEST
+from clusterkit.client.directory import make_private
 from clusterkit.client.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
@@ -183,7 +184,7 @@ def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock, so that two commands do not start the same server twice."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise WarmServerError(f"{path.parent} can't be used: {error.strerror}.") from None

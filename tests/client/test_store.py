@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,18 @@ def live(store: RunStore) -> Iterator[RunDirectory]:
     descriptor = made.lock()
     yield made
     os.close(descriptor)
+
+
+def test_all_directories_that_a_run_makes_are_for_its_owner_only(tmp_path: Path) -> None:
+    """Also those above its own, whatever the umask: who could write there might put another run in its place."""
+    before = os.umask(0)
+    try:
+        made = RunStore(tmp_path / "state/clusterkit").run("one")
+        made.make()
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").rglob("*") if path.is_dir()} == {0o700}
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 
 
 def test_what_a_run_writes_is_read_back(run: RunDirectory) -> None:

@@ -115,6 +115,12 @@ def test_a_module_is_a_program_too() -> None:
         ({"workers": 2, "ps": -3}, "--ps is -3. It has to be 0 or more."),
         ({"chief": 2}, "2 chief tasks are asked for. TensorFlow knows at most one."),
         ({"workers": 1, "evaluator": 2}, "2 evaluator tasks are asked for. TensorFlow knows at most one."),
+        ({"workers": 4097}, "4097 tasks are asked for. One machine is taken to hold 4096 at most."),
+        ({"workers": 8193, "hosts": 2}, "8193 tasks are asked for. One machine is taken to hold 4096 at most."),
+        (
+            {"workers": 16385, "hosts": 1000},
+            "16385 tasks are asked for. A job has 16384 at most, on however many hosts.",
+        ),
         ({"ps": 1}, "There are parameter servers but no workers to train. Add --workers 2."),
         (
             {"ps": 1, "workers": 1, "chief": False},

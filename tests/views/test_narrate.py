@@ -142,6 +142,19 @@ def test_how_an_attempt_ended(exit_: Exit, text: str) -> None:
     assert str(exit_) == text
 
 
+def test_of_many_tasks_and_hosts_a_few_are_named() -> None:
+    """A sentence about 8,000 tasks is still one."""
+    tasks = [task(f"worker:{index}") for index in range(8000)]
+    told = sentence(ev.RestartPlanned(tuple(tasks), KILLED, (), 1.0, 1, 3))
+    assert told is not None
+    names = ", ".join(f"worker:{index}" for index in range(8))
+    assert told[1].startswith(f"{names} and 7992 more start again in 1.0 s")
+    placed = sentence(ev.Placed({one: f"n{one.index // 80:02}" for one in tasks}, {}))
+    assert placed is not None
+    assert placed[1].startswith(f"n00: {names}, 72 more; n01: worker:80, ")
+    assert placed[1].endswith("; 92 more hosts.")
+
+
 def test_what_went_wrong_is_marked() -> None:
     """Failures, warnings and faults that could not be injected, and nothing else, are bad news."""
     assert is_bad(ev.FaultTook(1, "no", done=False))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.client.directory import RunDirectory, make_private
 from clusterkit.client.store import RunStore
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.script import Allocation, problems, script_of
@@ -59,7 +59,8 @@ class Submission:
     def submit(self, script: str, job_file: str) -> int:
         """Write the files and submit the job; return Slurm's id of it. Raises RunDirectoryError, SlurmError."""
         try:
-            self.place.mkdir(mode=0o700, parents=True)
+            make_private(self.place.parent)
+            self.place.mkdir(mode=0o700)
             self.job_file.touch(mode=0o600)
             self.job_file.write_text(job_file)
             (self.place / "script.sh").write_text(script)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -94,3 +95,18 @@ def test_what_several_hosts_can_not_have_is_said_at_once() -> None:
         "--place",
         "--place:",
     ]
+
+
+def test_a_cluster_that_fits_in_no_variable_is_warned_of() -> None:
+    """Linux refuses to start a program with one of 128 KiB or more."""
+    assert preflight(replace(job(workers=5000), hosts=Hosts(count=2))).warnings == []
+    [warning] = preflight(replace(job(workers=8000), hosts=Hosts(count=2))).warnings
+    assert "TF_CONFIG of 8000 tasks may have 195 KiB" in warning
+
+
+def test_too_few_descriptors_for_the_hosts_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to do about it."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert preflight(replace(job(workers=8), hosts=Hosts(count=700))).warnings == []
+    [warning] = preflight(replace(job(workers=8), hosts=Hosts(count=1000, spare=1))).warnings
+    assert warning.endswith("the limit is 1024. Raise it where the supervisor runs: ulimit -n 1297")
