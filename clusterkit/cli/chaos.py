@@ -136,6 +136,8 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
 
     asks_disk = wanted is None or FaultAction.DISK_FULL in wanted
     no_disk = why_not(network=False, disk=True) if asks_disk else None
+    if job.hosts.count:
+        no_disk = "it is for tasks on one machine"
     can = possible(job, disk=no_disk is None)
     if wanted is None:
         return can

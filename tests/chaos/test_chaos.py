@@ -122,6 +122,7 @@ def test_a_job_that_fails_by_itself_has_no_campaign(ck: Clusterkit) -> None:
     [
         (("--actions", "kill,explode"), "there is no action 'explode'"),
         (("--actions", "partition"), "--actions partition is not supported here: it needs --network virtual"),
+        (("--hosts", "2", "--actions", "disk-full"), "disk-full is not supported here: it is for tasks on one machine"),
         (("--rate", "0.5"), "0.5 is not in the range"),
         (("--workers", "-1"), "--workers is -1"),
         (("--fault", "kill ps:0"), "the job has no task ps:0"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -28,6 +29,7 @@ while not Path(os.environ["CLUSTERKIT_RUN_DIR"], "go").exists():
         coordinator.schedule(step)
     coordinator.join()
     done += 8
-    print(json.dumps({"at": time.monotonic(), "step": done, "by": []}), flush=True)
+    # One write: `print` writes the line's end by itself, and TensorFlow's own lines come in between.
+    sys.stdout.write(json.dumps({"at": time.monotonic(), "step": done, "by": []}) + "\n")
     time.sleep(0.02)
 print("the last line of the program", flush=True)
