@@ -62,5 +62,8 @@ class Backend(Protocol):
     def strays(self) -> Mapping[str, int]:
         """Kill what runs without a supervisor have left behind; return how much, by run id. Raises WillNotDie."""
 
+    def leave(self) -> None:
+        """The run is not over: what is told to end is to come back for the next allocation."""
+
     def shut(self) -> None:
         """End whatever is left of the run and release its resources, also if it was never placed."""

@@ -8,12 +8,12 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit import __version__
-from clusterkit.backends.agents.backend import AgentsBackend
+from clusterkit.backends.agents.backend import AgentsBackend, NoHosts
 from clusterkit.backends.agents.engine import Engine
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
@@ -25,6 +25,7 @@ from clusterkit.engines.choice import engine_for
 from clusterkit.machine import Machine
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor import crash, signals
+from clusterkit.supervisor.allocation import again, ends
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
@@ -143,7 +144,13 @@ def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | No
         stack.callback(console.close)
         backend = _backend(job, seed, inbox, console, engine, Warmth(run.launch, inherited))
         stack.callback(backend.shut)
-        warnings = _fill(directory, prepared, backend, seed, past)
+        try:
+            warnings = _fill(directory, prepared, backend, seed, past)
+        except NoHosts:
+            if not ends(engine, inbox):
+                raise
+            backend.leave()
+            return again(engine)
         for warning in [*warnings, *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
@@ -153,7 +160,7 @@ def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | No
         result, recovered = _run(run, seed, directory, inbox, console, backend, past or NONE)
         signals.end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=recovered))
-    return _again(result, engine)
+    return again(engine) if result.state is RunState.SUSPENDED else result.exit_code
 
 
 def _listen(prepared: Prepared, engine: Engine | None, inbox: Inbox) -> None:
@@ -167,14 +174,6 @@ def _seed(job: JobSpec, past: Past | None) -> int:
     if past is not None and past.info is not None:
         return past.info.seed
     return secrets.randbits(32) if job.seed is None else job.seed
-
-
-def _again(result: RunResult, engine: Engine | None) -> int:
-    """Have a suspended run continue, if the engine can do that; return the exit code."""
-    if result.state is RunState.SUSPENDED and engine is not None and (why := engine.again()):
-        with suppress(OSError):
-            print(f"clusterkit: no other allocation could be asked for: {why}", file=sys.stderr)
-    return result.exit_code
 
 
 def _backend(job: JobSpec, seed: int, inbox: Inbox, console: Console, engine: Engine | None, warmth: Warmth) -> Backend:
@@ -222,6 +221,8 @@ def _run(
         machine = Machine(job, seed, past.before)
         loop = Loop(machine, backend, inbox, observe, control.answer, past.first, past.clock)
         result = explained(loop.run(), job)
+        if not result.final:
+            backend.leave()
         recovered = recoveries.report()
         _write_result(directory, result, recovered, console)
     return result, recovered

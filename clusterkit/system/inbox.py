@@ -68,6 +68,11 @@ class Inbox:
         """Whether one of the events that wait ends the run."""
         return any(isinstance(event, ENDING) for event in self._kept)
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether one of the events that wait says that the allocation ends."""
+        return any(isinstance(event, AllocationEnding) for event in self._kept)
+
     def get(self, timeout: float | None) -> Happened | Work | None:
         """Return what comes next, a cut lifeline first; None after `timeout` seconds without anything."""
         return self._kept.popleft() if self._kept else self._next(timeout)

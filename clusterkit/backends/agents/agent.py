@@ -29,11 +29,13 @@ from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, NoPorts
+from clusterkit.words.outcome import SUSPENDED
 
 LOOK_EVERY = 0.05  # seconds between two looks for what tasks write into files on request
 LOOK_FOR = 5.0  # seconds for which they are looked for
 ANSWERED_WITHIN = 5.0  # seconds for the supervisor to say whether a signal is for this agent alone
-DONE, LOST, CRASHED = 0, 1, 70  # how it exits: told to end; on its own; because it failed itself
+# How it exits, beside SUSPENDED: told to end; on its own; because it failed itself.
+DONE, LOST, CRASHED = 0, 1, 70
 
 
 class Agent:
@@ -50,7 +52,7 @@ class Agent:
         self._looks_until = 0.0
         self._ended: tuple[int, str] | None = None
         self._connection: Connection | None = None
-        self._told_to_end = False
+        self._exit_code: int | None = None  # to end, with this exit code
         self._asked: tuple[int, float] | None = None  # the signal, and until when an answer is waited for
         self._address = address
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
@@ -147,8 +149,8 @@ class Agent:
                 self._asked = None
             case ms.Leave():
                 self._leave()
-            case ms.Shut():
-                self._told_to_end = True
+            case ms.Shut(over):
+                self._exit_code = DONE if over else SUSPENDED
                 self._stack.close()
                 self._send(ms.Gone())
             case _:
@@ -211,13 +213,13 @@ class Agent:
         self._connection.send(ms.encode(message), body)
 
     def _finish(self, code: int, why: str) -> None:
-        self._ended = self._ended or (DONE if self._told_to_end and code == LOST else code, why)
+        self._ended = self._ended or (code if self._exit_code is None or code != LOST else self._exit_code, why)
 
     def _end(self, code: int, why: str) -> None:
         """End the tasks and the threads. What could not be delivered stays, and is named."""
         self._stack.close()
         self._dialer.stop()
-        if self._spool is not None and code == DONE:
+        if self._spool is not None and code in (DONE, SUSPENDED):
             self._spool.remove()
         elif self._spool is not None:
             where = self._spool.directory.path

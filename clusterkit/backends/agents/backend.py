@@ -56,6 +56,7 @@ class AgentsBackend:
         self._waiting: list[ac.Spawn] = []  # until the tasks are placed
         self._ending: set[Host] = set()  # they were told that the run is over, and have not answered
         self._problems: list[str] = []
+        self._over = True
         self._stack = ExitStack()
 
     @staticmethod
@@ -119,6 +120,10 @@ class AgentsBackend:
     def strays(self) -> Mapping[str, int]:
         """Those on this machine; elsewhere the engine ends what an agent leaves."""
         return reap_strays()
+
+    def leave(self) -> None:
+        """The agents are told that they are needed again."""
+        self._over = False
 
     def shut(self) -> None:
         """End each part, also if another one fails to end."""
@@ -283,7 +288,7 @@ class AgentsBackend:
     def _end_agents(self) -> None:
         """Have the agents end what is left, and wait for that, but not for those that are cut off."""
         self._ending = {host for host in self._hosts.present if not host.cut}
-        self._tell(self._ending, ms.Shut())
+        self._tell(self._ending, ms.Shut(self._over))
         self._inbox.work_until(lambda: not self._ending, GONE_WITHIN, True)
         for host in self._hosts.present:
             host.connection.close("The run is over.")

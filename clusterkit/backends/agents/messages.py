@@ -42,7 +42,9 @@ class Know:
 
 @dataclass(frozen=True, slots=True)
 class Shut:
-    """End whatever is left of the run; answered by Gone."""
+    """End whatever is left of the run; answered by Gone. If it is not `over`, an agent is needed here again."""
+
+    over: bool = True
 
 
 @dataclass(frozen=True, slots=True)

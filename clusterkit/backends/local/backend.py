@@ -157,6 +157,9 @@ class LocalBackend:
         """Kill processes of all runs of this state directory that have lost their supervisor."""
         return reap_strays()
 
+    def leave(self) -> None:
+        """Nothing here comes back."""
+
     def shut(self) -> None:
         """End each part, also if another one fails to end."""
         self._stack.close()

@@ -21,6 +21,7 @@ TO_AGENT: list[ms.ToAgent] = [
     ms.Claim((PS, WORKER)),
     ms.Know({PS: "n1:5000", WORKER: "[::1]:5001"}),
     ms.Shut(),
+    ms.Shut(over=False),
     ac.Spawn(WORKER, 2, "failure"),
     ac.Signal(WORKER, 2, 15),
     ac.Sweep(WORKER, 2),

@@ -26,7 +26,9 @@ from clusterkit.engines.kubernetes.commands import (
     agent_words,
     supervisor_words,
 )
+from clusterkit.engines.kubernetes.jobset import FINAL
 from clusterkit.words.job import JobOptions
+from clusterkit.words.outcome import SUSPENDED
 from tests.engines.hosts import Hosts, why_no_hosts
 from tests.engines.kubernetes.shapes import manifest_of
 from tests.support import CHILDREN, ROOT, wait_until
@@ -147,3 +149,27 @@ def test_a_supervisor_that_is_killed_leaves_no_task_and_its_agents_ask_to_be_res
     assert pods.kill("supervisor") != 0
     assert all(pods.running[name].wait(30) != 0 for name in NAMES[1:]), pods.logs()
     assert not any(pods.hosts[name].processes() for name in NAMES)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "moved"])
+def test_a_run_continues_in_the_pod_that_replaces_its_supervisors(pods: Pods, how: signal.Signals) -> None:
+    """With agents that were started again; its exit code is the run's, and so is that of a third one."""
+    for name in NAMES:
+        pods.start(name)
+    pods.wait_for("Checkpointed", 2)
+    if how is signal.SIGKILL:
+        assert pods.kill("supervisor") not in FINAL
+    else:
+        os.kill(min(pods.hosts["supervisor"].processes()), how)
+        assert pods.running["supervisor"].wait(30) == SUSPENDED, pods.logs()
+    assert all(pods.running[name].wait(30) != 0 for name in NAMES[1:]), pods.logs()
+    for name in NAMES:
+        pods.start(name)
+    assert pods.running["supervisor"].wait(90) == 0, pods.logs()
+    assert pods.events("Continued") == 1
+    result = pods.run.result()
+    assert result is not None
+    assert (result.last_step, max(one.attempt for one in result.attempts)) == (400, 2)
+    assert [pods.running[name].wait(20) for name in NAMES[1:]] == [0, 0], pods.logs()
+    pods.start("supervisor")
+    assert pods.running["supervisor"].wait(30) == 0, pods.logs()

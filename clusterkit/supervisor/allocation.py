@@ -1,0 +1,27 @@
+"""The end of an allocation: whether it has come, and how the run continues after it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import suppress
+
+from clusterkit.backends.agents.engine import Engine
+from clusterkit.system.inbox import Inbox
+from clusterkit.words.events import AllocationEnding
+from clusterkit.words.outcome import SUSPENDED
+
+
+def ends(engine: Engine | None, inbox: Inbox) -> bool:
+    """Whether the allocation ends, to a run that has no hosts: what they were told may not have come here."""
+    if engine is None:
+        return False
+    return inbox.is_moving or isinstance(engine.ending(signal.SIGTERM, elsewhere=True), AllocationEnding)
+
+
+def again(engine: Engine | None) -> int:
+    """Have a suspended run continue, if the engine can do that; return the exit code."""
+    if engine is not None and (why := engine.again()):
+        with suppress(OSError):
+            print(f"clusterkit: no other allocation could be asked for: {why}", file=sys.stderr)
+    return SUSPENDED
