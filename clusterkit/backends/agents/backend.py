@@ -153,7 +153,10 @@ class AgentsBackend:
             case ms.Opened():
                 self._opened(host, said)
             case ms.Claimed():
-                self._problems += [f"{host.name}: {said.problem}"] if said.problem else []
+                if said.problem is not None:
+                    self._problems.append(f"{host.name}: {said.problem}")
+                    self._seating.give_up()
+                    self._fail_waiting(self._problems[-1])
                 self._seating.claimed(host, said)
             case ms.Gone():
                 self._ending.discard(host)
@@ -234,9 +237,12 @@ class AgentsBackend:
     def _place_anew(self) -> None:
         """Place all tasks on the hosts that are left. What waits to be started is not, where there are none."""
         if not self._seating.begin():
-            waiting, self._waiting = self._waiting, []
-            for order in waiting:
-                self._inbox.put(ev.SpawnFailed(order.task, order.attempt, "no host is left"))
+            self._fail_waiting("no host is left")
+
+    def _fail_waiting(self, why: str) -> None:
+        waiting, self._waiting = self._waiting, []
+        for order in waiting:
+            self._inbox.put(ev.SpawnFailed(order.task, order.attempt, why))
 
     def _seated(self) -> None:
         """Every host knows where all tasks are."""

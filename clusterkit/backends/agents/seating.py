@@ -34,7 +34,7 @@ class Seating:
         ready = [host for host in self._hosts.ready if not host.cut] or self._hosts.ready
         usable = {host.name: host for host in ready[: self._job.hosts.count]}
         if not usable:
-            self.is_open = False
+            self.give_up()
             return False
         chosen = place(self._job, list(usable), self._hosts.names, self._rules)
         self.placed = {task: usable[name] for task, name in chosen.items()}
@@ -52,11 +52,16 @@ class Seating:
 
     def claimed(self, host: Host, answer: ms.Claimed) -> None:
         """A host holds the ports, or can't."""
-        if host.claims:
-            host.ports |= {task: answer.ports.get(task) for task in host.claims.popleft()}
+        tasks = host.claims.popleft() if host.claims else frozenset()
+        if answer.problem is None:
+            host.ports |= {task: answer.ports.get(task) for task in tasks}
         if not host.claims:
             self._asked.discard(host)
         self._settle_if_complete()
+
+    def give_up(self) -> None:
+        """Tasks can't be placed: what is still answered changes nothing."""
+        self.is_open = self.is_settled = False
 
     def lose(self, host: Host) -> bool:
         """A host is lost; return whether tasks were placed on it, so that they have to be placed anew."""

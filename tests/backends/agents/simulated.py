@@ -43,6 +43,7 @@ class SimulatedHost:
     sent: int = 0
     orders: int = 0
     lost: bool = False
+    is_full: bool = False  # it has no port left
     dies_of: type[ms.ToAgent] | None = None  # the host is lost when it gets such an order
 
     def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
@@ -62,6 +63,8 @@ class SimulatedHost:
         match order:
             case ms.Open():
                 yield ms.Opened((), self.address), b""
+            case ms.Claim() if self.is_full:
+                yield ms.Claimed({}, "No free TCP port was found."), b""
             case ms.Claim(tasks):
                 self.ports |= {task: BASE_PORT + len(self.ports) + n for n, task in enumerate(tasks)}
                 yield ms.Claimed({task: self.ports[task] for task in tasks}), b""

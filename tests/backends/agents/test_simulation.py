@@ -96,6 +96,15 @@ def test_a_run_whose_last_host_is_lost_while_tasks_are_placed_on_it_fails(tmp_pa
     assert "no host is left" in result.reason
 
 
+def test_a_run_fails_where_a_host_that_is_needed_now_has_no_ports(tmp_path: Path) -> None:
+    """It says which host, and what is missing there."""
+    run = SimulatedRun(tmp_path, gang(2))
+    run.hosts.hosts[2].is_full = True
+    result = run.play(losing_the_first)
+    assert (result.state, result.exit_code) == (RunState.FAILED, 1)
+    assert "could not be started: n2: No free TCP port was found." in result.reason
+
+
 @pytest.mark.parametrize("shape", [gang, servers])
 def test_the_work_for_each_task_does_not_grow_with_the_hosts(shape: Callable[[int], JobSpec], tmp_path: Path) -> None:
     """What the supervisor's loop calls of this room, with five times as many hosts."""
