@@ -45,7 +45,10 @@ class Endpoint(click.ParamType[tuple[str, int]]):
 @option("--host", metavar="NAME", help="What the run calls this host.", show_default="its host name")
 @option("--timeout", type=Duration(), default=PATIENCE, help="How long to look for the supervisor.")
 @click.option("--lifeline", type=int, hidden=True, help="A pipe to the process that the agent must not outlive.")
-def command(connect: tuple[str, int], key: str, host: str | None, timeout: float, lifeline: int | None) -> None:
+@click.option("--requeue", is_flag=True, hidden=True, help="Have Slurm's job requeued if the supervisor is lost.")
+def command(
+    connect: tuple[str, int], key: str, host: str | None, timeout: float, lifeline: int | None, requeue: bool
+) -> None:
     """Run the tasks of this host for a supervisor elsewhere.
 
     `clusterkit up --engine slurm`, and the manifests for Kubernetes, start agents by themselves. With
@@ -54,6 +57,7 @@ def command(connect: tuple[str, int], key: str, host: str | None, timeout: float
     from pathlib import Path
 
     from clusterkit.backends.agents.agent import Agent
+    from clusterkit.engines.slurm import left
     from clusterkit.supervisor import signals
     from clusterkit.supervisor.guardian import check_lifeline, guard
 
@@ -71,6 +75,10 @@ def command(connect: tuple[str, int], key: str, host: str | None, timeout: float
                 return 2
             signals.listen(agent.put)
             owner = {} if lifeline is None else {lifeline: "the supervisor"}
-            return agent.run({guardian: "clusterkit's guardian process", **owner})
+            code = agent.run({guardian: "clusterkit's guardian process", **owner})
+            if requeue and agent.is_orphan:
+                signals.end_with(code)
+                left.requeue()
+            return code
 
         sys.exit(guard(serve, lambda number, left: None))

@@ -60,7 +60,7 @@ class Following:
         known = self._ask()
         while known is not None and (known.phase is not Phase.OVER or self._continues(known)):
             self._wait_in_words(known)
-            self._look_after(known)
+            self._hasten(known)
             until = time.monotonic() + ASK_EVERY
             while time.monotonic() < until:
                 self._show()
@@ -83,29 +83,20 @@ class Following:
         suspended = result is not None and result.state is RunState.SUSPENDED
         return suspended and end in CONTINUES and self._try(lambda: self._slurm.requeue(self._job))
 
-    def _look_after(self, known: QueuedJob) -> None:
-        """Do what nobody in the job can do: start it again soon, and requeue it without its supervisor."""
+    def _hasten(self, known: QueuedJob) -> None:
+        """Have a requeued job start again soon, which nobody in the job can do."""
         if known.phase is Phase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
             self._hastened = known.restarts
             self._try(lambda: self._slurm.start_soon(self._job))
-        elif known.phase is Phase.RUNNING and self._is_left(known):
-            self._say(f"The host {known.host} of the run's supervisor is lost; the job is requeued.")
-            self._try(lambda: self._slurm.requeue(self._job))
 
-    def _is_left(self, known: QueuedJob) -> bool:
-        """Whether the job runs on without the host of its supervisor, as Slurm lets it."""
-        run = self._one.run
-        if not known.host or not run.job_file.exists() or run.is_live():
-            return False
-        return self._try(lambda: self._slurm.is_down(known.host))
-
-    def _try(self, ask: Callable[[], bool | None]) -> bool:
+    def _try(self, ask: Callable[[], None]) -> bool:
         """Ask Slurm for something; False if it refuses or does not answer."""
         try:
-            return ask() is not False
+            ask()
         except SlurmError as error:
             self._say(str(error))
             return False
+        return True
 
     def _ask(self, before: QueuedJob | None = None) -> QueuedJob | None:
         try:

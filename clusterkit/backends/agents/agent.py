@@ -52,6 +52,7 @@ class Agent:
         self._looks_until = 0.0
         self._ended: tuple[int, str] | None = None
         self._connection: Connection | None = None
+        self.is_orphan = False  # the supervisor was not heard of any more
         self._exit_code: int | None = None  # to end, with this exit code
         self._asked: tuple[int, float] | None = None  # the signal, and until when an answer is waited for
         self._address = address
@@ -87,6 +88,7 @@ class Agent:
 
     def lost(self, connection: Connection, why: str) -> None:
         """There will be none any more."""
+        self.is_orphan = self._exit_code is None
         self._inbox.put(partial(self._finish, LOST, why.rstrip(".")))
 
     def put(self, event: ev.Happened) -> None:

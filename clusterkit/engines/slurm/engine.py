@@ -49,7 +49,7 @@ class SlurmEngine:
         hosts = Slurm(self._env).hostnames(self._env["SLURM_JOB_NODELIST"])
         cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
         self._logs.mkdir(mode=0o700, exist_ok=True)
-        command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key))
+        command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key), self._continues)
         with self._log.open("ab") as log:
             self._step = subprocess.Popen(
                 agents_step(hosts, cpus, str(self._logs), command),

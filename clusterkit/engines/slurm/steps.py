@@ -12,9 +12,12 @@ _APART = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--un
 _ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 
 
-def agent_command(clusterkit: Sequence[str], connect: str, key: str) -> list[str]:
-    """The command of an agent; `connect` is `address:port` of the supervisor, `key` a file that all hosts see."""
-    return [*clusterkit, "agent", "--connect", connect, "--key", key]
+def agent_command(clusterkit: Sequence[str], connect: str, key: str, requeues: bool = False) -> list[str]:
+    """The command of an agent; `connect` is `address:port` of the supervisor, `key` a file that all hosts see.
+
+    `requeues`: if the host of the supervisor is lost, it has the job requeued.
+    """
+    return [*clusterkit, "agent", "--connect", connect, "--key", key, *(["--requeue"] if requeues else [])]
 
 
 def agents_step(hosts: Sequence[str], cpus: int, log: str, command: Sequence[str]) -> list[str]:

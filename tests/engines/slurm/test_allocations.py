@@ -58,11 +58,11 @@ def test_a_run_that_meets_its_time_limit_continues(up: Start) -> None:
 
 
 def test_a_run_that_loses_the_host_of_its_supervisor_continues(up: Start, slurm: SlurmCluster) -> None:
-    """The job is requeued from outside, and waits for the host."""
+    """An agent on another host has the job requeued; it waits for the host."""
     run = up(*PS, *QUICK, MIMIC, *LONG)
     run.wait_for("Checkpointed", count=2)
     slurm.hosts["n1"].kill()
-    wait_until(lambda: " is lost; the job is requeued." in run.output, 60, lambda: run.output)
+    wait_until(lambda: " waits again: " in run.output, 60, lambda: run.output)
     slurm.hosts["n1"].start()
     assert run.wait(150) == 0, run.output
     continued(run)

@@ -1,0 +1,82 @@
+"""A job whose supervisor's host may be lost, as an agent on another host sees it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clusterkit.engines.slurm import left
+from clusterkit.engines.slurm.client import Slurm, SlurmError
+from clusterkit.engines.slurm.queue import QueuedJob
+from tests.engines.slurm.test_notices import RUNNING
+
+pytestmark = pytest.mark.process
+
+ANSWERS = """\
+case "$0 $*" in
+    *squeue*) echo "7|RUNNING|0|900|5000|NONE|1:00:00|n1|None|" ;;
+    *sinfo*) echo "{state}" ;;
+    *) echo "$0 $*" >> {place}/said ;;
+esac
+"""
+
+
+def slurm_that_says(place: Path, code: str) -> Slurm:
+    """A Slurm whose every command is a shell script."""
+    for name in ("squeue", "sinfo", "scontrol"):
+        (place / name).write_text(f"#!/bin/sh\n{code}\n")
+        (place / name).chmod(0o755)
+    return Slurm({"PATH": f"{place}:/usr/bin:/bin"})
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [("down*", True), ("down", True), ("mixed", None), ("idle*", None), ("draining", None), ("", None)],
+)
+def test_a_job_is_requeued_once_the_host_is_down(tmp_path: Path, state: str, expected: bool | None) -> None:
+    """`*`: it does not answer. That alone is not the loss of it."""
+    slurm = slurm_that_says(tmp_path, ANSWERS.format(state=state, place=tmp_path))
+    assert left.look(slurm, 7, 0) is expected
+    said = tmp_path / "said"
+    assert said.exists() == bool(expected)
+    assert not expected or said.read_text().endswith("scontrol requeue 7\n")
+
+
+class Known(Slurm):
+    """A Slurm that knows one job, or none."""
+
+    def __init__(self, known: QueuedJob | None) -> None:
+        super().__init__({})
+        self.known = known
+
+    def job(self, job: int) -> QueuedJob | None:
+        """Say what is known of it."""
+        return self.known
+
+
+@pytest.mark.parametrize(
+    "job",
+    [None, replace(RUNNING, state="PENDING"), replace(RUNNING, state="COMPLETING"), replace(RUNNING, restarts=2)],
+    ids=["over for long", "requeued", "ending", "started again"],
+)
+def test_a_job_that_is_not_as_it_was_is_left_alone(job: QueuedJob | None) -> None:
+    """Somebody else was faster."""
+    assert left.look(Known(job), 7, 1) is False
+
+
+def test_outside_of_a_job_there_is_nothing_to_requeue() -> None:
+    """Agents that were started by hand."""
+    assert left.requeue({}) is False
+
+
+def test_a_command_that_a_signal_ends_is_repeated(tmp_path: Path) -> None:
+    """Signals that end a job reach the commands in it, too; but not for ever."""
+    once = f"[ -e {tmp_path}/killed ] || {{ touch {tmp_path}/killed; kill -TERM $$; }}\n"
+    slurm = slurm_that_says(tmp_path, once + ANSWERS.format(state="idle", place=tmp_path))
+    found = slurm.job(7)
+    assert found is not None
+    assert found.host == "n1"
+    with pytest.raises(SlurmError, match=r"exit code -15"):
+        slurm_that_says(tmp_path, "kill -TERM $$").job(7)
