@@ -32,8 +32,9 @@ from clusterkit.words.actions import (
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import Fault
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.job import JobOptions, JobSpec, Limits, RestartRules
+from clusterkit.words.job import JobSpec, Limits, RestartRules
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
+from clusterkit.words.options import JobOptions
 from clusterkit.words.outcome import Exit, Failure, RunResult
 from clusterkit.words.states import TaskState
 

@@ -13,7 +13,7 @@ from clusterkit.job.handed import Handed
 from clusterkit.job.options import OPTIONS, Entry
 from clusterkit.job.spec import UNFIT
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import Options, Path
+from clusterkit.words.options import Options, Path
 from clusterkit.words.secrets import looks_secret
 from clusterkit.words.spelling import did_you_mean
 

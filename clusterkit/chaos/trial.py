@@ -24,7 +24,8 @@ from clusterkit.client.journal import JournalReader
 from clusterkit.client.store import RunStore
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
-from clusterkit.words.job import JobOptions, JobSpec, Options, RestartRules
+from clusterkit.words.job import JobSpec, RestartRules
+from clusterkit.words.options import JobOptions, Options
 from clusterkit.words.outcome import RunResult
 
 LONG = 1e9  # seconds: the run's own --timeout ends it

@@ -18,7 +18,14 @@ Examples = Sequence[tuple[str, str]]  # a command line without `clusterkit`, and
 
 
 class Option(click.Option):
-    """An option whose help ends with `[default: …]`: its default, or a description of it in `show_default`."""
+    """An option whose help ends with `[default: …]`: its default, or a description of it in `show_default`.
+
+    `group` is the heading below which the help has it.
+    """
+
+    def __init__(self, *args: Any, group: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
         extra = super().get_help_extra(ctx)
@@ -35,6 +42,17 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Those without a group come first, below "Options"; the groups follow in the order of their first options."""
+        groups: dict[str, list[tuple[str, str]]] = {"": []}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
+                groups.setdefault(getattr(param, "group", ""), []).append(record)
+        for group, records in groups.items():
+            if records:
+                with formatter.section(group or "Options"):
+                    formatter.write_dl(records)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.examples:
             with formatter.section("Examples"):
@@ -43,6 +61,8 @@ class Command(click.Command):
 
 class Group(Command, click.Group):
     """A group with `examples`."""
+
+    format_options = click.Group.format_options  # with its commands
 
 
 option = partial(click.option, cls=Option, show_default=True)

@@ -14,8 +14,8 @@ from clusterkit.cli.help import option
 from clusterkit.cli.terminal import color_option
 from clusterkit.job.options import OPTIONS, Entry, Gathered, Kind
 from clusterkit.words import durations
-from clusterkit.words.job import JobOptions
 from clusterkit.words.model import tasks_named
+from clusterkit.words.options import JobOptions
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -101,14 +101,16 @@ def _option(entry: Entry) -> Decorator:
     about = entry.about
     shown = entry.default or False
     if entry.kind is Kind.SWITCH:
-        return option(f"{entry.flag}/--no-{entry.key}", default=None, help=about.help, show_default=shown)
+        switch = f"{entry.flag}/--no-{entry.key}"
+        return option(switch, default=None, help=about.help, show_default=shown, group=entry.group)
     kind = click.Choice(entry.choices) if entry.choices else _TYPES.get(entry.kind, click.STRING)
     names = [about.short, entry.flag] if about.short else [entry.flag]
     is_multiple = entry.kind in (Kind.TEXTS, Kind.VARIABLES)
     metavar = "N" if entry.kind is Kind.NUMBER else about.metavar
     return option(
-        *names, type=Collected(kind), multiple=is_multiple, metavar=metavar, help=about.help, show_default=shown
-    )
+        *names, type=Collected(kind), multiple=is_multiple, metavar=metavar, help=about.help, show_default=shown,
+        group=entry.group,
+    )  # fmt: skip
 
 
 def job_options(*names: str) -> Decorator:

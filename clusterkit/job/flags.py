@@ -8,7 +8,7 @@ from typing import Any, cast
 from clusterkit.job.options import OPTIONS, Entry, Kind
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import plain
-from clusterkit.words.job import JobOptions
+from clusterkit.words.options import JobOptions
 
 
 def job_flags(options: JobOptions) -> list[str]:

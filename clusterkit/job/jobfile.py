@@ -10,8 +10,8 @@ from typing import cast
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, Kind
 from clusterkit.words.durations import seconds
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobOptions
 from clusterkit.words.model import TaskType
+from clusterkit.words.options import JobOptions
 from clusterkit.words.spelling import did_you_mean
 
 TASK = "task"  # its tables are for one task type each

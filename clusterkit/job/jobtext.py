@@ -10,7 +10,7 @@ from clusterkit.job.jobfile import TASK
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Kind
 from clusterkit.words.durations import compact, seconds
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobOptions
+from clusterkit.words.options import JobOptions
 from clusterkit.words.secrets import HIDDEN, looks_secret
 
 WIDTH = 100  # columns of a list in one line

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 from clusterkit.words import durations
-from clusterkit.words.job import Duration, JobOptions, JobSpec, Option, Options, Path, TaskOptions
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind
+from clusterkit.words.options import GROUPS, Duration, JobOptions, Option, Options, Path, TaskOptions
 
 
 class Kind(enum.Enum):
@@ -49,6 +50,7 @@ class Entry:
     kind: Kind
     about: Option = _ANY
     choices: tuple[str | int, ...] = ()
+    group: str = ""  # its heading in the help
 
     @property
     def key(self) -> str:
@@ -73,13 +75,14 @@ class Entry:
 
 def _entries(options: type) -> Mapping[str, Entry]:
     hints = get_type_hints(options, include_extras=True)
-    return MappingProxyType({name: _entry(name, hint) for name, hint in hints.items()})
+    groups = {name: group.__doc__ or "" for group in GROUPS for name in group.__annotations__}
+    return MappingProxyType({name: _entry(name, hint, groups.get(name, "")) for name, hint in hints.items()})
 
 
-def _entry(name: str, hint: Any) -> Entry:
+def _entry(name: str, hint: Any, group: str) -> Entry:
     hint, about = get_args(hint) if get_origin(hint) is Annotated else (hint, _ANY)
     choices = get_args(hint) if get_origin(hint) is Literal else ()
-    return Entry(name, Kind.CHOICE if choices else _KINDS[hint], about, choices)
+    return Entry(name, Kind.CHOICE if choices else _KINDS[hint], about, choices, group)
 
 
 OPTIONS = _entries(Options)

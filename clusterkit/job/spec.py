@@ -15,8 +15,9 @@ from clusterkit.job.plan import RESERVED
 from clusterkit.job.step_regex import problem_of
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
-from clusterkit.words.job import JobOptions, JobSpec, Servers, StartMode
+from clusterkit.words.job import JobSpec, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, TaskType
+from clusterkit.words.options import JobOptions
 from clusterkit.words.resources import EngineKind, Hosts, Network
 
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.

@@ -13,7 +13,7 @@ from clusterkit.cli.up import command
 from clusterkit.job.handed import Handed, hand, take
 from clusterkit.job.options import OPTIONS
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import Options
+from clusterkit.words.options import Options
 
 
 @pytest.mark.parametrize(

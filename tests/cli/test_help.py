@@ -16,7 +16,9 @@ from clusterkit import __version__
 from clusterkit.cli import COMMANDS, SECTIONS, cli
 from clusterkit.cli.help import Command
 from clusterkit.cli.options import PROBLEMS
+from clusterkit.job.options import OPTIONS
 from clusterkit.words.grammar import parse_fault
+from clusterkit.words.options import GROUPS
 
 
 def commands() -> Iterator[tuple[str, ...]]:
@@ -119,3 +121,15 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     imported = {name for name in done.stdout.split() if name.startswith("clusterkit.")}
     assert imported <= {"clusterkit.cli", "clusterkit.cli.help", "clusterkit.cli.lazy"}
+
+
+def test_options_of_a_job_stand_below_the_headings_of_their_groups() -> None:
+    """All of them, each once; those of the command itself come first."""
+    lines = help_of("up").splitlines()
+    headings = [line.rstrip(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
+    assert headings == ["Options", *(group.__doc__ for group in GROUPS), "Examples"]
+    assert {name for group in GROUPS for name in group.__annotations__} == OPTIONS.keys()
+    shown = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
+    assert sorted(set(shown)) == sorted(shown)
+    places = [lines.index("Restarts:"), *(n for n, line in enumerate(lines) if "--restart-budget N" in line)]
+    assert places == sorted(places)

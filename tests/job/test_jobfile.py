@@ -9,8 +9,9 @@ import pytest
 
 from clusterkit.job.jobfile import KEYS, read_job_file
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobOptions, RestartPolicy, Setup
+from clusterkit.words.job import RestartPolicy, Setup
 from clusterkit.words.model import ProgramKind, TaskType
+from clusterkit.words.options import JobOptions
 from tests.histories import build_job
 
 WHOLE = """

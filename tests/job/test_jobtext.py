@@ -14,8 +14,8 @@ from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.jobtext import job_text, quoted
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Kind
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobOptions
 from clusterkit.words.model import TaskType
+from clusterkit.words.options import JobOptions
 from clusterkit.words.printable import printable_lines
 from clusterkit.words.secrets import looks_secret
 

@@ -10,8 +10,9 @@ import pytest
 from clusterkit.job.keras import keras_env, keras_problems, patches_of
 from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
-from clusterkit.words.job import JobOptions, Servers, TfConfig
+from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Program, ProgramKind
+from clusterkit.words.options import JobOptions
 from tests.histories import job, task
 
 

@@ -17,7 +17,7 @@ from clusterkit.job.plan import BUILTIN_SERVER
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.run_server import Launch
-from clusterkit.words.job import JobOptions
+from clusterkit.words.options import JobOptions
 from tests.support import CHILDREN, Command
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]

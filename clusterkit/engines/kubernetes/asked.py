@@ -11,7 +11,7 @@ from clusterkit.engines.kubernetes.rules import problems_of
 from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobOptions
+from clusterkit.words.options import JobOptions
 
 
 def asked(gathered: Gathered, flags: Flags) -> Manifest:

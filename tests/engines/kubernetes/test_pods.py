@@ -27,7 +27,7 @@ from clusterkit.engines.kubernetes.commands import (
     supervisor_words,
 )
 from clusterkit.engines.kubernetes.jobset import FINAL
-from clusterkit.words.job import JobOptions
+from clusterkit.words.options import JobOptions
 from clusterkit.words.outcome import SUSPENDED
 from tests.engines.hosts import Hosts, why_no_hosts
 from tests.engines.kubernetes.shapes import manifest_of
