@@ -12,7 +12,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind
 
 MOST = 300_000  # bytes that are read of a program and its modules together
-_OTHERS = ("detach", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
+_OTHERS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
 OPTIONS_OF_UP = frozenset(
     {entry.flag for entry in OPTIONS.values()}
     | {f"--no-{entry.key}" for entry in OPTIONS.values() if entry.kind is Kind.SWITCH}

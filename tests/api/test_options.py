@@ -64,7 +64,10 @@ def test_every_keyword_is_a_flag_of_up() -> None:
 
 def test_every_flag_of_a_job_is_a_keyword() -> None:
     """What is about the console, and about whose child the run is, is left out."""
-    others = {"only", "all_output", "log_level", "quiet", "color", "lifeline", "session", "handed", "detach", "no_wait"}
+    others = {
+        *("only", "all_output", "log_level", "quiet", "color", "lifeline", "session", "handed", "detach", "no_wait"),
+        "continue",
+    }
     options = [option for option in command.params if isinstance(option, click.Option)]
     names = {option.opts[-1].lstrip("-").replace("-", "_") for option in options}
     assert names - others == set(OPTIONS)
