@@ -29,13 +29,12 @@ from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, NoPorts
-from clusterkit.words.outcome import SUSPENDED
+from clusterkit.words.outcome import CRASHED, SUSPENDED
 
 LOOK_EVERY = 0.05  # seconds between two looks for what tasks write into files on request
 LOOK_FOR = 5.0  # seconds for which they are looked for
 ANSWERED_WITHIN = 5.0  # seconds for the supervisor to say whether a signal is for this agent alone
-# How it exits, beside SUSPENDED: told to end; on its own; because it failed itself.
-DONE, LOST, CRASHED = 0, 1, 70
+DONE, LOST = 0, 1  # how it exits, beside SUSPENDED and CRASHED: told to end; on its own
 
 
 class Agent:

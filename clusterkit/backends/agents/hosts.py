@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -114,7 +115,7 @@ class Hosts:
 
     def settle(self) -> None:
         """Those that are there are the first ones: from now on their order is that of their names."""
-        self._all.sort(key=lambda host: [int(part) if part.isdigit() else part for part in _parts(host.name)])
+        self._all.sort(key=lambda host: in_order(host.name))
 
     @property
     def ready(self) -> list[Host]:
@@ -143,12 +144,6 @@ class Hosts:
         return iter(self._all)
 
 
-def _parts(name: str) -> list[str]:
-    """`n10` as ["n", "10"]: numbers in names are compared as such; words and numbers alternate."""
-    parts, digits = [""], False
-    for character in name:
-        if character.isdecimal() != digits:
-            parts.append("")
-            digits = not digits
-        parts[-1] += character
-    return parts
+def in_order(name: str) -> list[str | int]:
+    """What names are sorted by: `n10` comes after `n9`. Words and numbers alternate, a word first."""
+    return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]

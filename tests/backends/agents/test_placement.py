@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
+from clusterkit.backends.agents.hosts import in_order
 from clusterkit.backends.agents.placement import Rule, place
 from clusterkit.backends.agents.preflight import preflight
 from clusterkit.words.job import JobSpec
@@ -110,3 +111,9 @@ def test_too_few_descriptors_for_the_hosts_are_warned_of(monkeypatch: pytest.Mon
     assert preflight(replace(job(workers=8), hosts=Hosts(count=700))).warnings == []
     [warning] = preflight(replace(job(workers=8), hosts=Hosts(count=1000, spare=1))).warnings
     assert warning.endswith("the limit is 1024. Raise it where the supervisor runs: ulimit -n 1297")
+
+
+def test_hosts_are_in_the_order_of_the_numbers_in_their_names() -> None:
+    """Also where a name has digits that are no decimal numbers: any agent may call itself so."""
+    names = ["n10", "n9", "9", "n", "n9-2", "n9-10", "²", "n²", "n٣"]
+    assert sorted(names, key=in_order) == ["9", "n", "n٣", "n9", "n9-2", "n9-10", "n10", "n²", "²"]
