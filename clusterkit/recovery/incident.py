@@ -84,7 +84,8 @@ class Incident:
         self.returns = {one.task: one for one in returns}
         self._down = set(self.returns)
         if trainers:
-            self.needs = frozenset(task for task in self.returns if task in trainers or task.type is TaskType.PS)
+            servers = frozenset(task for task in self.returns if task.type is TaskType.PS)
+            self.needs = trainers | servers if servers else trainers  # a set for each of thousands of restarts is much
             self.course = Course()  # steps of the old attempts do not count
 
     def concerns(self, task: Task, attempt: int) -> bool:

@@ -174,7 +174,7 @@ class RecoveryFold:
         incident = self._merge(blamed, now, frozenset(event.tasks))
         incident.asked = event.cause is None
         returns = [Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks]
-        incident.plan(now, returns, frozenset(filter(self._trains, event.tasks)))
+        incident.plan(now, returns, self._trainers(frozenset(event.tasks)))
         self._open = [*(one for one in self._open if one is not incident), incident]
 
     def _continued(self, now: float, allocation: int) -> None:
@@ -186,9 +186,8 @@ class RecoveryFold:
         tasks, self._stalled = self._job.tasks, None
         self._states = dict.fromkeys(self._states, TaskState.DOWN)
         incident = Incident(deaths, detected, allocation=allocation, left=self._at)
-        incident.plan(
-            now, [Return(t, self._attempts.get(t, 0) + 1) for t in tasks], frozenset(filter(self._trains, tasks))
-        )
+        returns = [Return(task, self._attempts.get(task, 0) + 1) for task in tasks]
+        incident.plan(now, returns, self._trainers(frozenset(tasks)))
         self._add(incident, len(self._incidents))
         self._open = [*(one for one in self._open if one is not incident and one not in repaired), incident]
 
@@ -204,7 +203,8 @@ class RecoveryFold:
         detected = min((i.detected for i in old if i.detected is not None), default=now if failures else None)
         merged = Incident(deaths, detected, trainers=self._halted(deaths))
         known_same = [incident.same for incident in old]
-        merged.same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
+        same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
+        merged.same = same or merged.same  # one empty set for all of them
         merged.course = old[0].course if old else merged.course
         place = self._incidents.index(old[0]) if old else len(self._incidents)
         gone = set(old)

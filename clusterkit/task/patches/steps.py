@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers
-REPORT_EVERY = 0.02  # seconds between two reports, at least
+REPORT_EVERY = 0.1  # seconds between two reports of `count`, at least: a write gives up the interpreter lock
 END_WITHIN = 1.0  # seconds that the interpreter waits for the thread at exit
 
 
