@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from clusterkit.client.store import new_run_id
-from clusterkit.engines.kubernetes.manifest import Flags, Kind, Manifest, Place, hosts_of
+from clusterkit.engines.kubernetes.manifest import Flags, Kind, Manifest, Place, agents_of, hosts_of
 from clusterkit.engines.kubernetes.names import flag_problems, name_problems
 from clusterkit.engines.kubernetes.rules import problems_of
 from clusterkit.job.options import Gathered
@@ -18,7 +18,7 @@ def asked(gathered: Gathered, flags: Flags) -> Manifest:
     """Check everything that can be known without the image, whose files are not here. Raises BadJob."""
     job, problems, _ = describe(_on_hosts(gathered, flags))
     name = gathered.options.get("run_id") or f"run-{new_run_id()}"
-    problems += [*name_problems(name, hosts_of(job, flags)), *problems_of(job, gathered.options, flags)]
+    problems += [*name_problems(name, agents_of(job, flags)), *problems_of(job, gathered.options, flags)]
     if problems:
         raise BadJob(problems)
     options = {key: value for key, value in gathered.options.items() if key != "run_id"}

@@ -97,8 +97,8 @@ def _agents(manifest: Manifest) -> Document:
         "labelSelector": {"matchLabels": labels(manifest, AGENT)},
     }
     return {
-        "parallelism": manifest.hosts,
-        "completions": manifest.hosts,
+        "parallelism": manifest.agents,
+        "completions": manifest.agents,
         "completionMode": "Indexed",
         "backoffLimit": MOST,
         "template": template(

@@ -80,8 +80,13 @@ class Manifest:
 
     @property
     def hosts(self) -> int:
-        """How many agents there are."""
+        """How many agents have tasks."""
         return hosts_of(self.job, self.flags)
+
+    @property
+    def agents(self) -> int:
+        """How many agents there are, with those that have no task until another one is lost."""
+        return agents_of(self.job, self.flags)
 
     @property
     def claim(self) -> str:
@@ -92,3 +97,8 @@ class Manifest:
 def hosts_of(job: JobSpec, flags: Flags) -> int:
     """As many as were asked for, or one for each task that computes."""
     return len(computing(job)) if flags.hosts is None else flags.hosts
+
+
+def agents_of(job: JobSpec, flags: Flags) -> int:
+    """Those and the spare ones."""
+    return hosts_of(job, flags) + job.hosts.spare

@@ -39,6 +39,7 @@ SHAPES: dict[str, tuple[JobOptions, Flags]] = {
         {"program": "train.py", "workers": 4, "gpus_per_task": 2, "cpus_per_task": 8, "env": {"LEVEL": "3"}},
         replace(PLAIN, hosts=2, memory="64Gi", secret=Secret.OUT),
     ),
+    "spare": ({"program": "train.py", "workers": 4, "spare_hosts": 1}, replace(PLAIN, hosts=2)),
     "tfjob-single": ({"program": "bin/train", "args": ["$HOME"], "cwd": "/work"}, TFJOB),
     "tfjob-gang": (
         {"module": "project.train", "workers": 3, "gpus_per_task": 1, "cpus_per_task": 4, "keras": 2, "timeout": 60.0},
