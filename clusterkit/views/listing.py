@@ -82,6 +82,7 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
         "endpoint": status.endpoint,
         "ready": live and status.ready,
         "paused": live and status.paused,
+        "straggler": straggler_note(status) if live else None,
         "faults": [action.value for action in status.faults.values()] if live else [],
         "uptime": round(now - (status.started or now), 3) if up else None,
         "cpu": round(usage.cpu, 1) if usage else None,
@@ -97,6 +98,12 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
     }
 
 
+def straggler_note(status: TaskStatus) -> str | None:
+    """How much slower than its peers the task is, and why; None if it is not."""
+    one = status.straggling
+    return None if one is None else f"about {one.factor:.1f} times as slow as its peers: it {one.why}"
+
+
 def tasks_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
     """`ps` as a table of at most `width` columns. On several hosts, their names stand in the place of the pids."""
     columns = tuple(HOST if column is PID and any(row["host"] for row in rows) else column for column in TASKS)
@@ -110,8 +117,9 @@ def _step_cell(row: Mapping[str, Any]) -> str:
 
 
 def _state_cell(row: Mapping[str, Any]) -> str:
-    """The state, with the faults that are open: `running (slow)`."""
-    return " ".join([row["state"], *(f"({name})" for name in row["faults"])])
+    """The state, with the faults that are open: `running (slow)`, and whether the task is slower than its peers."""
+    notes = [*row["faults"], *(["straggler"] if row["straggler"] else [])]
+    return " ".join([row["state"], *(f"({note})" for note in notes)])
 
 
 def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterkit.views.details import signal_name
 from clusterkit.words import events as ev
+from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import Failure
 from clusterkit.words.printable import printable, printable_lines
@@ -75,6 +76,8 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, _stopping(event)
         case ev.Warned(text):
             return Level.WARNING, text
+        case ev.Straggling() | ev.KeepsUp():
+            return _of_straggler(event)
         case _:
             return None
 
@@ -85,6 +88,22 @@ def _stopping(event: ev.Stopping) -> str:
     what = "every task" if event.tasks else "the run"
     waits = event.tasks and event.grace and event.reason.endswith("SIGINT")
     return f"Stopping {what}: {event.reason}.{f' {waiting(event.tasks, event.grace)}' if waits else ''}"
+
+
+_ADVICE = {
+    ev.Slowness.STOPPED: "find out what stops it: a fault, a debugger or a quota",
+    ev.Slowness.STARVED: "give it a CPU of its own (--cpus-per-task), or less beside it",
+    ev.Slowness.BUSY: "compare its input and its work per step with its peers' (clusterkit profile)",
+    ev.Slowness.STEPS: "compare its input, its host and its CPU with its peers' (clusterkit top, clusterkit profile)",
+}
+
+
+def _of_straggler(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
+    if isinstance(event, ev.KeepsUp):
+        return Level.INFO, f"{event.task} keeps up with its peers again, after {shown(event.seconds)}."
+    times = f"about {event.factor:.1f} times as slow as its peers"
+    text = f"{event.task} is {times}: it {event.why}. To speed training up, {_ADVICE[event.slowness]}."
+    return Level.WARNING, text
 
 
 def _of_host(event: ev.Placed | ev.HostCut | ev.HostBack | ev.HostLost) -> tuple[Level, str]:

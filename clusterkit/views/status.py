@@ -46,6 +46,7 @@ class TaskStatus:
     resumed_step: int | None = None
     last_exit: Exit | None = None
     reports: deque[tuple[float, int]] = field(default_factory=deque)
+    straggling: ev.Straggling | None = None  # why it is slower than its peers at present
     faults: dict[int, FaultAction] = field(default_factory=dict)  # those that are open, by their numbers
 
     @property
@@ -70,7 +71,7 @@ class TaskStatus:
         """A new attempt begins: forget all of the one before it but its exit and its step."""
         self.attempt, self.pid, self.started = attempt, None, None
         self.ready = self.paused = False
-        self.resumed_step = None
+        self.resumed_step = self.straggling = None
         self.reports.clear()
 
     def progressed(self, at: float, event: ev.Progressed) -> None:
@@ -160,10 +161,15 @@ class RunStatus:
                 status.pid, status.started = event.pid, at
             case ev.Exited(_, _, exit_):
                 status.last_exit, status.pid, status.paused = replace(exit_, asked=status.asked), None, False
+                status.straggling = None
             case ev.AttemptEnded() if event.exit is not None:
                 status.last_exit = event.exit
             case ev.Paused(_, _, paused):
                 status.paused = paused
+            case ev.Straggling():
+                status.straggling = event
+            case ev.KeepsUp():
+                status.straggling = None
             case ev.Progressed():
                 status.progressed(at, event)
             case ev.Resumed(_, _, step):
@@ -185,7 +191,7 @@ class RunStatus:
         self.waits_for, self.grace = (), 0.0
         for status in self.tasks.values():
             status.state = TaskState.DOWN if status.alive else status.state
-            status.pid, status.ready, status.paused = None, False, False
+            status.pid, status.straggling, status.ready, status.paused = None, None, False, False
 
     def _stop(self, reason: str) -> None:
         self.phase, self.reason = RunPhase.STOPPING, self.reason or reason

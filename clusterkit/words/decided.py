@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from clusterkit.words.faults import FaultAction
@@ -117,6 +118,39 @@ class Warned:
     task: Task | None = None
 
 
+class Slowness(enum.StrEnum):
+    """Why a task is slower than its peers, as far as it can be seen from outside."""
+
+    STOPPED = "is stopped"  # by signals, again and again
+    STARVED = "waits for a CPU"  # runnable, and not run
+    BUSY = "works"  # while its peers wait
+    STEPS = "takes longer for a step"  # of a coordinator's, as that measures it
+
+
+@dataclass(frozen=True, slots=True)
+class Straggling:
+    """A task is persistently slower than its peers: for `seconds` so far, by about this `factor`.
+
+    `why` is what was measured, as a clause with the task as its subject. Ends with KeepsUp, or with the attempt.
+    """
+
+    task: Task
+    attempt: int
+    slowness: Slowness
+    factor: float
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepsUp:
+    """A task that was slower than its peers is not any more, after `seconds`."""
+
+    task: Task
+    attempt: int
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The run is over."""
@@ -126,5 +160,5 @@ class Finished:
 
 Decided = (
     Changed | AttemptEnded | Failed | RestartPlanned | RequestRefused | Paused | FaultInjected | FaultHealed | Succeeded
-    | Stopping | Warned | Finished
+    | Stopping | Warned | Straggling | KeepsUp | Finished
 )  # fmt: skip

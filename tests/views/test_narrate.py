@@ -44,6 +44,13 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             Level.WARNING,
             "The connection to the host n2 is cut (connection reset). Its tasks continue; waiting up to 30 s.",
         ),
+        (
+            ev.Straggling(WORKER, 1, ev.Slowness.STOPPED, 4.52, 12.0, "is stopped 78 % of the time"),
+            Level.WARNING,
+            "worker:1 is about 4.5 times as slow as its peers: it is stopped 78 % of the time. To speed training up, "
+            "find out what stops it: a fault, a debugger or a quota.",
+        ),
+        (ev.KeepsUp(WORKER, 1, 61.5), Level.INFO, "worker:1 keeps up with its peers again, after 1 min 2 s."),
         (ev.HostBack("n2"), Level.INFO, "The host n2 is connected again; nothing was lost."),
         (ev.HostLost("n2", "It was silent."), Level.WARNING, "The host n2 is lost. It was silent."),
         (ev.Failed(Failure(PS, 1, Exit(host="n2"), 5.0)), Level.WARNING, "ps:0 was lost with its host n2 (attempt 1)."),

@@ -223,3 +223,21 @@ def test_faults_that_are_open_are_shown_with_the_state() -> None:
     status.take(4.0, ev.FaultTook(2, "it has more", done=False))
     status.take(5.0, ev.FaultHealed(1, "slow worker:1", FaultAction.SLOW, (WORKER,), "its time is over"))
     assert task_row(status.tasks[WORKER], 6.0, True, None)["faults"] == []
+
+
+def test_a_straggler_is_shown_with_the_state_as_long_as_it_is_one() -> None:
+    """Until it keeps up again, its attempt ends, or another one begins."""
+    slow = ev.Straggling(WORKER, 1, ev.Slowness.STOPPED, 4.5, 12.0, "is stopped 78 % of the time")
+    over: list[ev.Event] = [
+        ev.KeepsUp(WORKER, 1, 30.0),
+        ev.Exited(WORKER, 1, Exit(signal=9)),
+        ev.Changed(WORKER, 2, TaskState.STARTING),
+        ev.Continued(2),
+    ]
+    for end in over:
+        status = status_of(*starts(WORKER, 1, 77), (2.0, slow))
+        row = task_row(status.tasks[WORKER], 3.0, True, None)
+        assert row["straggler"] == "about 4.5 times as slow as its peers: it is stopped 78 % of the time"
+        assert "running (straggler)   1" in tasks_table([row])
+        status.take(4.0, end)
+        assert task_row(status.tasks[WORKER], 5.0, True, None)["straggler"] is None

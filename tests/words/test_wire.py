@@ -98,6 +98,8 @@ EVENTS: list[ev.Event] = [
     ev.Stopping("why"),
     ev.Warned("look", WORKER),
     ev.Warned("look"),
+    ev.Straggling(WORKER, 1, ev.Slowness.STOPPED, 4.5, 12.25, "is stopped 78 % of the time"),
+    ev.KeepsUp(WORKER, 1, 61.5),
     ev.Finished(RESULT),
 ]
 
