@@ -76,10 +76,8 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, _stopping(event)
         case ev.Warned(text):
             return Level.WARNING, text
-        case ev.Straggling() | ev.KeepsUp():
-            return _of_straggler(event)
         case _:
-            return None
+            return _of_pace(event)
 
 
 def _stopping(event: ev.Stopping) -> str:
@@ -98,12 +96,15 @@ _ADVICE = {
 }
 
 
-def _of_straggler(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
-    if isinstance(event, ev.KeepsUp):
-        return Level.INFO, f"{event.task} keeps up with its peers again, after {shown(event.seconds)}."
-    times = f"about {event.factor:.1f} times as slow as its peers"
-    text = f"{event.task} is {times}: it {event.why}. To speed training up, {_ADVICE[event.slowness]}."
-    return Level.WARNING, text
+def _of_pace(event: ev.Event) -> tuple[Level, str] | None:
+    match event:
+        case ev.Straggling(task, _, slowness, factor, _, why):
+            times = f"about {factor:.1f} times as slow as its peers"
+            return Level.WARNING, f"{task} is {times}: it {why}. To speed training up, {_ADVICE[slowness]}."
+        case ev.KeepsUp(task, _, seconds):
+            return Level.INFO, f"{task} keeps up with its peers again, after {shown(seconds)}."
+        case _:
+            return None
 
 
 def _of_host(event: ev.Placed | ev.HostCut | ev.HostBack | ev.HostLost) -> tuple[Level, str]:
