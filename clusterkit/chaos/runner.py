@@ -6,12 +6,12 @@ Runs are started through the Python API, so they share the session's warm server
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
 from clusterkit.chaos.invariants import DEFAULT, Measure, baseline_of
-from clusterkit.chaos.model import Baseline, Outcome, Shrunk
+from clusterkit.chaos.model import Baseline, Outcome, Shrunk, Trial
 from clusterkit.chaos.schedule import Plan, trial, useful
 from clusterkit.chaos.shrinking import alike, shrink
 from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
@@ -48,6 +48,7 @@ class Campaign:
     trials: Trials
     plan: Plan
     shrunk: dict[int, Shrunk] = field(default_factory=dict)
+    begun: Callable[[Trial], None] = lambda trial: None  # called by several threads when a run begins
     _failed: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -98,7 +99,9 @@ class Campaign:
         """Do a run, and shrink it if it fails. None if the campaign starts no more runs."""
         if self.trials.stopped or (self.terms.fail_fast and self._failed):
             return None
-        outcome = self.trials.run(trial(self.plan, self.terms.seed, number), self.baseline)
+        drawn = trial(self.plan, self.terms.seed, number)
+        self.begun(drawn)
+        outcome = self.trials.run(drawn, self.baseline)
         if self._has_to_shrink(outcome):
             self.shrunk[number] = self._shrink(outcome)
         return outcome

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from types import FrameType
-from typing import Any
 
+from clusterkit import __version__
 from clusterkit.chaos.model import Outcome
+from clusterkit.chaos.record import Record, told_of
 from clusterkit.chaos.runner import Campaign, Terms
-from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
+from clusterkit.chaos.text import baseline_line, failure, run_line, summary
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
 from clusterkit.cli.params import echo_json
 from clusterkit.cli.terminal import echo, is_screen
+from clusterkit.client.store import RunStore
 from clusterkit.system.process import ENDING
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import BAR, bar
@@ -33,10 +35,10 @@ class Stopped(BaseException):
 
 
 def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
-    """Run the campaign, show its progress, and return the exit code."""
+    """Run the campaign, show its progress, and return the exit code. Raises RunDirectoryError."""
     say = Say(terms.runs, to_stderr=as_json)
-    outcomes: list[Outcome] = []
-    campaign: Campaign | None = None
+    file = RunStore().campaign(terms.name)
+    record = Record.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), clusterkit=__version__)
     code = 0
     try:
         with _signals():
@@ -44,22 +46,24 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
             begun = Campaign.begin(asked, terms)
             if isinstance(begun, FinishedRun):
                 say.line(_no_baseline(begun))
+                record.close("failed", _why(begun))
                 return 1
-            campaign = begun
-            say.line(baseline_line(campaign.baseline, terms.measure.of(campaign.baseline)))
-            with closing(campaign.run()) as ended:
+            record.began(begun)
+            say.line(baseline_line(begun.baseline, terms.measure.of(begun.baseline)))
+            with closing(begun.run()) as ended:
                 for outcome in ended:
-                    outcomes.append(outcome)
-                    say.run(outcome, campaign)
+                    record.ended(outcome)
+                    say.run(outcome, begun)
     except Stopped as stopped:
         code = 128 + stopped.number
     say.done()
-    if campaign is not None:
-        outcomes.sort(key=lambda outcome: outcome.trial.number)
-        say.line("\n" + summary(outcomes, terms.runs, terms.seed))
+    failed = any(outcome.violations for outcome in record.outcomes)
+    record.close("stopped" if code else "failed" if failed else "passed")
+    if record.campaign is not None:
+        say.line("\n" + summary(record.outcomes, terms.runs, terms.seed))
         if as_json:
-            echo_json(_document(campaign, outcomes))
-    return code or int(any(outcome.violations for outcome in outcomes))
+            echo_json(told_of(record.campaign, record.outcomes))
+    return code or int(failed)
 
 
 def _greeting(terms: Terms) -> str:
@@ -69,15 +73,12 @@ def _greeting(terms: Terms) -> str:
 
 
 def _no_baseline(ended: FinishedRun) -> str:
+    return f"✘ The job fails even without faults: {_why(ended)}. Its directory: {ended.run.path}"
+
+
+def _why(ended: FinishedRun) -> str:
     why = ended.problems or [ended.result.reason if ended.result else "it left no result"]
-    reason = "; ".join(why).rstrip(".")
-    return f"✘ The job fails even without faults: {reason}. Its directory: {ended.run.path}"
-
-
-def _document(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
-    terms = campaign.terms
-    head = {"campaign": terms.name, "seed": terms.seed, "asked_for": terms.runs, "actions": list(terms.actions)}
-    return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, **head)
+    return "; ".join(why).rstrip(".")
 
 
 @contextmanager

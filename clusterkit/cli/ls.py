@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from clusterkit.cli.errors import exit_on_error
@@ -10,16 +12,24 @@ from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, terminal_width
 
 
-@click.command("ls", cls=Command, examples=[("ls --live", "Only the runs that are live.")])
+@click.command(
+    "ls",
+    cls=Command,
+    examples=[("ls --live", "Only the runs that are live."), ("ls --campaigns", "What `clusterkit chaos` has done.")],
+)
 @option("-l", "--live", is_flag=True, help="Only live runs.")
-@option("-q", "--quiet", is_flag=True, help="Only the run ids.")
+@option("--campaigns", is_flag=True, help="List campaigns in place of runs.")
+@option("-q", "--quiet", is_flag=True, help="Only the ids.")
 @json_option
-def command(live: bool, quiet: bool, as_json: bool) -> None:
+def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
     """List the runs, the newest first."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.store import RunStore, newest_first
     from clusterkit.views.listing import runs_table
 
+    if campaigns:
+        _list_campaigns(live, quiet, as_json)
+        return
     with exit_on_error():
         runs = newest_first(run for run in RunStore().all() if not live or run.is_live())
         if quiet and not as_json:
@@ -30,3 +40,18 @@ def command(live: bool, quiet: bool, as_json: bool) -> None:
         echo_json(rows)
     else:
         echo(runs_table(rows, terminal_width()), nl=False)
+
+
+def _list_campaigns(live: bool, quiet: bool, as_json: bool) -> None:
+    from clusterkit.client.store import RunStore
+    from clusterkit.views.campaigns import campaign_row, campaigns_table
+
+    now = time.time()
+    rows = [campaign_row(file, now) for file in RunStore().campaigns() if not live or file.is_live()]
+    rows.sort(key=lambda row: row["age"])
+    if as_json:
+        echo_json(rows)
+    elif quiet:
+        echo("".join(f"{row['campaign']}\n" for row in rows), nl=False)
+    else:
+        echo(campaigns_table(rows, terminal_width()), nl=False)

@@ -1,4 +1,4 @@
-"""`clusterkit rm` and `clusterkit prune`: remove finished runs with their logs and checkpoints."""
+"""`clusterkit rm` and `clusterkit prune`: remove finished runs, with their logs and checkpoints, and campaigns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from clusterkit.cli.terminal import echo
 @click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
 @json_option
 def rm(runs: tuple[str, ...], as_json: bool) -> None:
-    """Remove finished runs with everything in their directories. Live runs are refused."""
+    """Remove finished runs with everything in their directories, or the records of campaigns. Live ones are refused."""
+    from clusterkit.client.campaigns import CampaignFile
     from clusterkit.client.cleaning import remove
     from clusterkit.client.store import RunStore
     from clusterkit.words.errors import ClusterkitError
@@ -27,9 +28,13 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
     removed, problems = list[str](), list[ClusterkitError]()
     for name in runs:
         try:
-            run = RunStore().find(name)
-            remove(run)
-            removed.append(run.run_id)
+            found = RunStore().find_any(name)
+            if isinstance(found, CampaignFile):
+                found.remove()
+                removed.append(found.campaign_id)
+            else:
+                remove(found)
+                removed.append(found.run_id)
         except ClusterkitError as error:
             problems.append(error)
     _print(removed, as_json)
@@ -51,19 +56,23 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
 @option("--dry-run", is_flag=True, help="Only print which runs would be removed.")
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
-    """Remove old finished runs, selected by --older-than, --keep, or both."""
+    """Remove old finished runs, selected by --older-than, --keep, or both, and the records of campaigns likewise."""
     from clusterkit.client.cleaning import remove
     from clusterkit.client.store import RunStore, newest_first
 
     if older_than is None and keep is None:
         raise click.UsageError("Select runs with --older-than 7d, --keep 10, or both.")
-    now = time.time()
-    over = [run for run in newest_first(RunStore().all()) if run.is_over()][keep or 0 :]
+    now, store = time.time(), RunStore()
+    over = [run for run in newest_first(store.all()) if run.is_over()][keep or 0 :]
     chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]
+    ended = sorted((one for one in store.campaigns() if not one.is_live()), key=lambda one: one.changed(), reverse=True)
+    campaigns = [one for one in ended[keep or 0 :] if now - one.changed() >= (older_than or 0.0)]
     with exit_on_error():
         for run in chosen if not dry_run else ():
             remove(run)
-    _print([run.run_id for run in chosen], as_json)
+        for campaign in campaigns if not dry_run else ():
+            campaign.remove()
+    _print([*(run.run_id for run in chosen), *(campaign.campaign_id for campaign in campaigns)], as_json)
 
 
 def _print(removed: list[str], as_json: bool) -> None:

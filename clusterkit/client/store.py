@@ -1,4 +1,4 @@
-"""The run store: finds and selects the runs of a state directory."""
+"""The run store: finds and selects the runs and campaigns of a state directory."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import platformdirs
 
+from clusterkit.client.campaigns import CampaignFile
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words.errors import ClusterkitError
 
+T = TypeVar("T")
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -54,16 +57,35 @@ class RunStore:
         paths = sorted(self.path.iterdir()) if self.path.is_dir() else []
         return [RunDirectory(path) for path in paths if path.is_dir()]
 
+    def campaign(self, campaign_id: str) -> CampaignFile:
+        """The record of a campaign, which need not exist yet."""
+        return CampaignFile(self.home / "campaigns" / f"{campaign_id}.json")
+
+    def campaigns(self) -> list[CampaignFile]:
+        """Every campaign, in the order of the ids."""
+        return [CampaignFile(path) for path in sorted((self.home / "campaigns").glob("[!.]*.json"))]
+
     def find(self, prefix: str) -> RunDirectory:
         """The run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one."""
-        found = [run for run in self.all() if run.run_id.startswith(prefix)]
-        exact = [run for run in found if run.run_id == prefix]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
-        if not found:
+        run = _one({run.run_id: run for run in self.all()}, prefix, "runs")
+        if run is None:
             raise NoSuchRun(f"There is no run {prefix!r} in {self.path}.")
-        names = ", ".join(run.run_id for run in found)
-        raise NoSuchRun(f"{prefix!r} matches several runs: {names}. Give more of the run id.")
+        return run
+
+    def find_any(self, prefix: str) -> RunDirectory | CampaignFile:
+        """The campaign or run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one.
+
+        The runs of a campaign, whose ids begin with the campaign's, are only found by more than that.
+        """
+        campaigns = {one.campaign_id: one for one in self.campaigns()}
+        runs = {run.run_id: run for run in self.all()}
+        if not prefix.startswith(tuple(f"{name}-" for name in campaigns)):
+            runs = {name: run for name, run in runs.items() if campaign_of(name, campaigns) is None}
+        both: dict[str, RunDirectory | CampaignFile] = {**runs, **campaigns}
+        found = _one(both, prefix, "runs and campaigns")
+        if found is None:
+            raise NoSuchRun(f"There is no run or campaign {prefix!r} in {self.home}.")
+        return found
 
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
         """The run whose id begins with `prefix`; without one the newest live run, or else, if `finished`, the newest.
@@ -79,6 +101,21 @@ class RunStore:
         if finished:
             raise NoSuchRun(f"There is no run in {self.path}.")
         raise NoSuchRun("No run is live. Name one, or see `clusterkit ls`.")
+
+
+def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:
+    """The campaign that a run belongs to: `chaos-…-7` and `chaos-…-baseline` are runs of `chaos-…`."""
+    name, _, last = run_id.rpartition("-")
+    return name if (last.isdecimal() or last == "baseline") and name in campaigns else None
+
+
+def _one(found: Mapping[str, T], prefix: str, what: str) -> T | None:
+    if prefix in found:
+        return found[prefix]
+    names = [name for name in found if name.startswith(prefix)]
+    if len(names) > 1:
+        raise NoSuchRun(f"{prefix!r} matches several {what}: {', '.join(names)}. Give more of the id.")
+    return found[names[0]] if names else None
 
 
 def newest_first(runs: Iterable[RunDirectory]) -> list[RunDirectory]:

@@ -55,6 +55,23 @@ def test_a_campaign_passes(ck: Clusterkit, shape: str, runs: int) -> None:
     assert sum(row["injected"] for row in told["actions"]) >= runs
     assert all(row["recovered"] == row["injected"] for row in told["actions"])
     assert list((ck.home / "runs").iterdir()) == []
+    check_record(ck, told)
+
+
+def check_record(ck: Clusterkit, told: dict[str, Any]) -> None:
+    """The campaign's record has all that was printed, and the campaign is listed until it is removed."""
+    name = told["campaign"]
+    written = json.loads((ck.home / "campaigns" / f"{name}.json").read_text())
+    assert {key: value for key, value in written.items() if key in told} == told
+    assert (written["state"], written["running"]) == ("failed" if told["failed"] else "passed", [])
+    (row,) = ck.json("ls", "--campaigns")
+    assert (row["campaign"], row["state"], row["runs"]) == (name, written["state"], len(told["runs"]))
+    assert ck("prune", "--keep", "1").out == ""
+    assert ck("rm", name[:-2]).out == f"{name}\n"
+    assert ck("ls", "--campaigns", "-q").out == ""
+    again = shlex.split(written["command"])
+    assert again[:2] == ["clusterkit", "chaos"]
+    assert f"--runs={told['asked_for']}" in again
 
 
 @pytest.mark.slow
@@ -115,6 +132,8 @@ def test_a_job_that_fails_by_itself_has_no_campaign(ck: Clusterkit) -> None:
     told = ck("chaos", "--runs", "2", "--restart", "never", ROLES, "--fail", "worker:0:1:3:5", code=1)
     assert "The job fails even without faults: worker:0 exited with code 5" in told.out
     assert [path.name.endswith("-baseline") for path in (ck.home / "runs").iterdir()] == [True]
+    (record,) = (ck.home / "campaigns").glob("*")
+    assert "exited with code 5" in json.loads(record.read_text())["problem"]
 
 
 @pytest.mark.parametrize(
@@ -154,6 +173,8 @@ def test_a_signal_ends_every_run_and_prints_what_there_is(clusterkit: Start, hom
     assert " passed (50 were asked for)" in command.output
     assert "Traceback" not in command.output
     assert [run for run in (home / "runs").iterdir() if not (run / "result.json").exists()] == []
+    (record,) = (home / "campaigns").glob("*")
+    assert json.loads(record.read_text())["state"] == "stopped"
 
 
 @pytest.mark.soak

@@ -1,0 +1,129 @@
+"""The record of a campaign as its runs begin and end; reports and the page are made from it."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clusterkit.api.options import env_flags
+from clusterkit.chaos.model import Outcome, Trial
+from clusterkit.chaos.runner import Campaign, Terms
+from clusterkit.chaos.text import document
+from clusterkit.chaos.trial import JobTemplate
+from clusterkit.client.campaigns import RUNNING, CampaignFile
+from clusterkit.words import wire
+from clusterkit.words.secrets import without_secrets
+
+FORMAT = 1  # of the record; a reader ignores what it does not know
+
+
+@dataclass(slots=True)
+class Record:
+    """Writes the record of a campaign; for use by several threads. A disk that is full does not end the campaign."""
+
+    file: CampaignFile
+    head: dict[str, Any]
+    warn: Callable[[str], None]
+    campaign: Campaign | None = None
+    outcomes: list[Outcome] = field(default_factory=list)
+    _running: dict[int, Trial] = field(default_factory=dict)
+    _warned: bool = False
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @classmethod
+    def make(cls, file: CampaignFile, asked: JobTemplate, terms: Terms, warn: Callable[[str], None],
+             **more: Any) -> Record:  # fmt: skip
+        """Create the record of a campaign that begins; `more` is added to it. Raises RunDirectoryError."""
+        record = cls(file, {**_head(asked, terms), **more}, warn)
+        file.make(record.document())
+        return record
+
+    def began(self, campaign: Campaign) -> None:
+        """The run without faults has succeeded, and the others begin."""
+        with self._lock:
+            self.campaign = campaign
+            campaign.begun = self.begun
+            self._write()
+
+    def begun(self, trial: Trial) -> None:
+        """A run begins."""
+        with self._lock:
+            self._running[trial.number] = trial
+            self._write()
+
+    def ended(self, outcome: Outcome) -> None:
+        """A run has ended, and was shrunk if it failed."""
+        with self._lock:
+            self._running.pop(outcome.trial.number, None)
+            self.outcomes.append(outcome)
+            self.outcomes.sort(key=lambda one: one.trial.number)
+            self._write()
+
+    def close(self, state: str, problem: str = "") -> None:
+        """The campaign is over: `passed`, `failed` or `stopped`; `problem` is why it has no runs."""
+        with self._lock:
+            self._running.clear()
+            self.head |= {"state": state, "problem": problem, "ended": time.time()}
+            self._write()
+            self.file.close()
+
+    def document(self) -> dict[str, Any]:
+        """Everything so far. Times in seconds, `begun` and `ended` in wall time."""
+        told = {} if self.campaign is None else told_of(self.campaign, self.outcomes)
+        running = [
+            {"run": trial.number, "run_id": f"{self.head['campaign']}-{trial.number}", "seed": trial.seed,
+             "faults": list(map(str, trial.faults))}
+            for trial in self._running.values()
+        ]  # fmt: skip
+        return {**self.head, **told, "running": sorted(running, key=lambda one: one["run"])}
+
+    def _write(self) -> None:
+        try:
+            self.file.write(self.document())
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                self.warn(f"The campaign's record {self.file.path} can't be written: {error.strerror}.")
+
+
+def told_of(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
+    """What `--json` prints of a campaign."""
+    terms = campaign.terms
+    head = {"campaign": terms.name, "seed": terms.seed, "asked_for": terms.runs, "actions": list(terms.actions)}
+    return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, **head)
+
+
+def _head(asked: JobTemplate, terms: Terms) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "campaign": terms.name,
+        "state": RUNNING,
+        "problem": "",
+        "begun": time.time(),
+        "ended": None,
+        "command": _command(asked, terms),
+        "cwd": str(Path.cwd()),
+        "seed": terms.seed,
+        "asked_for": terms.runs,
+        "used": list(terms.actions),
+        "rate": terms.rate,
+        "parallel": terms.parallel,
+        "metric": terms.measure.name,
+        "tolerance": terms.measure.tolerance,
+        "job": wire.encode(without_secrets(asked.job)),
+    }
+
+
+def _command(asked: JobTemplate, terms: Terms) -> str:
+    """The command that repeats the campaign. As in `JobTemplate.command`, no secrets are in it."""
+    words, handed = asked.changed({"seed": terms.seed}, "run_id").invocation()
+    own = [f"--runs={terms.runs}", f"--actions={','.join(terms.actions)}", f"--rate={terms.rate:g}"]
+    own += [] if terms.measure.name is None else [f"--metric={terms.measure.name}"]
+    own += [] if terms.measure.tolerance is None else [f"--tolerance={terms.measure.tolerance:g}"]
+    own += ["--fail-fast"] * terms.fail_fast + ["--keep"] * terms.keep
+    return shlex.join(["clusterkit", "chaos", *own, *env_flags(handed.env), *words])

@@ -1,0 +1,173 @@
+"""Campaigns as their records have them: what was run, how each run went, and how long recoveries took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from clusterkit.words import wire
+from clusterkit.words.job import JobSpec
+
+_LATEST = 1e11  # seconds since 1970, within the range of `datetime`
+_GREATEST = 1e100
+_DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
+_NONE: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRecord:
+    """The run without faults."""
+
+    duration: float
+    last_step: int | None = None
+    checkpoints: tuple[int, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=lambda: _NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class TallyRow:
+    """How often an action was injected and recovered from; for one type of task, or for all where it is None."""
+
+    action: str
+    injected: int
+    recovered: int
+    restarts: int
+    type: str | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p100: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionRecord:
+    """A fault that was injected, and in how many seconds the run recovered from it."""
+
+    fault: str
+    action: str
+    types: tuple[str, ...]
+    recovered: bool
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRecord:
+    """When a recovery began and ended, in seconds since the run began, and the steps that it lost."""
+
+    at: float
+    ended: float | None = None
+    lost: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRecord:
+    """What result.json says of a run, as far as it is of interest here."""
+
+    state: str = ""
+    reason: str = ""
+    restarts: int = 0
+    last_step: int | None = None
+    recoveries: tuple[RecoveryRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShrunkRecord:
+    """The smallest schedule found that still fails."""
+
+    faults: tuple[str, ...]
+    violations: tuple[str, ...]
+    runs: int
+    replay: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run of a campaign that has ended. `directory` is set where it was kept because it failed."""
+
+    run: int
+    run_id: str
+    seed: int
+    faults: tuple[str, ...]
+    duration: float
+    violations: tuple[str, ...]
+    replay: str
+    injected: tuple[str, ...] = ()
+    directory: str | None = None
+    shrunk: ShrunkRecord | None = None
+    injections: tuple[InjectionRecord, ...] = ()
+    result: ResultRecord = ResultRecord()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRecord:
+    """A run of a campaign that has begun."""
+
+    run: int
+    run_id: str
+    seed: int
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignRecord:
+    """A campaign; `begun` and `ended` are wall times. `actions` is the tally, `used` are the actions drawn from.
+
+    `state` is running, passed, failed, stopped, or lost, if its process was killed. `problem` is why there are no runs.
+    """
+
+    campaign: str
+    state: str
+    begun: float
+    seed: int
+    asked_for: int
+    used: tuple[str, ...]
+    clusterkit: str = ""
+    problem: str = ""
+    ended: float | None = None
+    command: str = ""
+    cwd: str = ""
+    rate: float = 0.0
+    parallel: int = 1
+    metric: str | None = None
+    tolerance: float | None = None
+    job: JobSpec | None = None
+    platform: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    baseline: BaselineRecord | None = None
+    runs: tuple[RunRecord, ...] = ()
+    running: tuple[RunningRecord, ...] = ()
+    actions: tuple[TallyRow, ...] = ()
+    recovery_times: tuple[TallyRow, ...] = ()
+
+    @property
+    def failing(self) -> tuple[RunRecord, ...]:
+        """The runs that violate something."""
+        return tuple(run for run in self.runs if run.violations)
+
+
+def campaign_record(document: Mapping[str, Any], campaign_id: str) -> CampaignRecord:
+    """Read a record. Raises ValueError with a clause for what is none."""
+    try:
+        _check_numbers(document)
+        record: CampaignRecord = wire.decode(CampaignRecord, {**document, "job": None})
+        with suppress(*_DAMAGED):  # a job with options that this version does not have
+            record = replace(record, job=wire.decode(JobSpec, document["job"]))
+    except _DAMAGED as error:
+        raise ValueError(f"it is damaged ({error})"[:300]) from None
+    times = [record.begun, *([] if record.ended is None else [record.ended])]
+    if record.campaign != campaign_id or not all(0 <= at < _LATEST for at in times):
+        raise ValueError("it is damaged")
+    return record
+
+
+def _check_numbers(value: Any) -> None:
+    """Raise ValueError for a number that is not finite, or so large that reckoning with it fails."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            _check_numbers(item)
+    elif isinstance(value, list):
+        for item in value:
+            _check_numbers(item)
+    elif isinstance(value, int | float) and not -_GREATEST < value < _GREATEST:
+        raise ValueError("a number is too large")
