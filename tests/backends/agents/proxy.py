@@ -80,7 +80,7 @@ class Proxy:
         except OSError:
             data = b""
         if not data:
-            self._drop(sock)
+            self._drop(sock)  # in the dark, the other side does not learn of it
             return
         self._arrived += len(data)
         due = time.monotonic() + self._draw.uniform(0, self._delay)
@@ -110,7 +110,7 @@ class Proxy:
             self._drop(sock)
 
     def _drop(self, sock: socket.socket) -> None:
-        for one in (sock, self._others.get(sock)):
+        for one in (sock, None if self._is_dark else self._others.get(sock)):
             if one is not None and self._others.pop(one, None) is not None:
                 self._poller.forget(one.fileno())
                 one.close()
