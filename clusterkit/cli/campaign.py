@@ -18,6 +18,7 @@ from clusterkit.chaos.trial import FinishedRun, JobTemplate
 from clusterkit.cli.params import echo_json
 from clusterkit.cli.terminal import echo, is_screen
 from clusterkit.client.store import RunStore
+from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import BAR, bar
@@ -38,7 +39,8 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     """Run the campaign, show its progress, and return the exit code. Raises RunDirectoryError."""
     say = Say(terms.runs, to_stderr=as_json)
     file = RunStore().campaign(terms.name)
-    record = Record.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), clusterkit=__version__)
+    made_on = {"clusterkit": __version__, "platform": platform_of(asked.job.setup.python)}
+    record = Record.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
     code = 0
     try:
         with _signals():

@@ -9,8 +9,9 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 
 from clusterkit.client.paths import Paths
@@ -33,7 +34,8 @@ _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 class RunInfo:
     """What job.json holds. `created` is wall time, `clusterkit` the version, `pid` the supervisor's.
 
-    `host` is the supervisor's; `slurm_job` is Slurm's id of the job that it runs in, 0 if it does not.
+    `host` is the supervisor's; `slurm_job` is Slurm's id of the job that it runs in, 0 if it does not. `platform` has
+    versions and what the machine is, as the supervisor sees it.
     """
 
     run_id: str = ""
@@ -46,6 +48,7 @@ class RunInfo:
     seed: int = 0
     endpoints: Mapping[Task, str]
     checkpoints: str = ""
+    platform: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     job: JobSpec
 
 
@@ -228,7 +231,7 @@ class RunDirectory(Paths[Path]):
 
 def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
     """A word of that kind; None if fields are missing or wrong. Unknown ones, of a newer clusterkit, are ignored."""
-    names = [field.name for field in fields(kind)]
+    names = [one.name for one in fields(kind)]
     try:
         return wire.decode(kind, {name: message[name] for name in names if name in message})
     except _DAMAGED:

@@ -37,6 +37,7 @@ from clusterkit.supervisor.past import NONE, Past, take_over
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.system.barrier import crashed
 from clusterkit.system.inbox import Inbox
+from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie
 from clusterkit.tensorboard.process import TensorBoard
@@ -276,6 +277,7 @@ def _info(
         seed=seed,
         endpoints=endpoints,
         checkpoints=str(directory.checkpoints),
+        platform=platform_of(job.setup.python),
         job=without_secrets(job),  # no environment is read from here
     )
 

@@ -1,0 +1,43 @@
+"""What a run runs on: the versions and the machine, as far as they can be had without starting anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_NAMES = "tensorflow|tensorflow_cpu|tf_nightly|tf_nightly_cpu|keras|tf_keras"
+_DISTRIBUTION = re.compile(rf"({_NAMES})-([\w.+!]+)\.dist-info")
+_OTHERS = ("tensorflow_cpu", "tf_nightly", "tf_nightly_cpu")  # which are TensorFlow, too
+
+
+def platform_of(python: str | None) -> dict[str, str]:
+    """Names and versions for people; `python` is the tasks' interpreter, if it is not this one.
+
+    The packages of another interpreter are not known without starting it.
+    """
+    found = _versions() if python is None or _is_this_one(python) else {}
+    system = os.uname()
+    cores, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found["system"] = f"{system.sysname} {system.release} {system.machine}"
+    found["machine"] = f"{cores} core{'' if cores == 1 else 's'}, {memory / 2**30:.1f} GiB of memory"
+    return found
+
+
+def _is_this_one(python: str) -> bool:
+    """By its path, not by the file that it is a link to: environments share that."""
+    return Path(shutil.which(python) or python).absolute() == Path(sys.executable).absolute()
+
+
+def _versions() -> dict[str, str]:
+    """By the names of directories, since importlib.metadata would take longer to import than all of this."""
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for place in filter(None, sys.path):
+        with suppress(OSError):
+            for name in os.listdir(place):
+                if match := _DISTRIBUTION.fullmatch(name):
+                    found.setdefault("tensorflow" if match[1] in _OTHERS else match[1], match[2])
+    return found
