@@ -79,6 +79,14 @@ class RecoveryFold:
             recoveries.append(incident.recovery(min([incident.began, *injected])))
         return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._fault_incidents.values())))
 
+    def repairs(self) -> list[Incident]:
+        """The restarts of training tasks after which there was no new step yet."""
+        return [one for one in self._still_open() if one.trainers and not one.course.settled]
+
+    def began(self, incident: Incident) -> float:
+        """When an incident began: with the injection of a fault that explains it, or by itself."""
+        return min([incident.began, *(self._fault_incidents[number].at for number in incident.faults)])
+
     def _fault(self, fault: FaultIncident) -> InjectedFault:
         explained = [key for key in self._failures if self._explaining.get(key) == fault.event.number]
         return fault.report([(key[0], self._failures[key]) for key in explained])

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from textwrap import wrap
 
 from clusterkit.words.columns import columns, fitted
-from clusterkit.words.durations import shown
+from clusterkit.words.durations import precise
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.printable import printable
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
@@ -61,7 +61,7 @@ def _lines(report: RecoveryReport, recoveries: Sequence[Recovery], width: int | 
 def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> tuple[str, ...]:
     first = _since(recovery.at, recovery.first_step)
     return (
-        f"at {_clock(recovery.at)}",
+        f"at {precise(recovery.at)}",
         _what(recovery, begun_by, texts),
         _since(recovery.at, recovery.detected),
         " ".join(_ranges([one.task for one in recovery.returns])) or "nothing",
@@ -91,9 +91,9 @@ def _death(death: Death) -> str:
 def _fault(fault: InjectedFault) -> tuple[str, ...]:
     """The row of a fault that killed no task."""
     if not fault.done:
-        return (f"at {_clock(fault.injected)}", fault.fault, *[_NONE] * 5, f"not done: {fault.detail}")
+        return (f"at {precise(fault.injected)}", fault.fault, *[_NONE] * 5, f"not done: {fault.detail}")
     return (
-        f"at {_clock(fault.injected)}",
+        f"at {precise(fault.injected)}",
         fault.fault,
         _since(fault.injected, fault.detected),
         "nothing",
@@ -127,12 +127,7 @@ def _heal(fault: InjectedFault) -> Iterator[str]:
 
 
 def _since(begin: float, end: float | None) -> str:
-    return _NONE if end is None else f"+{_clock(end - begin)}"
-
-
-def _clock(seconds: float) -> str:
-    """With tenths, in which recoveries differ; without them after ten minutes."""
-    return f"{seconds:.1f} s" if seconds < 600 else shown(seconds)
+    return _NONE if end is None else f"+{precise(end - begin)}"
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:

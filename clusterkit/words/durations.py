@@ -48,6 +48,11 @@ def shown(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def precise(value: float) -> str:
+    """Write a duration for people, with tenths for ten minutes: `12.3 s`, `11 min 20 s`."""
+    return f"{value:.1f} s" if value < 600 else shown(value)
+
+
 def compact(value: float) -> str:
     """Write a duration as it can be read again: `10s`, `2m`."""
     return f"{value / 60:g}m" if value and value % 60 == 0 else f"{value:g}s"
