@@ -15,6 +15,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.actions import (
     Action,
     Answer,
+    Avoid,
     BeginProfile,
     CloseOutput,
     DumpStacks,
@@ -260,7 +261,7 @@ class History:
                 self.send(ev.FaultTook(number, self.futile.get(number, "done"), number not in self.futile))
             case _:
                 silent = Signal | Record | DumpStacks | Inject | Heal | HurrySteps | Answer | Finish
-                assert isinstance(action, silent | BeginProfile | EndProfile)
+                assert isinstance(action, silent | BeginProfile | EndProfile | Avoid)
 
     def _signal(self, name: str, number: int) -> None:
         self.reached.setdefault(name, []).append(number)

@@ -78,7 +78,8 @@ class Attempts:
             self.state.end(record, record.asked, record.grace)
 
     def _spawn_failed(self, record: TaskRecord, event: ev.SpawnFailed) -> None:
-        how = Exit(error=event.error) if event.host is None else Exit(host=event.host)
+        how = Exit(error=event.error, unfit=event.unfit, unreached=event.unreached)
+        how = how if event.host is None else Exit(host=event.host)
         record.exit, record.exited = replace(how, asked=record.asked), self.state.now
         self._down(record)
 

@@ -20,7 +20,9 @@ _PEER_GONE = re.compile(
 
 
 def looks_collateral(failure: Failure) -> bool:
-    """Whether the attempt failed as TensorFlow's tasks do when a peer is gone."""
+    """Whether the attempt failed as TensorFlow's tasks do when a peer is gone, or did not start since one is."""
+    if failure.exit.unreached:
+        return True
     if failure.exit.signal is not None:
         return failure.exit.signal == SIGABRT
     if failure.exit.code is None or failure.exit.preempted:  # could not start, or was lost with its host, too

@@ -10,6 +10,7 @@ from clusterkit.machine.delayed_starts import DelayedStarts
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
+from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.injections import Injections
 from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
@@ -34,7 +35,8 @@ class Machine:
     def __init__(self, job: JobSpec, seed: int, before: Before | None = None) -> None:
         self.state = ClusterState(job, seed, before or Before())
         self.ending = Ending(self.state)
-        self.recoveries = Recoveries(self.state, self.ending)
+        self.hosts = HostRecords(self.state)
+        self.recoveries = Recoveries(self.state, self.ending, self.hosts)
         self.watch = Watch(self.state, self.ending)
         self.delayed_starts = DelayedStarts(self.state)
         self.head_start = HeadStart(self.state)
@@ -101,11 +103,9 @@ class Machine:
                 self.ending.crashed(event, self.recoveries.restarts)
             case ev.StorageFailed():
                 self.ending.fail(event.error)
-            case ev.HostCut(host):
-                self.state.cut_off.add(host)
-            case ev.HostBack(host) | ev.HostLost(host):
-                self.state.cut_off.discard(host)
-            case ev.Noted() | ev.TensorBoardReady() | ev.Placed():
+            case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost():
+                self.hosts.take(event)
+            case ev.Noted() | ev.TensorBoardReady():
                 pass  # the run is the same
             case _:
                 self._of_attempt(event)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from clusterkit.machine.blame import Blame, blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.repeats import UNSEEN, repeats
 from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
 from clusterkit.words.events import Failed, RestartPlanned
@@ -48,6 +49,7 @@ class Recoveries:
 
     state: ClusterState
     ending: Ending
+    hosts: HostRecords
     open: list[OpenRecovery] = field(default_factory=list)
     accounts: dict[str, Account] = field(default_factory=dict)
     restarts: int = 0
@@ -74,6 +76,8 @@ class Recoveries:
     def settle(self) -> None:
         """Decide each recovery for which the decision is due."""
         for recovery in list(self.open):
+            if not any(recovery is one for one in self.open):  # it became a part of another one
+                continue
             undecided = recovery.respawn_at is None and not self.ending.begun and not self._in_doubt(recovery)
             if undecided and (self.state.now >= recovery.decide_at or self._nobody_left()):
                 self._decide(recovery)
@@ -107,16 +111,24 @@ class Recoveries:
 
     def _window(self, failure: Failure) -> float:
         limits = self.state.job.limits
+        if failure.exit.unreached:
+            return self._until_seen
         if failure.exit.error is not None or not can_be_collateral(self.state.job, failure.task):
             return 0.0
         if failure.exit.preempted:
             # Peers that were asked to stop may still be writing the checkpoint that the first one has written.
             return limits.grace if len(restart_scope(self.state.job, failure.task)) > 1 else 0.0
         if self.state.job.hosts.count and looks_collateral(failure):
-            # Its cause may be a host that is cut off, and known to be only after half of its time-out. No time is lost:
-            # where one of its tasks was on such a host, it could not start again before.
-            return max(limits.collateral, self.state.job.hosts.timeout / 2 + SEEN_CUT)
+            return self._until_seen
         return limits.collateral
+
+    @property
+    def _until_seen(self) -> float:
+        """Seconds within which a host that may be the cause is known to be cut off: after half of its time-out.
+
+        No time is lost: where one of its tasks was on such a host, it could not start again before.
+        """
+        return max(self.state.job.limits.collateral, self.state.job.hosts.timeout / 2 + SEEN_CUT)
 
     def _in_doubt(self, recovery: OpenRecovery) -> bool:
         """Whether the cause may be a host that is cut off, of which it will be known whether it is lost."""
@@ -139,11 +151,16 @@ class Recoveries:
         recovery.free = cause.exit.preempted or cause.exit.ok
         account = self._account(recovery.key)
         repeated, account.cause = self._repeats(account.cause, cause), cause
-        hopeless = rules.policy is RestartPolicy.NEVER or cause.exit.error is not None
+        cant_start = cause.exit.error is not None and not (cause.exit.unfit and self.state.job.hosts.count)
+        hopeless = rules.policy is RestartPolicy.NEVER or cant_start
         hopeless |= repeated and rules.policy is not RestartPolicy.ALWAYS
         if hopeless or (not recovery.free and account.used >= rules.budget):
             self._give_up(recovery, blamed, account, repeated)
             return
+        if self.hosts.judge(recovery.failures):
+            self._widen(recovery)
+            blamed = blame(recovery.failures)
+            self._note(blamed)
         self._clear(recovery, Asked.GANG, 0.0)
         nth = account.in_a_row + 1
         delay = backoff_delay(rules, nth, seeded_uniform(self.state.seed, recovery.key, self.restarts))
@@ -151,8 +168,17 @@ class Recoveries:
         charged = account.used + (not recovery.free)
         tasks, delay = tuple(sorted(recovery.tasks)), recovery.respawn_at - now
         self.state.record(
-            RestartPlanned(tasks, cause, blamed.collateral, delay, charged, rules.budget, same=blamed.same)
+            RestartPlanned(tasks, blamed.cause, blamed.collateral, delay, charged, rules.budget, same=blamed.same)
         )
+
+    def _widen(self, recovery: OpenRecovery) -> None:
+        """Tasks move: all that know an endpoint restart, together with what else is restarting."""
+        tasks = recovery.tasks | self.state.job.cluster
+        for other in [one for one in self.open if one is not recovery and not one.tasks.isdisjoint(tasks)]:
+            self.open.remove(other)
+            recovery.failures += other.failures if other.respawn_at is None else []
+            tasks |= other.tasks
+        recovery.tasks = tasks
 
     def _note(self, blamed: Blame) -> None:
         """Record the role of each attempt."""
@@ -208,7 +234,7 @@ class Recoveries:
         rules, why = self.state.job.restart, f"{cause.task} {cause.exit}"
         if repeated and account.used < rules.budget:
             why += ", as the attempt before it did, with the same error and without a new step"
-        elif rules.policy is not RestartPolicy.NEVER and cause.exit.error is None:
+        elif account.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
             why += f", and its restart budget is used up ({account.used} of {rules.budget})"
         self.ending.fail(why, blamed, repeated)
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit import __version__
-from clusterkit.backends.agents.backend import AgentsBackend, NoHosts
+from clusterkit.backends.agents.backend import AgentsBackend
 from clusterkit.backends.agents.engine import Engine
+from clusterkit.backends.agents.gathering import NoHosts
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained

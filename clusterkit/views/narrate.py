@@ -41,7 +41,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Spawned(task, attempt, where):
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} ({where})."
-        case ev.Placed() | ev.HostCut() | ev.HostBack() | ev.HostLost():
+        case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost() | ev.HostAvoided():
             return _of_host(event)
         case ev.Noted(text, minor):
             return Level.DEBUG if minor else Level.INFO, text
@@ -107,7 +107,9 @@ def _of_pace(event: ev.Event) -> tuple[Level, str] | None:
             return None
 
 
-def _of_host(event: ev.Placed | ev.HostCut | ev.HostBack | ev.HostLost) -> tuple[Level, str]:
+def _of_host(
+    event: ev.Placed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostLost | ev.HostAvoided,
+) -> tuple[Level, str]:
     match event:
         case ev.Placed(hosts):
             return Level.INFO, f"{_placed(hosts)}."
@@ -118,6 +120,11 @@ def _of_host(event: ev.Placed | ev.HostCut | ev.HostBack | ev.HostLost) -> tuple
             return Level.INFO, f"The host {host} is connected again; nothing was lost."
         case ev.HostLost(host, why):
             return Level.WARNING, f"The host {host} is lost. {why}"
+        case ev.HostJoined(host):
+            return Level.INFO, f"The host {host} has joined. It gets tasks when they are placed again."
+        case ev.HostAvoided(host, why, moves):
+            then = "all tasks move to other hosts" if moves else "there is no other host, so its tasks stay"
+            return Level.WARNING, f"Attempts on the host {host} failed twice for reasons of its own ({why}): {then}."
 
 
 def _placed(hosts: Mapping[Task, str]) -> str:

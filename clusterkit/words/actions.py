@@ -108,6 +108,13 @@ class HurrySteps:
 
 
 @dataclass(frozen=True, slots=True)
+class Avoid:
+    """Place tasks on other hosts from now on, as long as there are any. What runs there is being ended."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to a request: the tasks that it was carried out for, or why it was not."""
 
@@ -132,6 +139,6 @@ class Finish:
 
 Order = (
     Spawn | Signal | Sweep | CloseOutput | Inspect | DumpStacks | BeginProfile | EndProfile | Inject | Heal
-    | HurrySteps
+    | HurrySteps | Avoid
 )  # fmt: skip
 Action = Order | Answer | Record | Finish

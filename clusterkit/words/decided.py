@@ -46,6 +46,18 @@ class RestartPlanned:
 
 
 @dataclass(frozen=True, slots=True)
+class HostAvoided:
+    """Attempts failed on a host again, for reasons of its own; `why` is the last one, as a clause.
+
+    `moves`: all tasks move to other hosts, and none is placed there as long as there are others. If not, there is none.
+    """
+
+    host: str
+    why: str
+    moves: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RequestRefused:
     """A request was refused, and why."""
 
@@ -159,6 +171,6 @@ class Finished:
 
 
 Decided = (
-    Changed | AttemptEnded | Failed | RestartPlanned | RequestRefused | Paused | FaultInjected | FaultHealed | Succeeded
-    | Stopping | Warned | Straggling | KeepsUp | Finished
+    Changed | AttemptEnded | Failed | RestartPlanned | HostAvoided | RequestRefused | Paused | FaultInjected
+    | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp | Finished
 )  # fmt: skip

@@ -68,20 +68,34 @@ class CheckpointFound:
 
 @dataclass(frozen=True, slots=True)
 class SpawnFailed:
-    """The attempt has no process: it could not be started, or was signalled before that, or its `host` was lost."""
+    """The attempt has no process: it could not be started, or was signalled before that, or its `host` was lost.
+
+    `unfit`: the reason is the host's it was to start on, such as a full disk; `unreached` are peers that do not answer
+    there.
+    """
 
     task: Task
     attempt: int
     error: str
     host: str | None = None
+    unfit: bool = False
+    unreached: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where the tasks are from now on: the host of each, and its endpoint."""
+    """Where the tasks are from now on: the host of each, and its endpoint. `others` are the hosts without a task."""
 
     hosts: Mapping[Task, str]
     endpoints: Mapping[Task, str]
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostJoined:
+    """A host has come after the tasks were placed. It gets some when they are placed again."""
+
+    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +288,7 @@ OfAttempt = (
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
     | Inspected | Interrupted | Requested | FaultTook | LifelineLost
-    | Impaired | Crashed | StorageFailed | Placed | HostCut | HostBack | HostLost
+    | Impaired | Crashed | StorageFailed | Placed | HostJoined
+    | HostCut | HostBack | HostLost
 )  # fmt: skip
 Event = Happened | Decided

@@ -37,7 +37,8 @@ class Exit:
     """How one attempt ended.
 
     Exactly one of `code`, `signal`, `error` (it never started), `host` (the one that was lost with it) and `lost` (its
-    supervisor was, so that nobody saw its end) is set.
+    supervisor was, so that nobody saw its end) is set. With `unfit`, the error is its host's own, such as a full disk;
+    `unreached` are the peers that did not answer there.
     """
 
     code: int | None = None
@@ -47,6 +48,8 @@ class Exit:
     asked: Asked | None = None
     host: str | None = None
     lost: bool = False
+    unfit: bool = False
+    unreached: tuple[Task, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ def run() -> Any:
 class FakePlace:
     """Prints a number of lines for each command, and runs nothing."""
 
-    def __init__(self, work: Path) -> None:
-        self.work = work
+    def __init__(self, work: Path, slurm: Mapping[str, str] | None = None) -> None:
+        self.work, self.slurm = work, slurm
         self.ran: list[str] = []
 
-    def run(self, command: str) -> str:
+    def run(self, command: str, env: Mapping[str, str]) -> str:
         """`first 1`, `first 2`, … for the command `first`."""
-        self.ran.append(command)
+        self.ran.append(" ".join((*env.values(), command)))
         return "".join(f"{command.split()[0]} {number} \n" for number in range(1, 6))
 
 
@@ -42,6 +43,16 @@ def test_only_marked_blocks_are_run(run: Any, tmp_path: Path) -> None:
     assert "old output" not in text
     assert text.startswith("Before.\n\n<!-- run -->\n```console\n$ first --option \\\n    more\nfirst 1\nfirst 2\n")
     assert text.endswith("second 5\n```\n\n```console\n$ not run\n```\n")
+
+
+def test_what_needs_slurm_is_run_with_it_or_stays(run: Any, tmp_path: Path) -> None:
+    """Its commands find Slurm's, and the others do not; without a Slurm the page keeps what an earlier run printed."""
+    text = page("run on=slurm", "$ first\nold output\n") + page("run", "$ second\n")
+    without, place = FakePlace(tmp_path), FakePlace(tmp_path, {"PATH": "slurm's"})
+    assert "old output" in run.rewritten(text, without)
+    assert without.ran == ["second"]
+    assert "old output" not in run.rewritten(text, place)
+    assert place.ran == ["slurm's first", "second"]
 
 
 def test_a_second_run_finds_the_same_commands(run: Any, tmp_path: Path) -> None:

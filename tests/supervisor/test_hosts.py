@@ -80,3 +80,30 @@ def test_ctrl_c_ends_a_run_that_waits_for_agents(up: Start, home: Path) -> None:
     assert run.wait(20) != 0
     assert time.monotonic() - began < 10
     assert "0 of 2 hosts were ready: the run was asked to end" in run.output
+
+
+def spool_of(run: Up, host: str) -> Path:
+    """The directory that an agent keeps on the disk of its host."""
+    agents = [pid for pid, command in processes_of(run.home).items() if f"--host {host} " in command]
+    held = {str(link.readlink()) for pid in agents for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    [lock] = [path for path in held if "clusterkit-agent-" in path and path.endswith("lock")]
+    return Path(lock).parent
+
+
+def test_a_host_without_its_disk_is_avoided_after_two_attempts(up: Start) -> None:
+    """The look before each restart finds it; then all tasks move, to the spare host too."""
+    run = up("--spare-hosts", "1", *JOB, "--steps", "400", "--step-time", "0.02", "--every", "20")
+    run.wait_for("Checkpointed")
+    spool = spool_of(run, "host1")
+    spool.rename(spool.with_name("gone"))
+    [pid] = [event["where"].rpartition(" ")[2] for event in run.events("Spawned", task="worker:1")]
+    os.kill(int(pid), signal.SIGKILL)
+    assert run.wait(50) == 0, run.output
+    failed = [event["failure"]["exit"]["error"] for event in run.events("Failed")]
+    assert failed == [None, *[f"on host1, {spool} can't be used: No such file or directory"] * 2]
+    [avoided] = run.events("HostAvoided")
+    assert (avoided["host"], avoided["moves"]) == ("host1", True)
+    first, last = (set(event["hosts"].values()) for event in run.events("Placed"))
+    assert (first, last) == ({"host0", "host1"}, {"host0", "host2"})
+    assert "Attempts on the host host1 failed twice for reasons of its own (worker:1 could not" in run.output
+    assert run.events("Resumed")[-1]["step"] > 0

@@ -53,6 +53,19 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.KeepsUp(WORKER, 1, 61.5), Level.INFO, "worker:1 keeps up with its peers again, after 1 min 2 s."),
         (ev.HostBack("n2"), Level.INFO, "The host n2 is connected again; nothing was lost."),
         (ev.HostLost("n2", "It was silent."), Level.WARNING, "The host n2 is lost. It was silent."),
+        (ev.HostJoined("n2"), Level.INFO, "The host n2 has joined. It gets tasks when they are placed again."),
+        (
+            ev.HostAvoided("n2", "ps:0 was killed by the kernel", True),
+            Level.WARNING,
+            "Attempts on the host n2 failed twice for reasons of its own (ps:0 was killed by the kernel): "
+            "all tasks move to other hosts.",
+        ),
+        (
+            ev.HostAvoided("n2", "ps:0 was killed by the kernel", False),
+            Level.WARNING,
+            "Attempts on the host n2 failed twice for reasons of its own (ps:0 was killed by the kernel): "
+            "there is no other host, so its tasks stay.",
+        ),
         (ev.Failed(Failure(PS, 1, Exit(host="n2"), 5.0)), Level.WARNING, "ps:0 was lost with its host n2 (attempt 1)."),
         (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),

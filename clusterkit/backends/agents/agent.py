@@ -16,7 +16,9 @@ from clusterkit.backends.agents import messages as ms
 from clusterkit.backends.agents.address import own_address
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.dialer import Dialer
+from clusterkit.backends.agents.fitness import Needs, peers_of
 from clusterkit.backends.agents.frames import JSON
+from clusterkit.backends.agents.restarts import Restarts
 from clusterkit.backends.agents.sharing import NotShared, seconds_until_seen
 from clusterkit.backends.agents.spool import Spool
 from clusterkit.backends.agents.stream import FileRange
@@ -29,11 +31,13 @@ from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, NoPorts
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import CRASHED, SUSPENDED
 
 LOOK_EVERY = 0.05  # seconds between two looks for what tasks write into files on request
 LOOK_FOR = 5.0  # seconds for which they are looked for
 ANSWERED_WITHIN = 5.0  # seconds for the supervisor to say whether a signal is for this agent alone
+TOO_EARLY = "The supervisor gave an order before it opened the run."
 DONE, LOST = 0, 1  # how it exits, beside SUSPENDED and CRASHED: told to end; on its own
 
 
@@ -48,7 +52,9 @@ class Agent:
         self._stack = ExitStack()
         self._backend: LocalBackend | None = None
         self._spool: Spool | None = None
+        self._restarts: Restarts | None = None
         self._looks_until = 0.0
+        self._endpoints: Mapping[Task, str] = {}
         self._ended: tuple[int, str] | None = None
         self._connection: Connection | None = None
         self.is_orphan = False  # the supervisor was not heard of any more
@@ -146,6 +152,7 @@ class Agent:
                 self._send(self._claim(order))
             case ms.Know():
                 self._opened.plan(order.endpoints)
+                self._endpoints = order.endpoints
             case ms.Stay():
                 self._asked = None
             case ms.Leave():
@@ -176,6 +183,14 @@ class Agent:
         self._backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
         self._stack.callback(self._backend.shut)
         self._backend.open(directory)
+        places = (directory.path, *shared)
+        self._restarts = Restarts(
+            lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put),
+            self._port,
+            self._backend.do,
+            self._inbox.put,
+        )
+        self._stack.callback(self._restarts.stop)
         return ms.Opened((), address, delay)
 
     def _wait(self, done: Callable[[], bool], within: float) -> bool:
@@ -194,15 +209,20 @@ class Agent:
             return ms.Claimed({}, str(error))
         return ms.Claimed({task: port_of(end) for task, end in ends.items()})
 
+    def _port(self, task: Task) -> int | None:
+        return port_of(self._endpoints[task]) if task in self._endpoints else None
+
     def _do(self, order: ac.Order) -> None:
-        self._opened.do(order)
+        if self._restarts is None:
+            raise ms.BadMessage(TOO_EARLY)
+        self._restarts.do(order)
         if isinstance(order, ac.DumpStacks | ac.Inspect | ac.BeginProfile | ac.EndProfile):
             self._looks_until = time.monotonic() + LOOK_FOR
 
     @property
     def _opened(self) -> LocalBackend:
         if self._backend is None:
-            raise ms.BadMessage("The supervisor gave an order before it opened the run.")
+            raise ms.BadMessage(TOO_EARLY)
         return self._backend
 
     def _looks(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,6 +15,7 @@ from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.collected import Collected, joined
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.engine import Engine
+from clusterkit.backends.agents.gathering import NoHosts, wait_for_hosts
 from clusterkit.backends.agents.hosts import Host, Hosts
 from clusterkit.backends.agents.listener import Listener
 from clusterkit.backends.agents.mail import Mail
@@ -31,18 +31,11 @@ from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import Exit
 
 GONE_WITHIN = 15.0  # seconds for the agents to end what is left, when the run is over
 LATE = 0.5  # seconds after which a host sees a file of the supervisor's, to be worth a line
-LOOK_EVERY = 0.25  # seconds between two looks whether the engine has given up
-
-
-class NoHosts(ClusterkitError):
-    """The hosts that the job needs did not come, or can't run it."""
 
 
 class AgentsBackend:
@@ -114,6 +107,8 @@ class AgentsBackend:
                 if isinstance(order, ac.DumpStacks):
                     for host in self._hosts.ready:
                         self._collected.expect_stacks(order, host.running)
+            case ac.Avoid(name):
+                self._seating.avoid(self._hosts.named(name))
             case _:
                 assert_never(order)
 
@@ -153,11 +148,7 @@ class AgentsBackend:
             case ms.Opened():
                 self._opened(host, said)
             case ms.Claimed():
-                if said.problem is not None:
-                    self._problems.append(f"{host.name}: {said.problem}")
-                    self._seating.give_up()
-                    self._fail_waiting(self._problems[-1])
-                self._seating.claimed(host, said)
+                self._claimed(host, said)
             case ms.Gone():
                 self._ending.discard(host)
             case ms.Told(signal):
@@ -171,6 +162,9 @@ class AgentsBackend:
                 self._collected.ended(said)
             case ev.Crashed(where):
                 self._inbox.put(replace(said, where=f"{where} of the agent on {host.name}"))
+            case ev.SpawnFailed(error=error, unfit=True):
+                host.note(said)
+                self._inbox.put(replace(said, error=f"on {host.name}, {error}"))
             case ev.Spawned(where=where):
                 host.note(said)
                 self._inbox.put(replace(said, where=f"{host.name}, {where}"))
@@ -180,10 +174,26 @@ class AgentsBackend:
                 host.note(said)
                 self._inbox.put(said)
 
+    def _claimed(self, host: Host, said: ms.Claimed) -> None:
+        """A host holds the ports of its tasks, or can't take them: then those that are avoided have to."""
+        if said.problem is None:
+            self._seating.claimed(host, said)
+            return
+        self._seating.give_up()
+        self._seating.claimed(host, said)
+        if names := self._seating.readmit():
+            self._inbox.put(ev.Noted(f"{host.name}: {said.problem} So tasks are placed on {', '.join(names)} again."))
+            self._place_anew()
+            return
+        self._problems.append(f"{host.name}: {said.problem}")
+        self._fail_waiting(self._problems[-1])
+
     def _opened(self, host: Host, said: ms.Opened) -> None:
         self._problems += [f"{host.name}: {problem}" for problem in said.problems]
         if not said.problems:
             self._hosts.opened(host, said.address)
+            if self._seating.placed:
+                self._inbox.put(ev.HostJoined(host.name))
         if said.delay >= LATE:
             self._inbox.put(ev.Noted(f"The host {host.name} sees new files after {said.delay:.1f} s."))
 
@@ -210,15 +220,10 @@ class AgentsBackend:
         self._hosts.lose(host)
         self._ending.discard(host)
         self._merging.without(host)
+        for event in host.last_events():
+            self._inbox.put(event)
         for (task, number), attempt in sorted(host.attempts.items()):
-            if not attempt.started:
-                self._inbox.put(ev.SpawnFailed(task, number, "its host was lost", host.name))
-                continue
-            if not attempt.ended:
-                self._inbox.put(ev.Exited(task, number, Exit(host=host.name)))
-            if not attempt.swept:  # without being asked, so that all of it is over when the host's loss is known
-                self._inbox.put(ev.Swept(task, number))
-            if not attempt.drained:
+            if attempt.started and not attempt.drained:
                 self._collected.cut_off(task, number)
         self._inbox.put(ev.HostLost(host.name, why))
         if self._seating.lose(host) and self._seating.is_open:
@@ -247,7 +252,7 @@ class AgentsBackend:
     def _seated(self) -> None:
         """Every host knows where all tasks are."""
         hosts = {task: host.name for task, host in self._seating.placed.items()}
-        self._inbox.put(ev.Placed(hosts, self._seating.endpoints))
+        self._inbox.put(ev.Placed(hosts, self._seating.endpoints, self._seating.others))
         waiting, self._waiting = self._waiting, []
         for order in waiting:
             self._spawn(order)
@@ -278,18 +283,12 @@ class AgentsBackend:
         return name and str(self._directory.path / self._collected.name_of(host.name, name))
 
     def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
-        """Wait until it is so. Raises NoHosts with all problems, or when it takes too long."""
-        limit = self._job.limits.startup or math.inf
-        until = time.monotonic() + limit
-        while not done() and not self._problems and time.monotonic() < until:
-            why = self._engine.failed()
-            self._problems += [why] if why else []
-            if not self._inbox.work_until(lambda: done() or bool(self._problems), LOOK_EVERY) and self._inbox.is_ending:
-                self._problems.append("the run was asked to end while it waited for its hosts")
-        if not done():
-            count = f"{self._hosts.ready_count} of {number_of('host', self._job.hosts.count + self._job.hosts.spare)}"
-            waited = [f"they were waited for for {limit:g} s"] if not self._problems else []
-            raise NoHosts(f"{count} were ready: {'; '.join([*self._problems, *waited])}.")
+        asked = self._job.hosts
+        try:
+            wait_for_hosts(done, self._problems, self._engine, self._inbox, self._job.limits.startup or math.inf)
+        except NoHosts as error:
+            count = f"{self._hosts.ready_count} of {number_of('host', asked.count + asked.spare)}"
+            raise NoHosts(f"{count} were ready: {error}.") from None
 
     def _end_agents(self) -> None:
         """Have the agents end what is left, and wait for that, but not for those that are cut off."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.words.events import Drained, Exited, Happened, Spawned, SpawnFailed, Swept
 from clusterkit.words.model import Task
+from clusterkit.words.outcome import Exit
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class Host:
     connection: Connection
     address: str | None = None
     cut: bool = False
+    avoided: bool = False
     lost: bool = False
     ports: dict[Task, int | None] = field(default_factory=dict)
     claims: deque[frozenset[Task]] = field(default_factory=deque)
@@ -52,6 +54,17 @@ class Host:
     def running(self) -> list[tuple[Task, int]]:
         """The attempts that have a process there."""
         return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
+
+    def last_events(self) -> Iterator[SpawnFailed | Exited | Swept]:
+        """What becomes of its attempts when it is lost; the end of their output is another matter."""
+        for (task, number), attempt in sorted(self.attempts.items()):
+            if not attempt.started:
+                yield SpawnFailed(task, number, "its host was lost", self.name)
+                continue
+            if not attempt.ended:
+                yield Exited(task, number, Exit(host=self.name))
+            if not attempt.swept:  # without being asked, so that all of it is over when the host's loss is known
+                yield Swept(task, number)
 
     def note(self, event: Happened) -> None:
         """Keep track of an attempt by what is reported of it."""

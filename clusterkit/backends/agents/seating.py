@@ -31,8 +31,10 @@ class Seating:
 
     def begin(self) -> bool:
         """Place every task anew; return whether there is a host at all."""
-        ready = [host for host in self._hosts.ready if not host.cut] or self._hosts.ready
-        usable = {host.name: host for host in ready[: self._job.hosts.count]}
+        ready = self._hosts.ready
+        connected = [host for host in ready if not host.cut] or ready
+        preferred = [host for host in connected if not host.avoided] or connected
+        usable = {host.name: host for host in preferred[: self._job.hosts.count]}
         if not usable:
             self.give_up()
             return False
@@ -59,9 +61,26 @@ class Seating:
             self._asked.discard(host)
         self._settle_if_complete()
 
+    def avoid(self, host: Host | None) -> None:
+        """Place no task there the next time, if there are others."""
+        if host is not None:
+            host.avoided, self.is_settled = True, False
+
+    def readmit(self) -> list[str]:
+        """Take back that hosts are avoided; return their names."""
+        avoided = [host for host in self._hosts.ready if host.avoided]
+        for host in avoided:
+            host.avoided = False
+        return [host.name for host in avoided]
+
     def give_up(self) -> None:
         """Tasks can't be placed: what is still answered changes nothing."""
         self.is_open = self.is_settled = False
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The hosts that have no task."""
+        return tuple(host.name for host in self._hosts.ready if host not in self._seats)
 
     def lose(self, host: Host) -> bool:
         """A host is lost; return whether tasks were placed on it, so that they have to be placed anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -48,6 +49,11 @@ from clusterkit.words.events import (
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
+# Errors of a start that are this machine's, and not the program's.
+OF_HOST = frozenset({
+    errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE,
+    errno.EROFS,
+})  # fmt: skip
 END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
 
 
@@ -150,6 +156,8 @@ class LocalBackend:
                 self._injector.heal(number)
             case ac.HurrySteps():
                 self._watcher.hurry()
+            case ac.Avoid():
+                pass  # there is no other host
             case _:
                 assert_never(order)
 
@@ -175,13 +183,16 @@ class LocalBackend:
         try:
             output = self._logs.open(task, attempt, self._directory.log(task, attempt))
         except OSError as error:
-            self._post(StorageFailed(f"the log of {task} could not be made: {error.strerror} ({error.filename})"))
-            self._post(SpawnFailed(task, attempt, "its log could not be made"))
+            what = f"its log could not be made: {error.strerror} ({error.filename})"
+            if not self._job.hosts.count:  # else it is this host's own disk, and another one may have room
+                self._post(StorageFailed(f"{task}: {what}"))
+            self._post(SpawnFailed(task, attempt, what, unfit=True))
             return
         try:
             child = self._begin(order, env, output)
         except OSError as error:
-            self._post(SpawnFailed(task, attempt, f"{error.strerror} ({error.filename})"))
+            unfit = error.errno in OF_HOST
+            self._post(SpawnFailed(task, attempt, f"{error.strerror} ({error.filename})", unfit=unfit))
             return
         finally:
             os.close(output)

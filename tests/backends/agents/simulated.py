@@ -86,7 +86,7 @@ class SimulatedHost:
                 yield ms.Gone(), b""
             case ms.Know() | ms.Stay() | ms.Leave() | ac.CloseOutput() | ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
                 pass
-            case ac.BeginProfile() | ac.EndProfile():
+            case ac.BeginProfile() | ac.EndProfile() | ac.Avoid():
                 pass
             case _:
                 assert_never(order)

@@ -33,6 +33,7 @@ TO_AGENT: list[ms.ToAgent] = [
     ac.Inject(3, parse_fault("memory worker:1 limit=1GB"), (WORKER,)),
     ac.Heal(3),
     ac.HurrySteps(),
+    ac.Avoid("n2"),
     ms.Stay(),
     ms.Leave(),
 ]
