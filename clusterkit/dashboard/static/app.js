@@ -1,0 +1,65 @@
+// Opens the page that the address names, and says in words what is wrong where there is nothing to show.
+
+import { CampaignPage } from "./campaign.js";
+import { fill, h, say } from "./dom.js";
+import { RunPage } from "./run.js";
+import { RunsPage } from "./runs.js";
+import { openSource } from "./source.js";
+import { Store } from "./store.js";
+
+const REFUSED = "This browser has no access. Open the address that `clusterkit dashboard` printed: it has a token.";
+const STATES = {
+  connected: "",
+  embedded: "",
+  over: "",
+  reconnecting: "Reconnecting … What is shown may be old.",
+  renewed: "The dashboard was started anew. Open the address that it printed; this page then continues.",
+  gone: "The dashboard's server is gone. The run does not depend on it: start it again with `clusterkit dashboard`, and this page continues.",
+};
+
+const app = document.getElementById("app");
+const banner = h("div", { class: "banner", role: "status", "aria-live": "polite", hidden: true });
+
+function full(title, text, link) {
+  document.title = `${title} · clusterkit`;
+  fill(app, h("main", { class: "full" }, h("h1", null, title), h("p", null, text), link ? h("p", null, h("a", { href: "/" }, "All runs")) : null));
+}
+
+function heard(source, page, state, text) {
+  app.dataset.connection = state;
+  if (state === "refused") return full("No access", REFUSED);
+  if (state === "missing") return full("Nothing here", text || "There is no such run.", source.live && source.place.page !== "runs");
+  if (state === "connected") page.connected?.();
+  const words = STATES[state] ?? text ?? "";
+  banner.hidden = !words;
+  return say(banner, words);
+}
+
+async function configOf(source) {
+  try {
+    return await source.config();
+  } catch (error) {
+    if (error.kind !== "gone") throw error;
+    fill(app, h("main", { class: "full" }, h("p", { role: "status" }, "Connecting …")));
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    return configOf(source);
+  }
+}
+
+async function start() {
+  const source = openSource();
+  const store = new Store();
+  let config;
+  try {
+    config = await configOf(source);
+  } catch (error) {
+    return error.kind === "refused" ? full("No access", REFUSED) : full("This page can't be shown", error.message);
+  }
+  const page = { runs: RunsPage, run: RunPage, campaign: CampaignPage }[source.place.page];
+  const shown = new page(store, source, config);
+  fill(app, shown.root, h("footer", null, `clusterkit ${config.version}`), banner);
+  source.watch(store, (state, text) => heard(source, shown, state, text));
+  return undefined;
+}
+
+start();

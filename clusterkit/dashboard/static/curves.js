@@ -1,0 +1,267 @@
+// Curves of what the tasks report and use, on the time axis of the lanes.
+
+import uPlot from "./vendor/uPlot.esm.js";
+import { h, keyed, mark, say } from "./dom.js";
+import { quantity, seconds } from "./format.js";
+import { gestures } from "./gestures.js";
+import { paletteOf } from "./lane_paint.js";
+import { LEFT } from "./lanes.js";
+import { beginsOf, curveOf, firstChoice, joined, metricsOf, sourceName } from "./series.js";
+
+const HEIGHT = 104;
+const MOST_NAMED = 8; // tasks in a legend
+const MOST_BANDS = 4; // curves of a chart whose lowest and highest values are shaded
+const PAUSE = 1000; // milliseconds between two fetches
+const POINTS = 800;
+
+export class Curves {
+  constructor(store, source, timeline) {
+    Object.assign(this, { store, source, timeline });
+    this.chosen = null;
+    this.charts = new Map();
+    this.points = {};
+    this.buttons = h("div", { class: "chips", role: "group", "aria-label": "Curves that are shown" });
+    this.list = h("div", { class: "charts" });
+    this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
+    this.root = h("div", { class: "curves" }, h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons), this.list, this.empty);
+    store.on(["series", "attempt", "task"], () => this.update());
+    timeline.on((what) => this.follow(what));
+    new ResizeObserver(() => this.resize()).observe(this.list);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
+  }
+
+  update() {
+    this.metrics = metricsOf(this.store);
+    this.empty.hidden = this.metrics.length > 0;
+    const shown = this.shown();
+    keyed(this.buttons, this.metrics, (m) => m.name, (m) => this.button(m.name), (chip, m) => {
+      mark(chip, "aria-pressed", String(shown.includes(m.name)));
+    });
+    const versions = this.store.all("series").map((one) => `${one.name}/${one.task}:${one.version}`).join();
+    if (versions !== this.versions) {
+      this.versions = versions;
+      this.fetchSoon();
+    }
+    this.build();
+  }
+
+  shown() {
+    const names = this.metrics.map((m) => m.name);
+    return (this.chosen ?? firstChoice(this.metrics)).filter((name) => names.includes(name));
+  }
+
+  button(name) {
+    return h("button", { class: "chip", type: "button", onclick: () => this.toggle(name) }, name);
+  }
+
+  toggle(name) {
+    const shown = this.shown();
+    this.chosen = shown.includes(name) ? shown.filter((n) => n !== name) : [...shown, name];
+    this.update();
+    this.fetchSoon(0);
+  }
+
+  /** Fetch what is shown, at most once a second. */
+  fetchSoon(pause = Math.max(0, PAUSE - (performance.now() - (this.fetched ?? -PAUSE)))) {
+    if (pause === 0) clearTimeout(this.timer);
+    else if (this.timer) return;
+    this.timer = setTimeout(() => this.fetch(), pause);
+  }
+
+  async fetch() {
+    this.timer = null;
+    if (this.busy) return this.fetchSoon(PAUSE);
+    if (document.hidden) return this.fetchSoon(PAUSE);
+    this.busy = true;
+    this.fetched = performance.now();
+    const [a, b] = this.timeline.view();
+    const names = this.charted().flatMap(({ name, tasks }) => tasks.map((task) => sourceName(name, task)));
+    try {
+      const range = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
+      if (names.length) this.points = await this.source.series([...new Set(names)], ...range, POINTS);
+      this.plot();
+    } catch {
+      this.fetchSoon(PAUSE); // the banner says that the server is gone
+    } finally {
+      this.busy = false;
+    }
+    return undefined;
+  }
+
+  charted() {
+    const shown = this.shown();
+    return shown.map((name) => this.metrics.find((m) => m.name === name));
+  }
+
+  build() {
+    const before = this.charts.size;
+    keyed(this.list, this.charted(), (m) => `${m.name} ${m.tasks.join()}`, (m) => this.makeChart(m));
+    for (const [key, chart] of this.charts) {
+      if (!chart.root.isConnected) {
+        chart.plot?.destroy();
+        this.charts.delete(key);
+      }
+    }
+    if (this.charts.size !== before) this.fetchSoon(0);
+  }
+
+  rebuild() {
+    for (const chart of this.charts.values()) {
+      chart.plot?.destroy();
+      chart.plot = null;
+    }
+    this.plot();
+  }
+
+  makeChart(metric) {
+    const color = (task) => this.store.get(`task/${task}`)?.color ?? 0;
+    const values = metric.tasks.slice(0, MOST_NAMED).map((task) => {
+      const value = h("b");
+      return { task, value, root: h("span", null, h("span", { class: `task c${color(task)}` }, task), value) };
+    });
+    const more = metric.tasks.length > MOST_NAMED ? h("span", null, `and ${metric.tasks.length - MOST_NAMED} more`) : null;
+    const at = h("time");
+    const place = h("div", { class: "place" });
+    const legend = h("div", { class: "values" }, h("strong", null, metric.name), at, values.map((v) => v.root), more);
+    const root = h("figure", { class: "chart", "aria-label": `${metric.name} of ${metric.tasks.join(", ")}` }, legend, place);
+    const chart = { metric, values, at, place, root, color, selection: h("div", { class: "selection", hidden: true }) };
+    gestures(place, this.timeline, chart.selection, {
+      left: LEFT,
+      hover: (x) => this.timeline.point(x == null ? null : this.tOf(x)),
+    });
+    this.charts.set(metric.name, chart);
+    return root;
+  }
+
+  tOf(x) {
+    const [a, b] = this.timeline.view();
+    return this.timeline.toT(a + (x / (this.width() - LEFT)) * (b - a));
+  }
+
+  width() {
+    return this.list.clientWidth;
+  }
+
+  /** Draw all points that are known. */
+  plot() {
+    const begins = beginsOf(this.store);
+    for (const chart of this.charts.values()) {
+      const { metric } = chart;
+      const curves = metric.tasks.map((task) => {
+        const points = this.points[sourceName(metric.name, task)] ?? { t: [], v: [] };
+        return { ...curveOf(metric.name, points, begins.get(task) ?? [], this.timeline), task };
+      });
+      chart.curves = curves;
+      const bands = curves.length <= MOST_BANDS;
+      const data = joined(curves, (c) => (bands ? [c.v, c.high, c.low] : [c.v]));
+      if (!chart.plot && this.width() > LEFT) this.makePlot(chart, bands, data);
+      else chart.plot?.setData(data, false);
+      this.scale(chart);
+      this.showValues(chart);
+    }
+  }
+
+  makePlot(chart, bands, data) {
+    const palette = paletteOf(this.root);
+    const series = [{}];
+    const shaded = [];
+    for (const task of chart.metric.tasks) {
+      const stroke = palette(`task-${chart.color(task)}`);
+      series.push({ stroke, width: 1.6, points: { show: false } });
+      if (!bands) continue;
+      const n = series.length;
+      series.push({ stroke: "transparent", width: 0, points: { show: false } }, { stroke: "transparent", width: 0, points: { show: false } });
+      shaded.push({ series: [n, n + 1], fill: `color-mix(in srgb, ${stroke} 18%, transparent)` });
+    }
+    const grid = { stroke: palette("line"), width: 1 };
+    const font = `11.5px ${palette("sans")}`;
+    const options = {
+      width: this.width(),
+      height: HEIGHT,
+      padding: [8, 0, 0, 0],
+      legend: { show: false },
+      cursor: { drag: { x: false, y: false }, y: false, points: { show: false }, bind: NOTHING },
+      scales: { x: { time: false, auto: false }, y: { range: (_, low, high) => rangeOf(chart.metric, low, high) } },
+      axes: [
+        { show: true, size: 4, values: () => [], splits: () => this.splits(), grid, ticks: { show: false } },
+        { size: LEFT, font, stroke: palette("soft"), grid, ticks: { show: false }, gap: 8, space: 32, values: (_, v) => v.map((n) => quantity(n, chart.metric.unit)) },
+      ],
+      series,
+      bands: shaded,
+    };
+    chart.place.replaceChildren();
+    chart.plot = new uPlot(options, data, chart.place);
+    chart.place.append(chart.selection);
+  }
+
+  splits() {
+    const { at } = this.timeline.ticks(this.width() - LEFT);
+    return at.map((t) => this.timeline.toU(t));
+  }
+
+  scale(chart) {
+    const [min, max] = this.timeline.view();
+    chart.plot?.setScale("x", { min, max });
+  }
+
+  follow(what) {
+    if (what === "view") {
+      const range = String(this.timeline.range);
+      if (range !== this.ranged) this.fetchSoon();
+      this.ranged = range;
+      const folds = this.timeline.gaps.length + String(this.timeline.folds);
+      if (folds !== this.folded) this.plot();
+      this.folded = folds;
+      for (const chart of this.charts.values()) this.scale(chart);
+    }
+    for (const chart of this.charts.values()) this.point(chart);
+  }
+
+  point(chart) {
+    const t = this.timeline.cursor;
+    if (!chart.plot) return;
+    if (t == null) chart.plot.setCursor({ left: -10, top: -10 }, false);
+    else chart.plot.setCursor({ left: chart.plot.valToPos(this.timeline.toU(t), "x"), top: 10 }, false);
+    this.showValues(chart);
+  }
+
+  /** The values at the cursor, or the newest. */
+  showValues(chart) {
+    const t = this.timeline.cursor;
+    say(chart.at, t == null ? "" : `at ${seconds(t)}`);
+    for (const { task, value } of chart.values) {
+      const curve = chart.curves?.find((one) => one.task === task);
+      say(value, curve ? quantity(valueAt(curve, t == null ? null : this.timeline.toU(t)), chart.metric.unit) : "");
+    }
+  }
+
+  resize() {
+    const width = this.width();
+    if (!width) return;
+    for (const chart of this.charts.values()) chart.plot?.setSize({ width, height: HEIGHT });
+    if ([...this.charts.values()].some((chart) => !chart.plot)) this.plot();
+  }
+}
+
+/** uPlot listens to nothing: the page's own gestures move its cursor. */
+const NOTHING = Object.fromEntries(
+  ["mousedown", "mouseup", "click", "dblclick", "mousemove", "mouseleave", "mouseenter"].map((name) => [name, () => null]),
+);
+
+function valueAt(curve, u) {
+  if (u == null) return curve.v.findLast((v) => v != null);
+  let [low, high] = [0, curve.u.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (curve.u[middle] <= u) low = middle + 1;
+    else high = middle;
+  }
+  return low ? curve.v[low - 1] : null;
+}
+
+function rangeOf(metric, low, high) {
+  if (low == null) return [0, 1];
+  const zero = metric.name === "steps/s" || metric.unit !== "" || (low >= 0 && low < (high - low) * 0.5);
+  const room = (high - low || Math.abs(high) || 1) * 0.08;
+  return [zero ? Math.min(0, low) : low - room, high + room];
+}

@@ -1,0 +1,67 @@
+// The data of a report file: all of it is in the document, and nothing changes.
+
+const PAGE = 1000; // lines of an answer
+
+export function embeddedSource(data) {
+  const entities = data.entities ?? {};
+  const campaign = "campaign" in entities;
+  const lines = (data.logs ?? []).map((line, index) => ({ ...line, cursor: String(index) }));
+  return {
+    live: false,
+    place: { page: campaign ? "campaign" : "run", id: entities.run?.id ?? entities.campaign?.id ?? "" },
+    config: async () => ({ version: "", ...data.config, control: false }),
+    watch(store, tell) {
+      store.apply(entities, entities.run?.ended ?? 0, true);
+      tell("embedded");
+    },
+    series: async (names) => Object.fromEntries(names.map((n) => [n, data.series?.[n]]).filter(([, s]) => s)),
+    file: async (path) => {
+      if (data.files?.[path] == null) throw new Error(`${path} is not in this report; it is in the run's directory.`);
+      return data.files[path];
+    },
+    log: async (asked) => logOf(lines, asked),
+  };
+}
+
+/** The answer that a server would give. */
+export function logOf(lines, asked) {
+  const keep = filterOf(asked);
+  const limit = Number(asked.limit ?? PAGE);
+  if (asked.before != null) return answer(lastOf(lines, Number(asked.before), keep, limit), lines, true);
+  if (asked.from === "end") return answer(lastOf(lines, lines.length, keep, limit), lines, true);
+  const begin = asked.at != null ? lines.findIndex((line) => line.t >= asked.at) : Number(asked.from ?? 0);
+  const found = [];
+  for (let i = begin < 0 ? lines.length : begin; i < lines.length && found.length < limit; i += 1) {
+    if (keep(lines[i])) found.push(lines[i]);
+  }
+  if (!found.length && asked.at != null) return answer(lastOf(lines, lines.length, keep, limit), lines, true);
+  return answer(found, lines);
+}
+
+function lastOf(lines, end, keep, limit) {
+  const found = [];
+  for (let i = end - 1; i >= 0 && found.length < limit; i -= 1) if (keep(lines[i])) found.unshift(lines[i]);
+  return found;
+}
+
+function answer(found, lines, back = false) {
+  const first = found.length ? Number(found[0].cursor) : 0;
+  const last = found.length ? Number(found.at(-1).cursor) : lines.length;
+  return {
+    lines: found,
+    previous: String(first),
+    next: String(last + 1),
+    skipped: 0,
+    done: back ? first === 0 : last + 1 >= lines.length,
+  };
+}
+
+function filterOf({ task, attempt, grep, regex }) {
+  const expression = regex ? new RegExp(grep) : null;
+  const wanted = grep?.toLowerCase();
+  return (line) =>
+    line.skipped != null ||
+    ((!task || line.task === task) &&
+      (!attempt || line.attempt === Number(attempt)) &&
+      (!grep || (expression ? expression.test(line.text) : line.text.toLowerCase().includes(wanted))));
+}

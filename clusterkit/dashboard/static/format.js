@@ -1,0 +1,106 @@
+// Numbers, times and sizes as people read them.
+
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+export const NONE = "–";
+
+/** A count or a step: `1,290`. */
+export function count(n) {
+  return n == null ? NONE : whole.format(n);
+}
+
+/** A duration: `21.4 s`, `3 min 5 s`, `2 h 10 min`. */
+export function seconds(s) {
+  if (s == null || !Number.isFinite(s)) return NONE;
+  const sign = s < 0 ? "−" : "";
+  const n = Math.abs(s);
+  if (n < 0.0995) return n < 0.0005 ? "0 s" : `${sign}${Math.round(n * 1000)} ms`;
+  if (n < 9.95) return `${sign}${n.toFixed(1)} s`;
+  if (n < 99.95) return `${sign}${n.toFixed(1)} s`;
+  const r = Math.round(n);
+  if (r < 3600) return `${sign}${Math.floor(r / 60)} min${r % 60 ? ` ${r % 60} s` : ""}`;
+  const m = Math.round(n / 60);
+  return `${sign}${Math.floor(m / 60)} h${m % 60 ? ` ${m % 60} min` : ""}`;
+}
+
+/** A moment on an axis whose ticks are `step` apart: `5 s`, `2:30`, `1:02:00`. */
+export function tick(t, step) {
+  if (t < 60 && step < 60) return `${step < 1 ? t.toFixed(step < 0.1 ? 2 : 1) : Math.round(t)} s`;
+  const r = step < 1 ? t : Math.round(t);
+  const s = step < 1 ? (r % 60).toFixed(1).padStart(4, "0") : String(r % 60).padStart(2, "0");
+  const m = Math.floor(r / 60);
+  return m < 60 ? `${m}:${s}` : `${Math.floor(m / 60)}:${String(m % 60).padStart(2, "0")}:${s}`;
+}
+
+/** A time after another: `+0.3 s`. */
+export function after(s) {
+  return s == null ? NONE : `${s < 0 ? "" : "+"}${seconds(s)}`;
+}
+
+/** A size: `690 MB`. */
+export function bytes(n) {
+  if (n == null) return NONE;
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let i = 0;
+  while (n >= 999.5 && i < units.length - 1) {
+    n /= 1000;
+    i += 1;
+  }
+  return `${i && n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+}
+
+/** A speed: `138`, `4.2`. */
+export function speed(n) {
+  if (n == null) return NONE;
+  return n < 9.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole.format(n);
+}
+
+/** A share of 1: `61 %`. */
+export function share(n) {
+  if (n == null) return NONE;
+  return `${n > 0 && n < 0.0095 ? (n * 100).toFixed(1) : Math.round(n * 100)} %`;
+}
+
+/** A metric's value, to four digits. */
+export function metric(v) {
+  if (v == null) return NONE;
+  if (typeof v !== "number") return String(v);
+  if (v === 0) return "0";
+  const n = Math.abs(v);
+  if (n >= 1e6 || n < 1e-4) return v.toExponential(2);
+  return n >= 1000 ? whole.format(v) : String(Number(v.toPrecision(4)));
+}
+
+/** What a curve's value is, in its unit. */
+export function quantity(v, unit) {
+  if (unit === "B" || unit === "bytes") return bytes(v);
+  if (unit === "%") return v == null ? NONE : `${Math.round(v)} %`;
+  return metric(v);
+}
+
+/** A date and time of this machine: `2026-11-21 13:54`. */
+export function moment(wall) {
+  if (wall == null) return NONE;
+  const d = new Date(wall * 1000);
+  const two = (n) => String(n).padStart(2, "0");
+  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}`;
+}
+
+/** `1 task`, `2 tasks`. */
+export function plural(n, noun) {
+  return `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+/** Names in the order people expect: chief, worker, ps, evaluator, then by number. */
+export function byTask(a, b) {
+  const [x, i] = split(a);
+  const [y, j] = split(b);
+  return x - y || i - j || (a < b ? -1 : a > b ? 1 : 0);
+}
+
+const TYPES = ["chief", "worker", "ps", "evaluator"];
+
+function split(task) {
+  const at = task.lastIndexOf(":");
+  const type = TYPES.indexOf(task.slice(0, at));
+  return [type < 0 ? TYPES.length : type, Number(task.slice(at + 1)) || 0];
+}

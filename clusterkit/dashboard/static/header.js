@@ -1,0 +1,146 @@
+// The top of a run's page: what it is, how far it is, what its time went into.
+
+import { copyButton, fill, h, keyed, mark, say } from "./dom.js";
+import { count, moment, plural, seconds, share, speed } from "./format.js";
+
+const FACTS = [
+  ["step", "step"],
+  ["speed", "steps/s"],
+  ["goodput", "goodput"],
+  ["restarts", "restarts"],
+  ["time", "so far"],
+];
+/** The parts of a run's time: words in their name, and the color of the palette. */
+const PARTS = [
+  [/lost/, "bar-lost"],
+  [/count|train/, "bar-ok"],
+  [/start/, "edge"],
+  [/compil/, "bar-compile"],
+  [/checkpoint|sav/, "bar-save"],
+  [/recover/, "bar-wait"],
+  [/stall/, "bar-bad"],
+  [/stop|pause/, "soft"],
+];
+
+export function colorOfPart(name) {
+  return PARTS.find(([words]) => words.test(name))?.[1] ?? "faint";
+}
+
+/** [word, tone] of a run's phase or end. */
+export function phaseOf(run) {
+  if (run.phase !== "over") return [run.phase, { starting: "quiet", running: "run", stopping: "wait" }[run.phase] ?? "quiet"];
+  return [run.state || "over", toneOf(run.state)];
+}
+
+export function toneOf(state) {
+  if (/^(succeeded|passed|success)/.test(state)) return "ok";
+  if (/^(failed|lost|crashed)/.test(state)) return "bad";
+  if (/^(running|live)/.test(state)) return "run";
+  return /^(starting|over|)$/.test(state) ? "quiet" : "wait";
+}
+
+export class Header {
+  constructor(store, source) {
+    Object.assign(this, { store, source });
+    this.pill = h("span", { class: "pill" });
+    this.program = h("span");
+    this.about = h("small");
+    this.values = {};
+    this.names = {};
+    const facts = FACTS.map(([key, name]) => {
+      this.values[key] = h("b", null, "–");
+      this.names[key] = h("span", null, name);
+      return h("div", { class: `fact ${key}` }, this.values[key], this.names[key]);
+    });
+    this.text = h("p", { class: "text" });
+    this.links = h("div", { class: "links" });
+    this.bar = h("div", { class: "parts" });
+    this.most = h("p");
+    this.legend = h("ul");
+    this.goodput = h(
+      "div",
+      { class: "spent", tabindex: "0", role: "img" },
+      this.bar,
+      h("div", { class: "legend" }, this.most, this.legend),
+    );
+    const back = source.live ? h("a", { href: "/", class: "home" }, "All runs") : null;
+    this.root = h(
+      "header",
+      { class: "run" },
+      h("div", { class: "title" }, this.pill, h("h1", null, this.program, this.about), h("div", { class: "facts" }, facts)),
+      h("div", { class: "line" }, this.text, this.links, back),
+      this.goodput,
+    );
+    store.on(["run", "goodput"], () => this.update());
+    setInterval(() => this.tick(), 500);
+  }
+
+  update() {
+    const run = this.store.get("run");
+    if (!run) return;
+    const [word, tone] = phaseOf(run);
+    say(this.pill, word);
+    this.pill.className = `pill ${tone}`;
+    say(this.program, run.program);
+    say(this.about, [run.id, run.shape, run.strategy].filter(Boolean).join(" · "));
+    mark(this.about, "title", `${run.command}\n${run.directory}\nbegan ${moment(run.wall)}`);
+    document.title = `${word} · ${run.program} · clusterkit`;
+    const of = run.total == null ? "" : ` / ${count(run.total)}`;
+    say(this.values.step, run.step == null ? "–" : `${count(run.step)}${of}`);
+    say(this.values.speed, speed(run.phase === "over" ? null : run.speed));
+    say(this.values.restarts, count(run.restarts));
+    say(this.names.restarts, run.restarts === 1 ? "restart" : "restarts");
+    say(this.names.time, run.phase === "over" ? "in total" : "so far");
+    say(this.text, run.text || (run.phase === "running" ? "Training." : ""));
+    this.showLinks(run);
+    this.showGoodput();
+    this.tick();
+  }
+
+  tick() {
+    if (this.store.get("run")) say(this.values.time, seconds(this.store.now()));
+  }
+
+  showLinks(run) {
+    const key = `${run.tensorboard} ${run.resume} ${run.exit_code}`;
+    if (key === this.linked) return;
+    this.linked = key;
+    fill(
+      this.links,
+      run.exit_code != null && h("span", null, `exit code ${run.exit_code}`),
+      run.resume && [h("code", { title: run.resume }, run.resume), copyButton(() => run.resume, "Copy")],
+      run.tensorboard && this.source.live && h("a", { href: run.tensorboard, target: "_blank", rel: "noreferrer" }, "TensorBoard"),
+    );
+  }
+
+  showGoodput() {
+    const spent = this.store.get("goodput");
+    if (!spent) {
+      mark(this.goodput, "aria-label", "Goodput is not known yet.");
+      say(this.most, "Goodput is known once training has begun.");
+      return;
+    }
+    say(this.values.goodput, share(spent.goodput));
+    const parts = spent.parts.filter((part) => part.seconds > 0);
+    const set = (child, part) => child.style.setProperty("flex-grow", String(part.seconds));
+    keyed(this.bar, parts, (p) => p.name, (p) => h("i", { style: { background: `var(--${colorOfPart(p.name)})` } }), set);
+    say(this.most, spent.most);
+    keyed(this.legend, parts, (p) => p.name, makeEntry, (entry, part) => {
+      say(entry.children[1], part.name);
+      say(entry.children[2], seconds(part.seconds));
+      say(entry.children[3], share(spent.seconds ? part.seconds / spent.seconds : null));
+    });
+    const spoken = parts.map((part) => `${part.name} ${seconds(part.seconds)}`).join(", ");
+    mark(this.goodput, "aria-label", `Goodput ${share(spent.goodput)}. ${spoken}. ${spent.most}`);
+  }
+}
+
+function makeEntry(part) {
+  const swatch = h("i", { style: { background: `var(--${colorOfPart(part.name)})` } });
+  return h("li", null, swatch, h("span"), h("b"), h("em"));
+}
+
+/** What a run's row in a list says in one line. */
+export function summaryOf(row) {
+  return [row.shape, row.restarts ? plural(row.restarts, "restart") : ""].filter(Boolean).join(" · ");
+}

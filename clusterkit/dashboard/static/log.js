@@ -1,0 +1,306 @@
+// The log of the tasks. Only the lines that are visible are in the document.
+
+import { fill, h, say } from "./dom.js";
+import { byTask, count } from "./format.js";
+import { LogLines, filterOf } from "./log_lines.js";
+import { rowOf } from "./log_rows.js";
+import { LogTools } from "./log_tools.js";
+
+const ROW = 19; // pixels
+const PAGE = 1000; // lines that are fetched at once
+const ENOUGH = 60; // lines that match, for a first look
+const SPARE = 12; // rows drawn beyond those in sight
+const PENDING = 5000; // lines that wait for the next frame; of more, the oldest are not shown
+
+export class Log {
+  constructor(store, source) {
+    Object.assign(this, { store, source });
+    this.lines = new LogLines();
+    this.asked = {}; // task, attempt, grep or regex
+    this.pending = [];
+    this.missed = 0; // bytes that did not get into it
+    this.left = 0; // bytes that were skipped since following began
+    this.found = "";
+    this.current = -1;
+    this.rows = h("div", { class: "rows" });
+    this.space = h("div", { class: "space" }, this.rows);
+    this.view = h("div", { class: "lines", tabindex: "0", role: "log", "aria-label": "Lines of the log", "aria-live": "off" }, this.space);
+    this.empty = h("p", { class: "empty" });
+    this.tools = new LogTools(this, source.live);
+    const head = h("div", { class: "head" }, h("h2", { id: "h-log" }, "Log"), this.tools.root);
+    this.root = h("section", { class: "log", "aria-labelledby": "h-log", tabindex: "-1" }, head, h("div", { class: "frame" }, this.view, this.empty));
+    this.view.addEventListener("scroll", () => this.scrolled());
+    this.view.addEventListener("wheel", (event) => event.deltaY < 0 && this.follow(false), { passive: true });
+    this.view.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.draw()).observe(this.view);
+    store.on(["task", "attempt"], () => this.tools.update(this.tasks(), this.asked));
+    store.on(["run"], () => this.runChanged());
+  }
+
+  tasks() {
+    return this.store.all("task").sort((a, b) => byTask(a.task, b.task));
+  }
+
+  runChanged() {
+    const run = this.store.get("run");
+    if (!run) return;
+    this.tools.live(this.source.live && run.phase !== "over");
+    if (this.begun) return;
+    this.begun = true;
+    this.open({ from: "end" }, this.source.live && run.phase !== "over");
+  }
+
+  /** Show other tasks or other lines. */
+  choose(asked) {
+    const t = this.following ? null : this.topTime();
+    this.asked = { ...asked };
+    this.tools.update(this.tasks(), this.asked);
+    return t == null ? this.open({ from: "end" }, this.following) : this.open({ at: t }, false);
+  }
+
+  filter(text) {
+    const { task, attempt } = this.asked;
+    return this.choose({ task, attempt, ...filterOf(text) });
+  }
+
+  /** Load lines anew: `where` is {from}, {at} or {before}. */
+  async open(where, follow) {
+    const turn = (this.turn = (this.turn ?? 0) + 1);
+    this.unfollow();
+    this.left = 0;
+    this.tools.skipped(0);
+    const back = where.from === "end" || where.before != null;
+    let answer;
+    try {
+      answer = await this.page(where, back);
+    } catch (error) {
+      if (turn === this.turn) this.fail(error);
+      return;
+    }
+    if (turn !== this.turn) return;
+    this.tools.problem("");
+    this.lines.set(answer, back);
+    this.search(this.found, false);
+    this.draw();
+    this.follow(follow && this.source.live);
+    if (where.from === "end") this.toEnd();
+    else if (where.at != null) await this.showTime(where.at, turn);
+    this.draw();
+  }
+
+  /** A page of lines. A search through much takes several answers. */
+  async page(where, back) {
+    const { turn, asked } = this;
+    const ask = (place) => this.source.log({ ...asked, ...place, limit: PAGE });
+    let answer = await ask(where);
+    while (asked.grep && answer.done === false && answer.lines.length < ENOUGH && turn === this.turn) {
+      say(this.empty, "Searching …");
+      const more = await ask(back ? { before: answer.previous } : { from: answer.next });
+      const lines = back ? [...more.lines, ...answer.lines] : [...answer.lines, ...more.lines];
+      answer = back ? { ...answer, lines, previous: more.previous, done: more.done } : { ...answer, lines, next: more.next, done: more.done };
+    }
+    return answer;
+  }
+
+  fail(error) {
+    if (error.kind === "wrong" || error instanceof SyntaxError) this.tools.problem(error.message);
+    else say(this.empty, error.message);
+  }
+
+  /** Scroll to a moment: what was before it is in sight, too. */
+  async goTo({ t, task, attempt }) {
+    if (task !== undefined) this.asked = { ...this.asked, task, attempt: task ? attempt : undefined };
+    this.tools.update(this.tasks(), this.asked);
+    if (t == null) return this.open({ from: "end" }, this.following);
+    return this.open({ at: Math.max(0, t) }, false);
+  }
+
+  async showTime(t, turn) {
+    if (this.lines.previous != null) await this.earlier();
+    if (turn !== this.turn) return;
+    const index = this.lines.indexAt(t);
+    this.current = this.lines.lines.length ? index : -1;
+    this.view.scrollTop = Math.max(0, (index - 3) * ROW);
+  }
+
+  follow(on) {
+    if (on === Boolean(this.following)) return;
+    this.unfollow();
+    if (on) {
+      this.following = true;
+      this.stop = this.source.followLog(this.asked, this.lines.next ?? "end", (data) => this.take(data));
+      this.toEnd();
+    }
+    this.tools.following(on);
+  }
+
+  unfollow() {
+    this.stop?.();
+    this.stop = null;
+    this.following = false;
+    this.tools.following(false);
+    this.flush();
+  }
+
+  /** Lines of a live log: they wait for the next frame. */
+  take({ lines, skipped, next }) {
+    if (skipped) this.pending.push({ skipped });
+    this.pending.push(...lines);
+    if (next !== undefined) this.pendingNext = next;
+    if (this.pending.length > PENDING) {
+      const gone = this.pending.splice(0, this.pending.length - PENDING);
+      this.missed += gone.reduce((sum, line) => sum + (line.skipped ?? line.text.length + 1), 0);
+    }
+    if (!this.drawing) this.draw();
+  }
+
+  flush() {
+    if (!this.pending.length) return;
+    const lines = this.pending;
+    this.pending = [];
+    this.left += this.missed + lines.reduce((sum, line) => sum + (line.skipped ?? 0), 0);
+    this.tools.skipped(this.left);
+    this.lines.append({ lines, skipped: this.missed, next: this.pendingNext });
+    this.missed = 0;
+    if (this.found) this.search(this.found, false);
+    if (this.following) this.toEnd();
+  }
+
+  toEnd() {
+    this.space.style.setProperty("height", `${this.lines.lines.length * ROW}px`);
+    this.view.scrollTop = this.view.scrollHeight;
+  }
+
+  topTime() {
+    const top = Math.floor(this.view.scrollTop / ROW);
+    return this.lines.lines.slice(top).find((line) => line.t != null)?.t ?? null;
+  }
+
+  scrolled() {
+    this.draw();
+    const { scrollTop, scrollHeight, clientHeight } = this.view;
+    if (scrollTop < 30 * ROW && this.lines.previous != null) this.earlier();
+    const grows = !this.lines.ended || this.tools.isLive;
+    if (!this.following && grows && scrollHeight - scrollTop - clientHeight < 30 * ROW) this.later();
+  }
+
+  async earlier() {
+    if (this.loading || this.following) return;
+    await this.load({ before: this.lines.previous }, (answer) => {
+      const added = this.lines.prepend(answer);
+      if (this.current >= 0) this.current += added;
+      this.space.style.setProperty("height", `${this.lines.lines.length * ROW}px`);
+      this.view.scrollTop += added * ROW;
+    });
+  }
+
+  async later() {
+    if (this.loading) return;
+    const before = this.lines.next;
+    await this.load({ from: before }, (answer) => {
+      const dropped = this.lines.append(answer);
+      if (answer.done !== false) this.quiet = performance.now();
+      if (dropped) {
+        this.current -= dropped;
+        this.view.scrollTop -= dropped * ROW;
+      }
+    });
+  }
+
+  async load(where, use) {
+    if (where.from != null && performance.now() - (this.quiet ?? -2000) < 2000) return;
+    this.loading = true;
+    const { turn } = this;
+    try {
+      const answer = await this.page(where, where.before != null);
+      if (turn === this.turn) use(answer);
+    } catch (error) {
+      if (turn === this.turn) this.fail(error);
+    } finally {
+      this.loading = false;
+    }
+    this.search(this.found, false);
+    this.draw();
+  }
+
+  /** Mark what matches; `by` moves to the next (1) or the one before (-1). */
+  async search(text, by) {
+    this.found = text;
+    this.matches = this.lines.find(text);
+    if (by && text) await this.toMatch(by);
+    const at = this.matches.indexOf(this.current);
+    const n = this.matches.length;
+    this.tools.matches(!text ? "" : n ? `${at >= 0 ? `${count(at + 1)} of ` : ""}${count(n)}` : "none here");
+    if (by !== false) this.draw();
+  }
+
+  async toMatch(by) {
+    this.follow(false);
+    const from = this.current >= 0 ? this.current : by > 0 ? -1 : this.lines.lines.length;
+    let index = by > 0 ? this.matches.find((i) => i > from) : this.matches.findLast((i) => i < from);
+    if (index === undefined) index = await this.matchElsewhere(by);
+    if (index === undefined) return;
+    this.current = index;
+    this.view.scrollTop = Math.max(0, index * ROW - this.view.clientHeight / 2);
+  }
+
+  /** The next match in lines that are not held: they are loaded. */
+  async matchElsewhere(by) {
+    const edge = by > 0 ? { from: this.lines.next } : { before: this.lines.previous };
+    if (Object.values(edge)[0] == null || this.asked.grep) return undefined;
+    const { task, attempt } = this.asked;
+    const line = await this.firstMatch({ task, attempt, grep: this.found }, edge);
+    if (!line) return undefined;
+    await this.open({ from: line.cursor }, false);
+    if (this.lines.previous != null) await this.earlier();
+    this.matches = this.lines.find(this.found);
+    return this.lines.lines.findIndex((one) => one.cursor === line.cursor);
+  }
+
+  async firstMatch(asked, edge) {
+    let place = edge;
+    for (;;) {
+      const answer = await this.source.log({ ...asked, ...place, limit: 1 }).catch(() => null);
+      const line = answer?.lines.find((one) => one.cursor != null);
+      if (line || !answer || answer.done !== false) return line;
+      place = "from" in edge ? { from: answer.next } : { before: answer.previous };
+    }
+  }
+
+  key(event) {
+    if (event.key === "End") this.source.live && this.tools.isLive ? this.open({ from: "end" }, true) : this.open({ from: "end" }, false);
+    else if (event.key === "Home") this.open({ from: "0" }, false);
+    else {
+      if (event.key === "PageUp" || event.key === "ArrowUp") this.follow(false);
+      return;
+    }
+    event.preventDefault();
+  }
+
+  /** Draw what is in sight, before the next frame. */
+  draw() {
+    if (this.drawing) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      this.flush();
+      this.drawNow();
+    });
+  }
+
+  drawNow() {
+    const { lines } = this.lines;
+    const none = !lines.length;
+    this.empty.hidden = !none;
+    if (none) say(this.empty, this.asked.grep ? "No line matches the filter." : "The tasks have written nothing yet.");
+    this.space.style.setProperty("height", `${lines.length * ROW}px`);
+    const first = Math.max(0, Math.floor(this.view.scrollTop / ROW) - SPARE);
+    const last = Math.min(lines.length, Math.ceil((this.view.scrollTop + this.view.clientHeight) / ROW) + SPARE);
+    this.rows.style.setProperty("transform", `translateY(${first * ROW}px)`);
+    const colors = new Map(this.tasks().map((row) => [row.task, row.color]));
+    const width = Math.max(8, ...[...colors.keys()].map((name) => name.length));
+    this.rows.style.setProperty("--names", `${width}ch`);
+    const shown = lines.slice(first, last).map((line, i) => rowOf(line, first + i === this.current, colors, this.found));
+    fill(this.rows, shown);
+  }
+}

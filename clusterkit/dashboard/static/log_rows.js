@@ -1,0 +1,35 @@
+// A row of the log. What a task wrote is only ever text.
+
+import { LONGEST, pieces } from "./ansi.js";
+import { h } from "./dom.js";
+import { bytes, seconds } from "./format.js";
+
+/** The element of a line. `current`: it was searched for, or its moment was chosen; `found`: a text to mark in it. */
+export function rowOf(line, current, colors, found) {
+  if (line.gap != null) return h("div", { class: "row gap" }, `… ${bytes(line.gap)} skipped: the log grew faster than it could be shown`);
+  const color = colors.get(line.task);
+  return h(
+    "div",
+    { class: current ? "row now" : "row", title: line.attempt ? `${seconds(line.t)}, ${line.task}, attempt ${line.attempt}` : null },
+    h("time", null, line.t == null ? "" : line.t.toFixed(2)),
+    h("span", { class: color == null ? "task own" : `task c${color}` }, line.task ?? "clusterkit"),
+    h("span", { class: "text" }, textsOf(line, found.toLowerCase())),
+  );
+}
+
+function textsOf(line, wanted) {
+  if (wanted && line.plain.toLowerCase().includes(wanted)) return marked(line.plain.slice(0, LONGEST), wanted);
+  return pieces(line.text).map(({ text, classes }) => (classes ? h("span", { class: classes }, text) : text));
+}
+
+/** A text in which what was searched for is marked. */
+function marked(text, wanted) {
+  const lower = text.toLowerCase();
+  const parts = [];
+  let from = 0;
+  for (let at = lower.indexOf(wanted); at >= 0 && parts.length < 200; at = lower.indexOf(wanted, from)) {
+    parts.push(text.slice(from, at), h("mark", null, text.slice(at, at + wanted.length)));
+    from = at + wanted.length;
+  }
+  return [...parts, text.slice(from)];
+}

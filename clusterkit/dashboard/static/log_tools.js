@@ -1,0 +1,125 @@
+// The tools above the log: which tasks, which lines, searching, following.
+
+import { fill, h, keyed, mark, say } from "./dom.js";
+import { bytes } from "./format.js";
+
+const MOST_CHIPS = 8; // tasks; of more there is a list to choose from
+const PAUSE = 300; // milliseconds after the last key
+
+export class LogTools {
+  constructor(log, live) {
+    this.log = log;
+    this.isLive = false;
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Tasks whose lines are shown" });
+    this.select = h("select", { "aria-label": "Task whose lines are shown", hidden: true, onchange: () => this.pick(this.select.value) });
+    this.attempt = h("select", { "aria-label": "Attempt whose lines are shown", disabled: true, onchange: () => this.pickAttempt() });
+    this.filter = this.field("Filter: text or /regex/", "Filter the lines: text or /regex/", (text) => log.filter(text));
+    this.find = this.field("Search", "Search the lines", (text) => {
+      if (text === log.found) return;
+      log.current = -1;
+      log.search(text, 0);
+    });
+    this.find.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      log.search(this.find.value, event.shiftKey ? -1 : 1);
+    });
+    this.flood = h("output", { class: "skipped" });
+    this.count = h("output", { class: "matches" });
+    this.error = h("span", { class: "error", role: "alert" });
+    const step = (by, sign, label) => h("button", { class: "small", type: "button", "aria-label": label, onclick: () => log.search(this.find.value, by) }, sign);
+    this.follow = h("button", { class: "chip", type: "button", "aria-pressed": "false", hidden: !live, onclick: () => this.toggle() }, "follow");
+    this.root = h(
+      "div",
+      { class: "tools" },
+      this.chips,
+      this.select,
+      this.attempt,
+      h("div", { class: "fields" }, this.filter, this.error, this.find, this.count, step(-1, "↑", "Previous match"), step(1, "↓", "Next match")),
+      this.flood,
+      this.follow,
+    );
+  }
+
+  field(placeholder, label, use) {
+    let timer;
+    const input = h("input", { type: "search", placeholder, "aria-label": label, autocomplete: "off", spellcheck: "false" });
+    input.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => use(input.value), PAUSE);
+    });
+    return input;
+  }
+
+  update(tasks, asked) {
+    const many = tasks.length > MOST_CHIPS;
+    this.select.hidden = !many;
+    this.chips.hidden = many;
+    const names = [null, ...tasks];
+    const chosen = asked.task ?? "";
+    if (many) {
+      keyed(this.select, names, (row) => row?.task ?? "", (row) => h("option", { value: row?.task ?? "" }, row?.task ?? "all tasks"));
+      this.select.value = chosen;
+    } else {
+      keyed(this.chips, names, (row) => row?.task ?? "", (row) => this.chip(row), (chip, row) => mark(chip, "aria-pressed", String((row?.task ?? "") === chosen)));
+    }
+    this.showAttempts(asked);
+  }
+
+  chip(row) {
+    const pick = () => this.pick(row?.task ?? "");
+    return h("button", { class: row ? `chip task c${row.color}` : "chip", type: "button", onclick: pick }, row?.task ?? "all");
+  }
+
+  showAttempts(asked) {
+    const numbers = this.log.store.all("attempt").filter((a) => a.task === asked.task).map((a) => a.attempt).sort((a, b) => a - b);
+    const key = `${asked.task} ${numbers}`;
+    if (key !== this.attempts) {
+      this.attempts = key;
+      fill(this.attempt, h("option", { value: "" }, "all attempts"), numbers.map((n) => h("option", { value: n }, `attempt ${n}`)));
+    }
+    mark(this.attempt, "disabled", numbers.length < 2);
+    this.attempt.value = asked.attempt ?? "";
+  }
+
+  pick(task) {
+    const { grep, regex } = this.log.asked;
+    this.log.choose({ task: task || undefined, grep, regex });
+  }
+
+  pickAttempt() {
+    this.log.choose({ ...this.log.asked, attempt: this.attempt.value || undefined });
+  }
+
+  toggle() {
+    if (this.log.following) this.log.follow(false);
+    else this.log.open({ from: "end" }, true);
+  }
+
+  following(on) {
+    mark(this.follow, "aria-pressed", String(Boolean(on)));
+    say(this.follow, on ? "following" : "follow");
+  }
+
+  /** Whether the log can grow. */
+  live(is) {
+    if (this.isLive && !is) this.log.follow(false);
+    this.isLive = is;
+    this.follow.hidden = !is;
+  }
+
+  matches(text) {
+    say(this.count, text);
+  }
+
+  /** How many bytes were left out while the log was followed. */
+  skipped(n) {
+    say(this.flood, n ? `${bytes(n)} skipped` : "");
+  }
+
+  problem(text) {
+    say(this.error, text);
+    mark(this.filter, "aria-invalid", text ? "true" : null);
+  }
+}
+

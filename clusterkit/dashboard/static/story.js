@@ -1,0 +1,174 @@
+// The story of a moment: what failed, what that brought down, and how the run recovered.
+
+import { fill, h, say } from "./dom.js";
+import { after, count, plural, seconds } from "./format.js";
+
+const BEFORE = 1; // seconds before a story's beginning that still belong to it
+const AROUND = 30; // seconds around a moment without a story
+
+/** The story that a moment belongs to, or undefined. */
+export function storyAt(stories, t) {
+  const within = stories.filter((s) => t >= s.at - BEFORE && t <= lastOf(s) + BEFORE);
+  return within.sort((a, b) => Math.abs(a.at - t) - Math.abs(b.at - t))[0];
+}
+
+function lastOf(story) {
+  const lines = story.lines.map((line) => line.at);
+  return Math.max(story.at + (story.seconds ?? 0), ...lines);
+}
+
+export class Story {
+  /** `openLog({t, task, attempt})` scrolls the log there. */
+  constructor(store, timeline, openLog) {
+    Object.assign(this, { store, timeline, openLog });
+    this.chosen = null;
+    this.title = h("h2", { id: "h-story" });
+    this.log = h("button", { class: "small", type: "button", hidden: true, onclick: () => this.toLog() }, "Show in the log");
+    this.back = h("button", { class: "small", type: "button", hidden: true, onclick: () => this.showLatest() }, "Latest");
+    this.list = h("ol", { class: "story" });
+    this.numbers = h("p", { class: "numbers" });
+    this.root = h(
+      "section",
+      { class: "moment", "aria-labelledby": "h-story", tabindex: "-1" },
+      h("div", { class: "head" }, this.title, h("div", { class: "tools" }, this.log, this.back)),
+      h("div", { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": "h-story" }, this.list, this.numbers),
+    );
+    store.on(["story", "run", "task", "mark"], () => this.update());
+  }
+
+  /** Tell of a moment, {t, task, attempt, text, lines}; null: of the latest. */
+  choose(moment) {
+    this.chosen = moment;
+    this.update();
+  }
+
+  showLatest() {
+    this.timeline.choose(null);
+    this.choose(null);
+  }
+
+  toLog() {
+    const { t, task, attempt } = this.target;
+    this.openLog({ t, task, attempt });
+  }
+
+  update() {
+    const stories = this.store.all("story").sort((a, b) => a.at - b.at);
+    this.back.hidden = !this.chosen;
+    const story = this.chosen ? storyAt(stories, this.chosen.t) : stories.at(-1);
+    const key = JSON.stringify([story, this.chosen, story ? null : this.waits()]);
+    if (key === this.shown) return;
+    this.shown = key;
+    this.log.hidden = !story && !this.chosen;
+    if (story) this.tell(story);
+    else if (this.chosen) this.tellMoment(this.chosen);
+    else this.tellNothing();
+  }
+
+  tell(story) {
+    say(this.title, `${seconds(story.at)} · ${story.title}`);
+    this.target = { t: this.chosen?.t ?? story.at, task: story.log?.[0], attempt: story.log?.[1] };
+    fill(this.list, story.lines.map((line) => lineOf(line, line.at === story.at ? seconds(line.at) : after(line.at - story.at))));
+    const said = [];
+    if (story.seconds != null) said.push(`first new step after ${seconds(story.seconds)}`);
+    if (story.lost) said.push(`${plural(story.lost, "step")} lost`);
+    if (story.checkpoint) said.push(`from ${nameOf(story.checkpoint)}`);
+    say(this.numbers, said.join(" · "));
+  }
+
+  /** There is no story: what is known of that moment. */
+  tellMoment(moment) {
+    say(this.title, [seconds(moment.t), moment.task].filter(Boolean).join(" · "));
+    this.target = moment;
+    const near = this.store
+      .all("mark")
+      .filter((one) => Math.abs(one.at - moment.t) < AROUND && (!moment.task || !one.task || one.task === moment.task))
+      .sort((a, b) => Math.abs(a.at - moment.t) - Math.abs(b.at - moment.t))
+      .slice(0, 6)
+      .sort((a, b) => a.at - b.at);
+    const lines = (moment.lines?.slice(1) ?? [moment.text]).map((text) => h("li", null, h("time"), h("span", null, text)));
+    fill(this.list, lines, near.map((one) => lineOf({ ...one, kind: kindOf(one.kind) }, seconds(one.at))));
+    say(this.numbers, near.length ? "" : "Nothing else happened around then.");
+  }
+
+  /** What each task waits for, while the run starts. */
+  waits() {
+    const run = this.store.get("run");
+    if (!run || run.phase === "over") return [run?.state];
+    return this.store.all("task").filter((t) => t.note || !t.ready).map((t) => [t.task, t.color, t.note || t.state, run.phase]);
+  }
+
+  tellNothing() {
+    const run = this.store.get("run");
+    const starting = run?.phase === "starting";
+    say(this.title, starting ? "Starting" : run?.phase === "over" ? "Nothing failed" : "Nothing has failed so far");
+    this.target = null;
+    const waits = starting ? this.waits() : [];
+    fill(
+      this.list,
+      waits.map(([task, color, text]) => h("li", { class: "wait" }, h("span", { class: `task c${color}` }, task), h("span", null, text))),
+    );
+    say(this.numbers, starting ? run.text : "Choose a moment in the lanes to see what happened then.");
+  }
+}
+
+function kindOf(mark) {
+  return { fault: "fault", restart: "restart", stall: "warning", warning: "warning", heal: "back" }[mark] ?? "";
+}
+
+function lineOf(line, time) {
+  const at = h("time", null, time);
+  return h("li", { class: line.kind || null }, at, h("span", null, line.text));
+}
+
+/** The recoveries of the run: one row a story. */
+export class Recoveries {
+  constructor(store, choose) {
+    this.store = store;
+    this.choose = choose;
+    this.body = h("tbody");
+    this.empty = h("p", { class: "empty" });
+    const heads = ["at", "what", "detected", "restart planned", "up", "first new step", "steps lost", "from"];
+    this.table = h("table", null, h("thead", null, h("tr", null, heads.map((name) => h("th", { scope: "col", class: name === "what" ? "words" : null }, name)))), this.body);
+    this.root = h(
+      "section",
+      { class: "recoveries", "aria-labelledby": "h-recoveries" },
+      h("div", { class: "head" }, h("h2", { id: "h-recoveries" }, "Recoveries")),
+      h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-labelledby": "h-recoveries" }, this.table, this.empty),
+    );
+    store.on(["story", "run"], () => this.update());
+  }
+
+  update() {
+    const stories = this.store.all("story").sort((a, b) => a.at - b.at);
+    const key = JSON.stringify(stories);
+    this.table.hidden = !stories.length;
+    this.empty.hidden = stories.length > 0;
+    const over = this.store.get("run")?.phase === "over";
+    say(this.empty, over ? "Nothing failed, and nothing was broken on purpose." : "Nothing has failed so far.");
+    if (key === this.shown) return;
+    this.shown = key;
+    fill(this.body, stories.map((story) => this.row(story)));
+  }
+
+  row(story) {
+    const choose = () => this.choose({ t: story.at, task: story.log?.[0], attempt: story.log?.[1], text: story.title });
+    const title = h("button", { class: "link", type: "button", onclick: choose }, story.title);
+    const times = [story.detected, story.planned, story.up, story.first_step];
+    const cells = times.map((t) => h("td", null, t == null ? "–" : after(Math.max(0, t - story.at))));
+    return h(
+      "tr",
+      null,
+      h("td", null, seconds(story.at)),
+      h("td", { class: "words" }, title),
+      cells,
+      h("td", null, count(story.lost)),
+      h("td", { class: "mono", title: story.checkpoint }, nameOf(story.checkpoint) ?? "–"),
+    );
+  }
+}
+
+/** A checkpoint without its directory. */
+function nameOf(path) {
+  return path?.slice(path.lastIndexOf("/") + 1);
+}

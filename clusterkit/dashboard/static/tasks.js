@@ -1,0 +1,79 @@
+// The tasks now: state, CPU, memory, what they report; and what can be done to them.
+
+import { fill, h, keyed, mark, say } from "./dom.js";
+import { byTask, bytes, count, metric, speed } from "./format.js";
+
+const MORE = 3; // metrics in a row's second line
+const HEADS = ["task", "state", "step", "CPU", "memory"];
+
+export class Tasks {
+  constructor(store, actions, openLog) {
+    Object.assign(this, { store, actions, openLog });
+    this.empty = h("p", { class: "empty" }, "No task has been started yet.");
+    const heads = HEADS.map((name) => h("th", { scope: "col" }, name));
+    this.table = h("table", null, h("thead", null, h("tr", null, heads)));
+    this.note = h("p", { class: "note" });
+    this.tools = h("div", { class: "tools" });
+    this.root = h(
+      "section",
+      { class: "tasks", "aria-labelledby": "h-tasks", tabindex: "-1" },
+      h("div", { class: "head" }, h("h2", { id: "h-tasks" }, "Tasks"), this.tools),
+      h("div", { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": "h-tasks" }, this.table, this.empty),
+      this.note,
+    );
+    store.on(["task", "run"], () => this.update());
+  }
+
+  update() {
+    const run = this.store.get("run");
+    const live = Boolean(run) && run.phase !== "over";
+    const rows = this.store.all("task").sort((a, b) => byTask(a.task, b.task));
+    this.empty.hidden = rows.length > 0;
+    const [head] = this.table.children;
+    const all = [{ task: "" }, ...rows];
+    keyed(this.table, all, (row) => row.task, (row) => (row.task ? this.make(row) : head), (body, row) => row.task && this.show(body, row, live));
+    if (this.shownLive === live || !run) return;
+    this.shownLive = live;
+    fill(this.tools, live ? this.actions.forRun() : null);
+    say(this.note, live ? this.actions.absent : "");
+    this.note.hidden = !this.note.textContent;
+  }
+
+  /** Two rows: what the task is, and below it what it reports and what can be done. */
+  make(row) {
+    const open = () => this.openLog({ task: row.task });
+    const name = h("button", { class: `link task c${row.color}`, type: "button", title: `Show the log of ${row.task}`, onclick: open }, row.task);
+    const parts = { state: h("td", { class: "state" }), step: h("td"), cpu: h("td"), memory: h("td"), more: h("span", { class: "more" }) };
+    const acts = this.actions.possible ? this.actions.forTask(row.task) : null;
+    const second = h("tr", { class: "second" }, h("td", { colspan: HEADS.length }, h("div", null, parts.more, acts?.root)));
+    const body = h("tbody", null, h("tr", null, h("th", { scope: "row" }, name), parts.state, parts.step, parts.cpu, parts.memory), second);
+    return Object.assign(body, { parts, acts });
+  }
+
+  show(body, row, live) {
+    const { state, step, cpu, memory, more } = body.parts;
+    say(state, row.attempt > 1 ? `${row.state} · ${row.attempt}` : row.state);
+    mark(state, "title", whereOf(row));
+    mark(body, "data-task", row.task);
+    mark(body, "data-state", row.state.split(/[ ,]/)[0]);
+    say(step, count(row.step));
+    mark(step, "title", row.speed == null ? null : `${speed(row.speed)} steps/s`);
+    say(cpu, row.cpu == null ? "–" : `${Math.round(row.cpu)} %`);
+    say(memory, bytes(row.memory));
+    const known = [row.note, ...row.faults.map((fault) => `fault: ${fault}`)].filter(Boolean).join(" · ");
+    say(more, known || metricsOf(row));
+    mark(more, "title", more.textContent || null);
+    mark(more, "data-tone", known ? "wait" : null);
+    body.acts?.update(row, live);
+  }
+}
+
+function whereOf(row) {
+  const known = [`attempt ${row.attempt}`, row.pid && `pid ${row.pid}`, row.host && `on ${row.host}`, row.endpoint];
+  return known.filter(Boolean).join(", ");
+}
+
+function metricsOf(row) {
+  const known = Object.entries(row.metrics ?? {}).slice(0, MORE);
+  return known.map(([name, value]) => `${name} ${metric(value)}`).join("   ");
+}
