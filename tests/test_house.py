@@ -40,6 +40,7 @@ ROOMS = {
     "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},
+    "dashboard": {"words", "system", "client", "faults", "recovery", "job", "backends", "views", "__init__"},
     "supervisor": {
         *("words", "system", "client", "machine", "recovery", "job", "warm", "backends", "engines"),
         *("views", "tensorboard", "check", "__init__"),
@@ -202,6 +203,9 @@ def test_words_and_what_runs_in_tasks_need_the_standard_library_only(path: Path)
         ("tensorboard", {"tensorboard"}),
         ("cryptography", {"backends"}),
         ("yaml", {"engines"}),
+        ("starlette", {"dashboard"}),
+        ("uvicorn", {"dashboard"}),
+        ("prometheus_client", {"dashboard"}),
     ],
 )
 def test_a_package_is_known_to_few_rooms(package: str, rooms: set[str]) -> None:

@@ -79,13 +79,18 @@ def events_of(entries: Iterable[JournalLine], clock: str = "t") -> list[Stamped]
 
 def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
     for offset, line in lines:
-        try:
-            # Programs may report NaN, which Python writes although JSON does not have it.
-            message = json.loads(line, parse_constant=lambda _: None)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(message, dict):
+        if (message := parse_line(line)) is not None:
             yield JournalLine(offset, message)
+
+
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    """The JSON object in a line; None if it is none."""
+    try:
+        # Programs may report NaN, which Python writes although JSON does not have it.
+        message = json.loads(line, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:

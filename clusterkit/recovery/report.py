@@ -70,6 +70,12 @@ class RecoveryFold:
                 self._of_faults(now, event)
         self._last, self._at = event, now
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a step that is reported now can change the report."""
+        faults = self._fault_incidents.values()
+        return bool(self._still_open()) or not all(fault.course.settled for fault in faults)
+
     def report(self) -> RecoveryReport:
         """What is known so far. The first recovery that a fault explains begins with its injection."""
         recoveries, begun = [], set[int]()

@@ -1,0 +1,213 @@
+"""The dashboard's addresses, and what is answered there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from clusterkit import __version__
+from clusterkit.client.store import RUN_ID, NoSuchRun, RunStore
+from clusterkit.dashboard.acts import Acts, NotAllowed
+from clusterkit.dashboard.board import json_text, map_text
+from clusterkit.dashboard.files import RunFiles, StaticFiles
+from clusterkit.dashboard.live import LiveRun
+from clusterkit.dashboard.logbook import BadQuestion, Wanted
+from clusterkit.dashboard.logs import BadCursor
+from clusterkit.dashboard.logstream import log_messages
+from clusterkit.dashboard.overview import Overview
+from clusterkit.dashboard.runs import OpenRun, Runs
+from clusterkit.dashboard.streams import EventStream, Places, TooMany, run_messages
+from clusterkit.words.errors import ClusterkitError
+
+JSON = "application/json"
+NO_STORE = {"cache-control": "no-store"}
+MOST_NAMES = 200  # curves in one answer
+MOST_POINTS = 5000  # of a curve in one answer
+Handler = Callable[[Request], Awaitable[Any]]
+Mapped = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a dashboard is started with. `control`: whether it may act on runs."""
+
+    control: bool = False
+
+
+class Dashboard:
+    """Answers requests; nothing here blocks the event loop."""
+
+    def __init__(self, store: RunStore, settings: Settings) -> None:
+        self._settings = settings
+        self._overview = Overview(store)
+        self._runs = Runs(store)
+        self._acts = Acts(settings.control)
+        self._places = Places()
+        self._static = StaticFiles()
+
+    def app(self) -> ASGIApp:
+        """The application, without the checks of who may ask."""
+        run = "/api/run/{run}"
+        routes = [
+            Route("/", self.index),
+            Route("/run/{run}", self.index),
+            Route("/campaign/{campaign}", self.index),
+            Route("/static/{name:path}", self.static),
+            Route("/api/config", _answering(self.config)),
+            Route("/api/runs", _answering(self.runs)),
+            Route(f"{run}/entities", _answering(self.entities)),
+            Route(f"{run}/stream", _answering(self.stream)),
+            Route(f"{run}/series", _answering(self.series)),
+            Route(f"{run}/log", _answering(self.log)),
+            Route(f"{run}/log/stream", _answering(self.log_stream)),
+            Route(f"{run}/file/{{kind}}/{{name}}", _answering(self.file)),
+            Route(f"{run}/act", _answering(self.act), methods=["POST"]),
+        ]
+        handlers = {404: _not_found, 500: _failed}
+        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        await self._runs.close()
+
+    async def index(self, request: Request) -> Response:
+        """The page, which finds out by its address what it shows."""
+        return self._static.response("index.html")
+
+    async def static(self, request: Request) -> Response:
+        """A file of the page."""
+        return self._static.response(request.path_params["name"])
+
+    async def config(self, request: Request) -> str:
+        """What this dashboard can do."""
+        return json.dumps({"version": __version__, "control": self._settings.control})
+
+    async def runs(self, request: Request) -> str:
+        """All runs."""
+        rows = await asyncio.to_thread(self._overview.rows)
+        entities = ",".join(f"{json.dumps(key)}:{json_text(row)}" for key, row in rows.items())
+        return f'{{"entities":{{{entities}}}}}'
+
+    async def entities(self, request: Request) -> str:
+        """Everything about a run at once."""
+        opened = await self._opened(request)
+        return await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}')
+
+    async def stream(self, request: Request) -> EventStream:
+        """Everything about a run, and then what changes."""
+        opened = await self._opened(request)
+        text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
+        offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
+        return EventStream(run_messages(opened.watched, offset), self._places)
+
+    async def series(self, request: Request) -> str:
+        """Points of curves."""
+        opened = await self._opened(request)
+        query = request.query_params
+        names = [*query.getlist("name"), *filter(None, query.get("names", "").split(","))]
+        begin, end = _number(query, "begin", float("-inf")), _number(query, "end", float("inf"))
+        points = int(min(max(_number(query, "points", 800), 1), MOST_POINTS))
+        if len(names) > MOST_NAMES:
+            raise BadQuestion(f"{MOST_NAMES} curves at most are answered at once.")
+        return await opened.watched.ask(lambda live: _series_of(live, names, begin, end, points))
+
+    async def log(self, request: Request) -> str:
+        """A page of the logs."""
+        opened, query = await self._opened(request), request.query_params
+        wanted = Wanted.parse(query)
+        page = await asyncio.to_thread(opened.logs.page, wanted, query.get("from"), query.get("before"))
+        return json.dumps(page)
+
+    async def log_stream(self, request: Request) -> EventStream:
+        """What is written to the logs from now on, or from a cursor on."""
+        opened, query = await self._opened(request), request.query_params
+        wanted = Wanted.parse(query)
+        wanted.matches()  # raises what is wrong with it
+        cursor = request.headers.get("last-event-id") or query.get("from") or "end"
+        if cursor == "end":
+            cursor = await asyncio.to_thread(opened.logs.end, wanted)
+        return EventStream(log_messages(opened.logs, wanted, cursor), self._places)
+
+    async def file(self, request: Request) -> Response:
+        """A file of the run that it lists itself, such as stacks."""
+        opened = await self._opened(request)
+        files = RunFiles(opened.run)
+        text = await asyncio.to_thread(files.text, request.path_params["kind"], request.path_params["name"])
+        return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
+
+    async def act(self, request: Request) -> str:
+        """Do something to the run."""
+        opened = await self._opened(request)
+        return await self._acts.answer(opened, await request.body())
+
+    async def _opened(self, request: Request) -> OpenRun:
+        return await self._runs.open(_run_id(request.path_params["run"]))
+
+
+def _run_id(text: str) -> str:
+    if not RUN_ID.fullmatch(text):
+        raise NoSuchRun("That is no run id.")
+    return text
+
+
+def _answering(handler: Handler) -> Handler:
+    """The handler with its answers as JSON, and clusterkit's errors as sentences."""
+
+    async def answer(request: Request) -> Any:
+        try:
+            given = await handler(request)
+        except NotAllowed as error:
+            return _problem(403, str(error))
+        except NoSuchRun as error:
+            return _problem(404, str(error))
+        except (BadQuestion, BadCursor) as error:
+            return _problem(400, str(error))
+        except TooMany:
+            return _problem(503, "Too many pages are open already. Close some of them.")
+        except ClusterkitError as error:
+            return _problem(409, str(error))
+        return Response(given, media_type=JSON, headers=NO_STORE) if isinstance(given, str) else given
+
+    return answer
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return _problem(404, "There is nothing at this address.")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _problem(500, "The dashboard failed to answer this. Its log says why.")
+
+
+def _problem(status: int, text: str) -> Response:
+    return Response(json.dumps({"error": text}), status, media_type=JSON, headers=NO_STORE)
+
+
+def _number(query: Mapped, name: str, usual: float) -> float:
+    try:
+        value = float(query.get(name) or usual)
+    except ValueError:
+        raise BadQuestion(f"`{name}` is a number.") from None
+    if value != value:
+        raise BadQuestion(f"`{name}` is a number.")
+    return value
+
+
+def _series_of(live: LiveRun, names: list[str], begin: float, end: float, points: int) -> str:
+    found = {}
+    for name in dict.fromkeys(names):
+        curve = live.model.curves.get(*name.rpartition("/")[::2])
+        if curve is not None:
+            found[name] = curve.points(begin, end, points)
+    return json.dumps({"series": found})

@@ -1,0 +1,199 @@
+"""Who may ask: only this user's browser and only the dashboard's own page; everybody else learns nothing.
+
+Any web page can make a browser send requests to 127.0.0.1, and a hostile name server can make that page's own name mean
+127.0.0.1 (DNS rebinding). So each request has to name this server as its host, must not come from another page, and
+has to have the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Sequence
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOKING = frozenset({"GET", "HEAD"})
+LONGEST_BODY = 1 << 16  # bytes of a request
+LONGEST_ADDRESS = 1 << 13
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+NO_TOKEN = (
+    "This address lacks the dashboard's token, or has an old one. Open the address that clusterkit printed when the "
+    "dashboard was started."
+)
+
+
+def new_token() -> str:
+    """A token that nobody can guess: 192 bits."""
+    return secrets.token_urlsafe(24)
+
+
+class Refused(Exception):
+    """The request is refused with a status and a sentence."""
+
+    def __init__(self, status: int, why: str, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        super().__init__(why)
+        self.status, self.why, self.more = status, why, tuple(more)
+
+
+class Safety:
+    """Middleware that lets only those requests through which may be answered, and adds the headers of HEADERS.
+
+    `posts` are the ends of the paths at which anything can be asked that is not just looking.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, port: int, posts: Sequence[str] = ("/act",)) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        self._origins = {f"http://{host}" for host in self._hosts}
+        self._cookie = f"clusterkit-{port}"
+        self._posts = tuple(posts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
+            await send(message)
+
+        try:
+            self._check(scope)
+            body = b"" if scope["method"] in LOOKING else await _body(scope, receive)
+        except Refused as refused:
+            await _answer(send_safely, refused)
+            return
+        if scope["method"] in LOOKING:
+            await self._app(scope, receive, send_safely)
+        else:
+            await self._app(scope, _replay(body, receive), send_safely)
+
+    def _check(self, scope: Scope) -> None:
+        """Raises Refused."""
+        method, headers = scope["method"], scope["headers"]
+        hosts = _values(headers, b"host")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            raise Refused(421, "This server answers to no other host than 127.0.0.1 and localhost, with its port.")
+        looks, path = method in LOOKING, scope["path"]
+        if len(path) + len(scope["query_string"]) > LONGEST_ADDRESS:
+            raise Refused(414, "The address is too long.")
+        self._check_origin(headers, looks, hosts[0].lower())
+        self._check_token(scope, headers)
+        if not looks and (method != "POST" or not path.endswith(self._posts)):
+            raise Refused(405, "This can only be looked at.", [(b"allow", b"GET, HEAD")])
+
+    def _check_origin(self, headers: Sequence[tuple[bytes, bytes]], looks: bool, host: str) -> None:
+        origins = _values(headers, b"origin")
+        sites = _values(headers, b"sec-fetch-site")
+        foreign = "This was asked by another web page, which may not do that."
+        if any(origin.lower() != f"http://{host}" for origin in origins):
+            raise Refused(403, foreign)
+        allowed = {"same-origin", "none"} if looks else {"same-origin"}
+        if any(site.lower() not in allowed for site in sites) and not (looks and _is_navigation(headers)):
+            raise Refused(403, foreign)
+        if not looks and not origins:
+            raise Refused(403, "A request that changes something has to say where it comes from, in the header Origin.")
+
+    def _check_token(self, scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        if any(self._is_token(one.removeprefix("Bearer ")) for one in _values(headers, b"authorization")):
+            return
+        pairs = _pairs(scope["query_string"])
+        given = [value for name, value in pairs if name == "token"]
+        if given and scope["method"] == "GET":
+            if len(given) != 1 or not self._is_token(given[0]):
+                raise Refused(403, NO_TOKEN)
+            rest = urlencode([pair for pair in pairs if pair[0] != "token"])
+            # Of this server, whatever the path looks like: `//other.host` would be an address elsewhere.
+            place = "/" + scope["raw_path"].decode("latin-1").partition("?")[0].lstrip("/\\")
+            cookie = f"{self._cookie}={given[0]}; Path=/; HttpOnly; SameSite=Strict"
+            to = (place + (f"?{rest}" if rest else "")).encode("latin-1")
+            raise Refused(303, "", [(b"location", to), (b"set-cookie", cookie.encode())])
+        if not any(map(self._is_token, _cookies(headers, self._cookie))):
+            raise Refused(403, NO_TOKEN)
+
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), self._token)
+
+
+def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
+
+
+def _is_navigation(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether somebody followed a link to here, and the page is shown by itself."""
+    return _values(headers, b"sec-fetch-mode") == ["navigate"] and _values(headers, b"sec-fetch-dest") == ["document"]
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
+    except ValueError:
+        raise Refused(400, "The address has too many parts.") from None
+
+
+def _cookies(headers: Sequence[tuple[bytes, bytes]], name: str) -> list[str]:
+    found = []
+    for text in _values(headers, b"cookie"):
+        try:
+            cookies = SimpleCookie(text)
+        except CookieError:
+            continue
+        found += [cookies[name].value] if name in cookies else []
+    return found
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    """Raises Refused."""
+    body = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refused(400, "The request has no end.")
+        body += bytes(message.get("body", b""))
+        if len(body) > LONGEST_BODY:
+            raise Refused(413, "The request is too long.")
+        if not message.get("more_body"):
+            return body
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _answer(send: Send, refused: Refused) -> None:
+    body = json.dumps({"error": refused.why}).encode() if refused.why else b""
+    headers = [
+        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"), *refused.more,
+    ]  # fmt: skip
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

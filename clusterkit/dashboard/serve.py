@@ -1,0 +1,87 @@
+"""The dashboard's server: uvicorn on a loopback port, with bounds on what a client can make it hold."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from clusterkit.client.store import RunStore
+from clusterkit.dashboard.app import Dashboard, Settings
+from clusterkit.dashboard.safety import Safety, new_token
+from clusterkit.words.errors import ClusterkitError
+
+HOST = "127.0.0.1"
+MOST_CONNECTIONS = 256
+BEGIN_WITHIN = 10.0  # seconds for a client to send its first request
+LONGEST_HEAD = 1 << 14  # bytes of a request's headers
+
+
+class Protocol(H11Protocol):
+    """HTTP for one client: lets a stream cut off a client that does not read, and cuts off one that asks nothing."""
+
+    def connection_made(self, transport: Any) -> None:
+        """A client has connected."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._impatience.cancel()
+        super().connection_lost(exc)
+
+    def _cut_off(self) -> None:
+        if self.cycle is None:
+            self.transport.abort()
+
+
+class Server:
+    """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
+
+    def __init__(self, store: RunStore, settings: Settings, port: int = 0) -> None:
+        self._socket = _bound(port)
+        self.port: int = self._socket.getsockname()[1]
+        self.token = new_token()
+        app = Safety(Dashboard(store, settings).app(), self.token, self.port)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http=Protocol,
+                ws="none",
+                lifespan="on",
+                log_level="error",
+                access_log=False,  # it would have the token
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                h11_max_incomplete_event_size=LONGEST_HEAD,
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    def address(self, path: str = "/") -> str:
+        """The address to open, with the token."""
+        return f"http://{HOST}:{self.port}{path}?token={self.token}"
+
+    def run(self) -> None:
+        """Serve until `end`, or a signal."""
+        asyncio.run(self._server.serve(sockets=[self._socket]))
+
+    def end(self) -> None:
+        """End soon; from any thread."""
+        self._server.should_exit = True
+
+
+def _bound(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+    except OSError as error:
+        listener.close()
+        raise ClusterkitError(f"The dashboard can't listen on port {port}: {error.strerror}.") from None
+    return listener
