@@ -20,6 +20,7 @@ const PARTS = [
   [/recover/, "bar-wait"],
   [/stall/, "bar-bad"],
   [/stop|pause/, "soft"],
+  [/evaluat/, "task-9"],
 ];
 
 export function colorOfPart(name) {

@@ -6,6 +6,7 @@ import { tick } from "./format.js";
 export const TOP = 20; // pixels above the first lane, for marks of the whole run
 export const AXIS = 24;
 const MARK_ROOM = 11;
+const OUTLINES = { start: "edge", stopped: "bar-wait", stalled: "bar-wait", lost: "bar-bad" };
 
 /** The palette's colors, as the page has them now. */
 export function paletteOf(element) {
@@ -142,7 +143,7 @@ function paintAttempt(p, attempt, bar, left, right, body) {
     until = r;
     c.fillStyle = fillOf(part.kind, palette, hatch, body);
     c.fillRect(l, bar.y, Math.max(r - l, 1), bar.height);
-    if (part.kind === "stopped" || part.kind === "stalled" || part.kind === "lost") outline(c, p, l, r, bar, part.kind);
+    if (part.kind in OUTLINES) outline(c, palette(OUTLINES[part.kind]), l, r, bar);
   }
   const end = ENDS[attempt.how];
   if (end && right <= width + 8) {
@@ -162,8 +163,8 @@ function fillOf(kind, palette, hatch, body) {
   return body;
 }
 
-function outline(c, { palette }, left, right, bar, kind) {
-  c.strokeStyle = palette(kind === "lost" ? "bar-bad" : "bar-wait");
+function outline(c, color, left, right, bar) {
+  c.strokeStyle = color;
   c.lineWidth = 1;
   c.strokeRect(left + 0.5, bar.y + 0.5, Math.max(right - left - 1, 0), bar.height - 1);
 }

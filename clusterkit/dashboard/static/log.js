@@ -2,7 +2,7 @@
 
 import { fill, h, say } from "./dom.js";
 import { byTask, count } from "./format.js";
-import { LogLines, filterOf } from "./log_lines.js";
+import { LogLines, filterOf, firstMatch } from "./log_lines.js";
 import { rowOf } from "./log_rows.js";
 import { LogTools } from "./log_tools.js";
 
@@ -249,22 +249,12 @@ export class Log {
     const edge = by > 0 ? { from: this.lines.next } : { before: this.lines.previous };
     if (Object.values(edge)[0] == null || this.asked.grep) return undefined;
     const { task, attempt } = this.asked;
-    const line = await this.firstMatch({ task, attempt, grep: this.found }, edge);
+    const line = await firstMatch(this.source, { task, attempt, grep: this.found }, edge);
     if (!line) return undefined;
     await this.open({ from: line.cursor }, false);
     if (this.lines.previous != null) await this.earlier();
     this.matches = this.lines.find(this.found);
     return this.lines.lines.findIndex((one) => one.cursor === line.cursor);
-  }
-
-  async firstMatch(asked, edge) {
-    let place = edge;
-    for (;;) {
-      const answer = await this.source.log({ ...asked, ...place, limit: 1 }).catch(() => null);
-      const line = answer?.lines.find((one) => one.cursor != null);
-      if (line || !answer || answer.done !== false) return line;
-      place = "from" in edge ? { from: answer.next } : { before: answer.previous };
-    }
   }
 
   key(event) {

@@ -87,3 +87,14 @@ export function filterOf(text) {
   if (match) return { grep: match[1], regex: 1 };
   return text ? { grep: text } : {};
 }
+
+/** The first line from a place on, or the last one before it, that matches; undefined: there is none. */
+export async function firstMatch(source, asked, edge) {
+  let place = edge;
+  for (;;) {
+    const answer = await source.log({ ...asked, ...place, limit: 1 }).catch(() => null);
+    const line = answer?.lines.find((one) => one.cursor != null);
+    if (line || !answer || answer.done !== false) return line;
+    place = "from" in edge ? { from: answer.next } : { before: answer.previous };
+  }
+}
