@@ -9,15 +9,19 @@ from typing import Any, Self
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.recovery.reading import report_of
+from clusterkit.words.account import Account
+from clusterkit.words.goodput import Goodput
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
+from clusterkit.words.recovery import InjectedFault, Recovery
+from clusterkit.words.startup import Startup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(RunResult):
     """The end of a run. `returns` maps `worker:0` to what the function returned in that task.
 
-    `recoveries` are its failures and restarts in order of time, `faults` its injected faults.
+    `recoveries` are its failures and restarts in order of time, `faults` its injected faults, `goodput` is what its
+    time went into, and `startup` how it came to its first step.
     """
 
     __module__ = "clusterkit"
@@ -26,6 +30,8 @@ class Result(RunResult):
     returns: Mapping[str, Any]
     recoveries: tuple[Recovery, ...] = ()
     faults: tuple[InjectedFault, ...] = ()
+    goodput: Goodput | None = None
+    startup: Startup | None = None
 
     @property
     def ok(self) -> bool:
@@ -37,13 +43,14 @@ class Result(RunResult):
         """The result of a run in its directory."""
         known = {field.name: getattr(result, field.name) for field in fields(result)}
         told = report_of(run)
-        return cls(**known, directory=run.path, returns=returns, recoveries=told.recoveries, faults=told.faults)
+        account = {field.name: getattr(told, field.name) for field in fields(told)}
+        return cls(**known, **account, directory=run.path, returns=returns)
 
     def report(self) -> str:
         """The report that `up` prints at the end: the cause first, with the end of its log."""
         from clusterkit.views.report import report  # only for those who call this
 
-        recovered = RecoveryReport(self.recoveries, self.faults)
+        recovered = Account(self.recoveries, self.faults, self.goodput, self.startup)
         return report(self, RunDirectory(self.directory), color=False, recovered=recovered).rstrip("\n")
 
 

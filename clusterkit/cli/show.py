@@ -8,13 +8,14 @@ import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import option
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, terminal_width, use_color
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.words.account import Account
     from clusterkit.words.outcome import RunResult
-    from clusterkit.words.recovery import RecoveryReport
 
 
 @click.command(
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     examples=[("show", "The newest run."), ("show 20261122-080115", "The run whose id begins like this.")],
 )
 @json_option
-def command(run: str | None, as_json: bool) -> None:
-    """Show how a run ended: result, cause, tasks, recoveries and timeline. Of a live run, its state so far."""
+@option("--startup", is_flag=True, help="Show how each task got to its first step, and what that step waited for.")
+def command(run: str | None, as_json: bool, startup: bool) -> None:
+    """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.journal import JournalReader
     from clusterkit.recovery.reading import report_of
@@ -51,14 +53,18 @@ def command(run: str | None, as_json: bool) -> None:
             }
         )
         return
+    if startup:
+        _show_startup(recovered)
+        return
     color = use_color(None)
     echo(_head(look, result, recovered, color), nl=False, color=color)
     if lines:
         echo("\nTimeline\n" + timeline_text(lines), nl=False)
 
 
-def _head(look: RunSnapshot, result: RunResult | None, recovered: RecoveryReport, color: bool) -> str:
+def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, color: bool) -> str:
     """The report of a finished run; of another one its tasks and its recoveries so far."""
+    from clusterkit.views.goodput import goodput_lines
     from clusterkit.views.listing import tasks_table
     from clusterkit.views.recoveries import recovery_lines
     from clusterkit.views.report import report
@@ -67,6 +73,16 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: RecoveryReport
         return report(result, look.run, color, recovered=recovered)
     how = "is live" if look.live else "ended without a result"
     width = terminal_width()
-    table = "".join(f"{line}\n" for line in recovery_lines(recovered, width))
+    so_far = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
+    table = "".join(f"{line}\n" for line in [*recovery_lines(recovered, width), *so_far])
     head = f"The run {look.run.run_id} {how}. Everything of it is in {look.run.path}"
     return f"{head}\n{tasks_table(look.rows(None), width)}{table}"
+
+
+def _show_startup(recovered: Account) -> None:
+    from clusterkit.views.goodput import startup_lines
+
+    if recovered.startup is None:
+        echo("The result of this run was written by a version that did not record its start-up.")
+    else:
+        echo("\n".join(startup_lines(recovered.startup, terminal_width())))

@@ -17,11 +17,11 @@ from typing import Any
 from clusterkit.client.paths import Paths
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
+from clusterkit.words.account import Account
 from clusterkit.words.errors import CannotLook, RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.recovery import RecoveryReport
 
 CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a moment
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
@@ -136,9 +136,9 @@ class RunDirectory(Paths[Path]):
         except OSError as error:
             raise RunDirectoryError(f"Cannot write {self.job_file}: {error.strerror}.") from None
 
-    def write_result(self, result: RunResult, recovered: RecoveryReport) -> None:
+    def write_result(self, result: RunResult, account: Account) -> None:
         """Write result.json. Raises OSError."""
-        _write(self.result_file, {**wire.encode(result), **wire.encode(recovered)})
+        _write(self.result_file, {**wire.encode(result), **wire.encode(account)})
 
     def write_failure(self, exit_code: int, reason: str, lost: bool = False) -> None:
         """Add to result.json that the run failed, and why. For a supervisor's last moment: raises nothing."""
@@ -212,11 +212,11 @@ class RunDirectory(Paths[Path]):
         result: RunResult | None = _decoded(RunResult, self.read_result())
         return result
 
-    def recovered(self) -> RecoveryReport | None:
-        """The recovery report that the run wrote at its end, if it did."""
+    def recovered(self) -> Account | None:
+        """The recovery report that the run wrote at its end, with the rest of the account, if it did."""
         message = self.read_result()
-        report: RecoveryReport | None = _decoded(RecoveryReport, message) if "recoveries" in message else None
-        return report
+        account: Account | None = _decoded(Account, message) if "recoveries" in message else None
+        return account
 
     def logs(self) -> Iterator[tuple[Task, int, Path]]:
         """Every log that is there, with its task and attempt."""

@@ -13,7 +13,7 @@ from clusterkit.recovery.report import RecoveryFold
 from clusterkit.recovery.stretch import DOWN, Kind, Stretch, parts_of
 from clusterkit.recovery.training_time import TrainingTime
 from clusterkit.words import events as ev
-from clusterkit.words.goodput import PER_SECOND, Goodput, Parts
+from clusterkit.words.goodput import PER_SECOND, Goodput
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
@@ -68,7 +68,7 @@ class GoodputFold:
         parts["training"] += training.made + training.share
         parts["compilation"] += training.first - training.share
         costliest, most = self._costs.most(parts, self._cases(self._of_stretch(until)))
-        return Goodput(Parts.of(parts), self._seen, costliest, most)
+        return Goodput.of(parts, self._seen, costliest, most)
 
     def _time(self, at: float) -> int:
         return max(self._now, round((at - (self._began or 0.0)) * PER_SECOND))

@@ -24,7 +24,7 @@ from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.engines.choice import engine_for
 from clusterkit.machine import Machine
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.recovery.account import AccountFold
 from clusterkit.supervisor import crash, signals
 from clusterkit.supervisor.allocation import again, ends
 from clusterkit.supervisor.control import ControlServer
@@ -49,13 +49,13 @@ from clusterkit.warm.choice import launch_for, marks, warm_places
 from clusterkit.warm.run_server import Launch
 from clusterkit.warm.session import Session
 from clusterkit.warm.starter import Inherited, Warmth
+from clusterkit.words.account import Account
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import SUSPENDED, RunResult, RunState
 from clusterkit.words.printable import printable_lines
-from clusterkit.words.recovery import RecoveryReport
 from clusterkit.words.resources import EngineKind
 from clusterkit.words.secrets import without_secrets
 
@@ -186,11 +186,11 @@ def _backend(job: JobSpec, seed: int, inbox: Inbox, console: Console, engine: En
 
 def _run(
     run: Run, seed: int, directory: RunDirectory, inbox: Inbox, console: Console, backend: Backend, past: Past
-) -> tuple[RunResult, RecoveryReport]:
+) -> tuple[RunResult, Account]:
     job, level = run.prepared.job, run.display.level
-    full, recoveries = [False], RecoveryFold(job)
+    full, fold = [False], AccountFold(job)
     for at, event in past.events:
-        recoveries.take(at, event)
+        fold.take(at, event)
 
     def storage_failed(error: str) -> None:
         if not full[0]:
@@ -202,7 +202,7 @@ def _run(
     def observe(event: Event, now: float) -> None:
         journal.write(event, now)
         console.see(time.time(), event)
-        recoveries.take(now, event)
+        fold.take(now, event)
         if isinstance(event, Crashed):
             console.say(crash.keep(directory, event), bad=True)
         if isinstance(event, Placed):
@@ -225,7 +225,7 @@ def _run(
         result = explained(loop.run(), job)
         if not result.final:
             backend.leave()
-        recovered = recoveries.report()
+        recovered = fold.report()
         _write_result(directory, result, recovered, console)
     return result, recovered
 
@@ -237,7 +237,7 @@ def _move(directory: RunDirectory, placed: Placed, failed: Callable[[str], None]
         failed(f"job.json could not be written: {error.strerror}")
 
 
-def _write_result(directory: RunDirectory, result: RunResult, recovered: RecoveryReport, console: Console) -> None:
+def _write_result(directory: RunDirectory, result: RunResult, recovered: Account, console: Console) -> None:
     try:
         directory.write_result(result, recovered)
     except OSError as error:

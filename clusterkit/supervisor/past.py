@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.journal import JournalReader, Stamped, events_of
 from clusterkit.machine.before import Before, before_of
-from clusterkit.recovery.report import recovery_report
+from clusterkit.recovery.account import account
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Began, Continued
 from clusterkit.words.job import JobSpec
@@ -64,7 +64,7 @@ def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
     past = _read(directory)
     if (over := past.before.final) is not None:  # its supervisor was lost before it wrote that to result.json
         with suppress(OSError):
-            directory.write_result(over, recovery_report(job, past.events))
+            directory.write_result(over, account(job, past.events))
         raise RunOver(directory.run_id, over)
     if past.info is not None and past.info.job.tasks != job.tasks:
         raise BadJob([_another_job(directory.run_id, past.info.job, job)])

@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from clusterkit.client.paths import RunPaths
+from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
 from clusterkit.views.tables import Column, table_lines
+from clusterkit.words.account import Account
 from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.noise import NoiseFilter
@@ -31,7 +33,7 @@ _Line = list[tuple[str, _Style]]
 def report(
     result: RunResult, run: RunPaths, color: bool, width: int | None = None, recovered: RecoveryReport | None = None
 ) -> str:
-    """The final report. `run` are its files, `width` in columns, `recovered` what it recovered from."""
+    """The final report. `run` are its files, `width` in columns, `recovered` what its time went into."""
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
@@ -45,6 +47,8 @@ def report(
     lines += _tasks(result.attempts, columns)
     if recovered is not None:
         lines += _recoveries(result, recovered, columns)
+    if isinstance(recovered, Account) and recovered.goodput is not None:
+        lines += [[(line, ())] for line in goodput_lines(recovered.goodput, columns)]
     if result.state is RunState.SUSPENDED:
         lines.append([(f"  Continue with: clusterkit up --run-id {run.run_id} --continue …", ())])
     elif result.state is not RunState.SUCCEEDED and result.checkpoint is not None:

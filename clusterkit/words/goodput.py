@@ -55,23 +55,24 @@ class Goodput:
 
     | field | meaning |
     | --- | --- |
-    | parts | they sum to the duration |
-    | seen | steps were reported; otherwise nothing is known of training, and there is no goodput |
+    | duration | of the run: the sum of the parts |
+    | share | goodput, from 0 to 1: the share of training that counted; None if no step was reported |
+    | parts | what the time went into |
+    | seen | steps were reported; otherwise nothing is known of training |
     | costliest | the part that cost most beside training, `recovering` together with `lost`; empty if nothing did |
     | most | a sentence about that part with its cause, without a full stop; empty if nothing cost anything |
     """
 
+    duration: float = 0.0
+    share: float | None = None
     parts: Parts = Parts()
     seen: bool = False
     costliest: str = ""
     most: str = ""
 
-    @property
-    def duration(self) -> float:
-        """How long the run was: the sum of the parts."""
-        return sum(round(seconds * PER_SECOND) for _, seconds in self.parts.items()) / PER_SECOND
-
-    @property
-    def share(self) -> float | None:
-        """Goodput, from 0 to 1: the share of training that counted. None if training cannot be seen."""
-        return self.parts.training / self.duration if self.seen and self.duration else None
+    @classmethod
+    def of(cls, microseconds: Mapping[str, int], seen: bool, costliest: str, most: str) -> Goodput:
+        """The split from whole microseconds by the names of the parts."""
+        total = sum(microseconds.values())
+        share = microseconds.get("training", 0) / total if seen and total else None
+        return cls(total / PER_SECOND, share, Parts.of(microseconds), seen, costliest, most)

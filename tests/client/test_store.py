@@ -14,9 +14,9 @@ import pytest
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.store import NoSuchRun, RunStore, newest_first
 from clusterkit.words import wire
+from clusterkit.words.account import Account
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.recovery import RecoveryReport
 from tests.histories import job, task
 
 ENDPOINTS = {task("worker:0"): "127.0.0.1:2000", task("worker:1"): "127.0.0.1:2001"}
@@ -64,8 +64,8 @@ def test_what_a_run_writes_is_read_back(run: RunDirectory) -> None:
     """At its beginning, and at its end."""
     assert (run.info(), run.result(), run.recovered()) == (None, None, None)
     run.write_info(INFO)
-    run.write_result(RESULT, RecoveryReport())
-    assert (run.info(), run.result(), run.recovered()) == (INFO, RESULT, RecoveryReport())
+    run.write_result(RESULT, Account())
+    assert (run.info(), run.result(), run.recovered()) == (INFO, RESULT, Account())
     assert (run.created(), run.endpoints(), run.used_checkpoints()) == (7.0, ENDPOINTS, Path("/data"))
 
 
@@ -73,7 +73,7 @@ def test_a_failure_is_added_to_a_result(run: RunDirectory) -> None:
     """Also where there is none yet; what was known before stays."""
     run.write_failure(1, "the supervisor was killed by SIGKILL")
     assert run.result() == RunResult(RunState.FAILED, 1, "the supervisor was killed by SIGKILL")
-    run.write_result(RESULT, RecoveryReport())
+    run.write_result(RESULT, Account())
     run.write_failure(70, "a defect")
     assert run.result() == RunResult(RunState.FAILED, 70, "a defect", duration=3.0)
 

@@ -1,0 +1,86 @@
+"""Goodput and start-up as text: a line of shares with the sentence about what cost most, and a table of stages."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+
+from clusterkit.views.tables import Column, table_lines
+from clusterkit.words.columns import columns
+from clusterkit.words.durations import precise
+from clusterkit.words.goodput import Goodput
+from clusterkit.words.printable import printable
+from clusterkit.words.startup import Link, Stage, Startup, TaskStart
+
+NAMES = {
+    "startup": "start-up", "compilation": "compilation", "training": "training", "lost": "lost training",
+    "checkpointing": "checkpoints", "evaluating": "evaluation", "recovering": "recovery", "stalled": "stalls",
+    "stopped": "pauses", "ending": "end", "unseen": "no steps seen",
+}  # fmt: skip
+USUAL = 80  # columns
+_INDENT = "  "
+_STAGES = {
+    Stage.BEGUN: "start", Stage.SPAWNED: "process", Stage.IMPORTED: "import", Stage.SERVING: "port",
+    Stage.CONNECTED: "connected", Stage.PREPARED: "prepared", Stage.STEPPED: "first step",
+}  # fmt: skip
+_DROPPED = {Stage.BEGUN: 1, Stage.IMPORTED: 2, Stage.CONNECTED: 3, Stage.SERVING: 4, Stage.PREPARED: 5}
+_COLUMNS = (Column("task"), *(Column(title, _DROPPED.get(of, 0), right=True) for of, title in _STAGES.items()))
+
+
+def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
+    """A line with goodput and the shares of the other parts, and what cost most; empty if no time has passed."""
+    if not goodput.duration:
+        return []
+    width = width or USUAL
+    head = "goodput unknown: no task reported a step" if goodput.share is None else f"goodput {_percent(goodput)}"
+    lines = [_shares(_INDENT + head, goodput, width)]
+    if goodput.most:
+        hint = " (clusterkit show --startup splits it up)" if goodput.costliest == "startup" else ""
+        most = printable(f"{_INDENT}cost most: {goodput.most}{hint}.")
+        lines += wrap(most, width, subsequent_indent=2 * _INDENT)
+    return lines
+
+
+def percentages(goodput: Goodput) -> list[tuple[str, int]]:
+    """Each part that took any time with its percentage, the largest first. They sum to 100."""
+    parts = [(name, 100 * seconds / goodput.duration) for name, seconds in goodput.parts.items() if seconds > 0]
+    whole = {name: int(share) for name, share in parts}
+    by_rest = sorted(parts, key=lambda part: int(part[1]) - part[1])
+    for name, _ in by_rest[: 100 - sum(whole.values())]:
+        whole[name] += 1
+    return sorted(whole.items(), key=lambda part: -part[1])
+
+
+def _percent(goodput: Goodput) -> str:
+    return f"{dict(percentages(goodput)).get('training', 0)}%"
+
+
+def _shares(head: str, goodput: Goodput, width: int) -> str:
+    """The shares of what was no training that counted; the smallest ones are left out if they do not fit."""
+    texts = [f"{NAMES[name]} {share}%" for name, share in percentages(goodput) if share and name != "training"]
+    while texts and columns(line := " · ".join([head, *texts])) > width:
+        texts.pop()
+    return line if texts else head
+
+
+def startup_lines(startup: Startup, width: int | None = None) -> list[str]:
+    """The table of stages, and the critical chain to the first step. All times since the run began."""
+    width = width or USUAL
+    lines = table_lines(_COLUMNS, [_row(start) for start in startup.tasks], width, gap=2)
+    if startup.seconds is None:
+        return [*lines, "No step has been reported, so there is no chain to the first one."]
+    chain = ", ".join(_link(link) for link in startup.chain)
+    return [*lines, *wrap(f"The first step, after {precise(startup.seconds)}, waited for: {chain}.", width)]
+
+
+def _row(start: TaskStart) -> tuple[str, ...]:
+    times = [(stage, start.at(stage)) for stage in _STAGES]
+    return (str(start.task), *("-" if at is None else precise(at) for _, at in times))
+
+
+def _link(link: Link) -> str:
+    what = {
+        Stage.BEGUN: "to be started", Stage.SPAWNED: "its process", Stage.IMPORTED: "its imports",
+        Stage.SERVING: "its server", Stage.CONNECTED: "its connections", Stage.PREPARED: "its model and data",
+        Stage.STEPPED: "its first step",
+    }[link.stage]  # fmt: skip
+    return f"{link.task} {what} {precise(link.end - link.begin)}"

@@ -1,0 +1,17 @@
+"""The account of a run: its recovery report, its goodput and its start-up, as `result.json` holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterkit.words.goodput import Goodput
+from clusterkit.words.recovery import RecoveryReport
+from clusterkit.words.startup import Startup
+
+
+@dataclass(frozen=True, slots=True)
+class Account(RecoveryReport):
+    """The recovery report with what the run's time went into. A result of an older version has only the former."""
+
+    goodput: Goodput | None = None
+    startup: Startup | None = None
