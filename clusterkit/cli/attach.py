@@ -52,10 +52,11 @@ def command(
 
 
 def _until_over(watched: LiveConsole) -> int:
-    from clusterkit.client.follow import Life, follow
+    from clusterkit.cli.elsewhere import life_of
+    from clusterkit.client.follow import follow
 
     try:
-        for _ in follow(watched.show, Life(watched.run).is_over):
+        for _ in follow(watched.show, life_of(watched.run).is_over):
             pass
         return watched.end()
     except KeyboardInterrupt:

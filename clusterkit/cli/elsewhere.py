@@ -10,6 +10,7 @@ from clusterkit.cli.addressing import choose
 
 if TYPE_CHECKING:
     from clusterkit.client.directory import RunDirectory
+    from clusterkit.client.follow import Life
 
 WITHIN = 600.0  # seconds for a command; the longest waits for a profile
 
@@ -32,3 +33,11 @@ def to_act_on(run: str | None) -> RunDirectory:
     sys.stderr.buffer.write(done.stderr)
     sys.stderr.flush()
     sys.exit(done.returncode)
+
+
+def life_of(run: RunDirectory) -> Life:
+    """The life of a run, over all allocations of its job, if it is one of Slurm's."""
+    from clusterkit.client.follow import Life
+    from clusterkit.engines.slurm.sequel import continues
+
+    return Life(run, lambda: continues(run))

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from clusterkit.cli.elsewhere import life_of
 from clusterkit.cli.params import selects
 from clusterkit.client.arrivals import Arrivals, Piece
 from clusterkit.client.directory import RunDirectory
-from clusterkit.client.follow import Life, follow
+from clusterkit.client.follow import follow
+from clusterkit.engines.slurm.sequel import may_continue
 from clusterkit.views.loglines import LineMaker, LogLine
 
 
@@ -47,10 +49,10 @@ class LogReader:
 
     def followed(self) -> Iterator[list[LogLine]]:
         """The lines so far, and then new ones until the run ends, in the order of time."""
-        if not self.run.is_live():
+        if not self.run.is_live() and not may_continue(self.run):
             yield from ([line] for line in self.so_far(merge=True))
             return
-        looks = follow(self.arrivals.new, Life(self.run).is_over)
+        looks = follow(self.arrivals.new, life_of(self.run).is_over)
         yield list(self._last(self._shortened(self._chosen(next(looks))), ended=False))
         for pieces in looks:
             yield [*self._lines(self._chosen(pieces), ended=False), *filter(self._matches, self.maker.due(time.time()))]

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 @json_option
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
+    from clusterkit.cli.elsewhere import life_of
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.follow import Life, follow
+    from clusterkit.client.follow import follow
     from clusterkit.system.usage import Meter
     from clusterkit.views.listing import tasks_table
 
@@ -39,7 +40,7 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
     try:
         with exit_on_error():
             look, meter = RunSnapshot(choose(run, finished=False)), Meter()
-        looks = follow(look.refresh, Life(look.run).is_over, max(interval, 0.1))
+        looks = follow(look.refresh, life_of(look.run).is_over, max(interval, 0.1))
         act(CLEAR_SCREEN if not as_json else "")
         look.rows(meter)  # CPU usage is measured from one sample to the next
         for _ in islice(looks, 1, None if count is None else count + 1):

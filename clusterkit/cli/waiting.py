@@ -7,7 +7,7 @@ import sys
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
-from clusterkit.cli.elsewhere import to_act_on
+from clusterkit.cli.elsewhere import life_of, to_act_on
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
@@ -24,7 +24,7 @@ def wait(run: str | None, as_json: bool) -> None:
 
     with exit_on_error():
         chosen = choose(run, finished=True)
-    chosen.wait_until_over()
+    life_of(chosen).is_over()
     result = chosen.result()
     code = 1 if result is None else result.exit_code
     state = "lost" if result is None else result.state.value

@@ -15,10 +15,13 @@ T = TypeVar("T")
 
 
 class Life:
-    """Waits in a thread for the run's supervisor to release its lock, without involving the supervisor."""
+    """Waits in a thread for the run's supervisor to release its lock, without involving the supervisor.
 
-    def __init__(self, run: RunDirectory) -> None:
-        self._run = run
+    `continues` is asked then: it returns True when another supervisor has the run, and False if none will.
+    """
+
+    def __init__(self, run: RunDirectory, continues: Callable[[], bool] = lambda: False) -> None:
+        self._run, self._continues = run, continues
         self._over = threading.Event()
         # A daemon, so that a command can exit before the run ends.
         threading.Thread(target=self._wait, name="life", daemon=True).start()
@@ -30,6 +33,8 @@ class Life:
     def _wait(self) -> None:
         try:
             self._run.wait_until_over()
+            while self._continues():
+                self._run.wait_until_over()
         finally:
             self._over.set()
 

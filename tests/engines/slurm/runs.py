@@ -27,6 +27,26 @@ QUICK = ("--agent-timeout", "3s", "--restart-backoff", "0.1")
 
 
 @dataclass
+class OnLoginNode:
+    """A command of clusterkit's on the login node, beside the one that submitted the run."""
+
+    process: subprocess.Popen[bytes]
+    printed: Path
+
+    @property
+    def output(self) -> str:
+        """What it has printed."""
+        return self.printed.read_text(errors="replace")
+
+    def wait(self, deadline: float) -> int:
+        """Wait for its end; its exit code."""
+        try:
+            return self.process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"not over within {deadline:g} s: {self.output[-4000:]}") from None
+
+
+@dataclass
 class SlurmUp:
     """`clusterkit up --engine slurm` on the login node, with a home that all hosts see."""
 
@@ -34,15 +54,24 @@ class SlurmUp:
     home: Path
     args: tuple[str, ...]
     process: subprocess.Popen[bytes] = field(init=False)
+    others: list[OnLoginNode] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        words = [sys.executable, "-m", "clusterkit", "up", "--engine", "slurm", "--run-id", "r-1", *self.args]
-        line = f"cd {shlex.quote(str(ROOT))} && exec {shlex.join(words)}"
+        self.process = self._start(self.home / "out", "up", "--engine", "slurm", "--run-id", "r-1", *self.args)
+
+    def beside(self, *words: str) -> OnLoginNode:
+        """Run another command."""
+        printed = self.home / f"out-{len(self.others)}"
+        self.others.append(OnLoginNode(self._start(printed, *words), printed))
+        return self.others[-1]
+
+    def _start(self, printed: Path, *words: str) -> subprocess.Popen[bytes]:
+        line = f"cd {shlex.quote(str(ROOT))} && exec {shlex.join([sys.executable, '-m', 'clusterkit', *words])}"
         entered = self.slurm.head.enter("env", f"CLUSTERKIT_HOME={self.home}", "sh", "-c", line)
-        self.process = subprocess.Popen(
-            entered, stdin=subprocess.DEVNULL, stdout=(self.home / "out").open("wb"), stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
+        with printed.open("wb") as output:
+            return subprocess.Popen(
+                entered, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
 
     @property
     def run(self) -> RunDirectory:
@@ -76,9 +105,10 @@ class SlurmUp:
 
     def end(self) -> None:
         """End the command, where the test did not."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(20)
+        for process in (self.process, *(one.process for one in self.others)):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(20)
 
     @property
     def job(self) -> str:

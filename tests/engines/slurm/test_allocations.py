@@ -66,3 +66,20 @@ def test_a_run_that_loses_the_host_of_its_supervisor_continues(up: Start, slurm:
     slurm.hosts["n1"].start()
     assert run.wait(150) == 0, run.output
     continued(run)
+
+
+def test_who_follows_a_run_follows_it_into_its_next_allocation(up: Start, slurm: SlurmCluster) -> None:
+    """`wait`, `attach` and `logs -f` end with the run, and spare a job that nobody else follows its two minutes."""
+    run = up("-d", *PS, *QUICK, MIMIC, *LONG)
+    assert run.wait(30) == 0, run.output
+    run.wait_for("Checkpointed", count=2)
+    followers = {words: run.beside(*words) for words in (("wait", "r-1"), ("attach", "r-1"), ("logs", "-f", "r-1"))}
+    run.wait_for("Checkpointed", count=len(run.events("Checkpointed")) + 3)
+    slurm.run("scontrol", "requeue", run.job)
+    codes = {words: one.wait(100) for words, one in followers.items()}
+    assert set(codes.values()) == {0}, {words: one.output[-2000:] for words, one in followers.items()}
+    assert "succeeded" in followers["wait", "r-1"].output
+    assert "The run continues in allocation 2." in followers["attach", "r-1"].output
+    assert "✔ run r-1 succeeded" in followers["attach", "r-1"].output
+    assert "chief:0 is done" in followers["logs", "-f", "r-1"].output
+    continued(run)
