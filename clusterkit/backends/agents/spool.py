@@ -10,11 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from clusterkit.backends.agents import messages as ms
-from clusterkit.backends.agents.stream import FileRange
+from clusterkit.backends.agents.stream import LONGEST_PART, FileRange
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words.model import Task
 
-LONGEST = 1 << 19  # bytes of a file in one message
 SHARED = ("tensorboard", "export")  # in the directory that all hosts share: tasks write there, for all to see
 Send = Callable[[ms.FromAgent, bytes | FileRange], None]
 
@@ -39,7 +38,7 @@ class Spool:
             log = self.directory.log(task, attempt)
             offset = self._sent.get(log, 0)
             self._sent[log] = offset + len(chunk)
-            self._send(ms.Output(task, attempt, time.time()), FileRange(log, offset, len(chunk)))
+            self._send(ms.Output(task, attempt, time.time()), FileRange(log, offset, len(chunk), grows=True))
 
     def forward(self) -> None:
         """Send what was added to the other files: stack dumps, reports, values that functions returned."""
@@ -55,8 +54,8 @@ class Spool:
         size, offset = path.stat().st_size, self._sent.get(path, 0)
         name = str(path.relative_to(self.directory.path))
         while offset < size:
-            part = min(LONGEST, size - offset)
-            self._send(ms.Written(name, offset), FileRange(path, offset, part))
+            part = min(LONGEST_PART, size - offset)
+            self._send(ms.Written(name, offset), FileRange(path, offset, part, grows=True))
             self._sent[path] = offset = offset + part
 
     def _share(self, name: str, shared: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterkit.backends.agents.frames import BadFrame
-from clusterkit.backends.agents.stream import ACKNOWLEDGE_AFTER, WINDOW, FileRange, Stream
+from clusterkit.backends.agents.stream import ACKNOWLEDGE_AFTER, LINED_UP, LONGEST_PART, WINDOW, FileRange, Stream
 
 
 def sent(stream: Stream) -> list[int]:
@@ -138,3 +138,102 @@ def test_nothing_is_lost_or_doubled(history: list[str]) -> None:
             on_way.clear()
             here.resume(there.received)
     assert delivered == list(range(1, put + 1))
+
+
+LOGS = [PurePath(f"log-{number}") for number in range(3)]
+
+
+def grown(log: PurePath, offset: int, size: int) -> FileRange:
+    """A part of a file that grows."""
+    return FileRange(log, offset, size, grows=True)
+
+
+class Output:
+    """Files that grow, what of each was put into a stream, and the messages that come out of it."""
+
+    def __init__(self) -> None:
+        self.stream = Stream()
+        self.ends = dict.fromkeys(LOGS, 0)
+        self.puts = 0
+
+    def write(self, log: PurePath, size: int = 10) -> None:
+        """A file gets longer."""
+        self.stream.put(b"{}", FileRange(log, self.ends[log], size, grows=True))
+        self.ends[log] += size
+        self.puts += 1
+
+    def rest(self) -> list[bytes | FileRange]:
+        """What is sent now, as long as the other side acknowledges it."""
+        bodies = []
+        while (kept := self.stream.next()) is not None:
+            bodies.append(kept.body)
+            self.stream.acknowledge(kept.number)
+        return bodies
+
+
+def test_what_a_file_gets_while_nothing_is_sent_becomes_one_message() -> None:
+    """Up to a size; an event, or another file, that comes between keeps its place."""
+    output = Output()
+    for _ in range(3):
+        output.write(LOGS[0])
+    output.stream.put(b"an event", b"")
+    output.write(LOGS[0])
+    output.write(LOGS[0], LONGEST_PART - 10)
+    output.write(LOGS[0])
+    output.write(LOGS[1])
+    assert output.rest() == [
+        grown(LOGS[0], 0, 30), b"", grown(LOGS[0], 30, LONGEST_PART),
+        grown(LOGS[0], 30 + LONGEST_PART, 10), grown(LOGS[1], 0, 10),
+    ]  # fmt: skip
+
+
+def test_a_message_that_was_sent_does_not_grow() -> None:
+    """Also one that may have got lost: the other side may have it as it was."""
+    output = Output()
+    output.write(LOGS[0])
+    assert output.stream.next() is not None
+    output.stream.resume(0)
+    output.write(LOGS[0])
+    assert output.rest() == [grown(LOGS[0], 0, 10), grown(LOGS[0], 10, 10)]
+
+
+def test_a_long_backlog_of_several_files_takes_little_memory() -> None:
+    """Hundred thousand lines of three tasks, which take turns: a few messages more than may wait without joining."""
+    output = Output()
+    for number in range(100_000):
+        output.write(LOGS[number % 3], 100)
+    bodies = output.rest()
+    assert len(bodies) <= LINED_UP + 3 + 100_000 * 100 // LONGEST_PART + 3
+    for log in LOGS:
+        parts = [body for body in bodies if isinstance(body, FileRange) and body.path == log]
+        assert [part.offset for part in parts] == [0, *(part.offset + part.size for part in parts[:-1])]
+        assert parts[-1].offset + parts[-1].size == output.ends[log]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["write", "next", "cut", "skip"])), max_size=60))
+def test_every_byte_is_sent_once_whatever_is_cut(history: list[tuple[int, str]]) -> None:
+    """The other side has what it received before a cut; what it takes in afterwards continues exactly there."""
+    output, received = Output(), dict[int, FileRange]()
+
+    def deliver() -> None:
+        if (kept := output.stream.next()) is not None:
+            assert isinstance(kept.body, FileRange)
+            assert received.setdefault(kept.number, kept.body) == kept.body
+
+    for number, step in history:
+        if step == "write":
+            output.write(LOGS[number])
+        elif step == "next":
+            deliver()
+        elif step == "cut":
+            output.stream.resume(max(received, default=0))
+        else:
+            output.stream.acknowledge(max(received, default=0))
+    output.stream.resume(max(received, default=0))
+    while not output.stream.is_empty:
+        deliver()
+        output.stream.acknowledge(max(received, default=0))
+    for log in LOGS:
+        parts = [part for _, part in sorted(received.items()) if part.path == log]
+        assert sum(part.size for part in parts) == output.ends[log]
+        assert [part.offset for part in parts] == [sum(p.size for p in parts[:nth]) for nth in range(len(parts))]

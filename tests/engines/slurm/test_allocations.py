@@ -6,7 +6,7 @@ import pytest
 
 from tests.engines.slurm.runs import GANG, LONG, MIMIC, PS, QUICK, SlurmUp, Start
 from tests.engines.slurm_cluster import SlurmCluster
-from tests.support import wait_until
+from tests.support import CHILDREN, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -47,6 +47,26 @@ def test_a_preempted_run_continues_when_there_are_hosts_again(up: Start, slurm: 
     assert run.wait(150) == 0, run.output
     assert "The allocation ends: a job of higher priority takes its hosts." in run.output, run.output
     continued(run)
+
+
+@pytest.mark.tensorflow
+def test_tensorflows_own_preemption_handler_saves_before_the_allocation_ends(up: Start, slurm: SlurmCluster) -> None:
+    """Both workers save the same step and exit with 42; in the next allocation they continue exactly there."""
+    run = up("--workers", "2", "--hosts", "2", "--restart-backoff", "0.1", CHILDREN / "preempted.py")
+    run.wait_for("Progressed", 120, count=4)
+    slurm.run("scontrol", "requeue", run.job)
+    assert run.wait(200) == 0, run.output[-4000:]
+    result = run.run.result()
+    assert result is not None
+    saved = {str(one.task): one for one in result.attempts if one.attempt == 1}
+    assert {str(one.exit) for one in saved.values()} == {"ended with its allocation (exit code 42)"}
+    resumed = {event["task"]: event["step"] for event in run.events("Resumed") if event["attempt"] == 2}
+    steps = {one.last_step for one in saved.values()}
+    assert len(resumed) == 2
+    assert len(set(resumed.values())) == 1
+    assert resumed["worker:0"] >= max(step for step in steps if step is not None) > 0
+    assert result.last_step == resumed["worker:0"] + 30
+    continued(run, resumed["worker:0"] + 30)
 
 
 def test_a_run_that_meets_its_time_limit_continues(up: Start) -> None:

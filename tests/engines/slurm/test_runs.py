@@ -77,6 +77,26 @@ def test_a_host_that_is_cut_off_for_a_moment_loses_nothing(up: Start, slurm: Slu
     assert run.events("HostLost") == []
 
 
+def test_a_host_that_is_cut_off_for_longer_is_done_without(up: Start, slurm: SlurmCluster) -> None:
+    """Its agent ends its tasks before it is counted as lost; when it is back, nothing of it takes part any more."""
+    run = up(*GANG, *QUICK, MIMIC, *LONG)
+    run.wait_for("Checkpointed", count=2)
+    n3 = slurm.hosts["n3"]
+    n3.cut(slurm.hosts["n1"])
+    run.wait_for("HostLost", 40)
+    assert not any("mimic" in line for line in slurm.processes().get("n3", {}).values())
+    n3.heal()
+    assert run.wait(120) == 0, run.output
+    assert [event["host"] for event in run.events("HostLost")] == ["n3"]
+    [planned] = run.events("RestartPlanned")
+    assert planned["cause"]["exit"]["host"] == "n3"
+    assert set(run.events("Placed")[-1]["hosts"].values()) == {"n1", "n2"}
+    assert run.events("Resumed")[-1]["step"] > 0
+    result = run.run.result()
+    assert result is not None
+    assert (result.last_step, result.restarts) == (600, 1)
+
+
 @pytest.mark.parametrize("who", ["guardian", "agent"])
 def test_an_agent_that_is_killed_leaves_nothing_on_its_host(up: Start, slurm: SlurmCluster, who: str) -> None:
     """Its tasks end with it, and the job continues on the other hosts."""

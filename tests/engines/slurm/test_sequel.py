@@ -15,7 +15,7 @@ from clusterkit.client.follow import Life
 from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
 from clusterkit.engines.slurm.queue import QueuedJob
 from clusterkit.engines.slurm.sequel import continues, may_continue
-from clusterkit.recovery.report import recovery_report
+from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 from tests.engines.slurm.test_notices import RUNNING
 from tests.histories import job
@@ -80,7 +80,7 @@ def run_of(place: Path, state: RunState | None, slurm_job: int = 7) -> RunDirect
 def ended(run: RunDirectory, state: RunState | None) -> None:
     """The run has such a result."""
     if state is not None:
-        run.write_result(RunResult(state, 0, "it was"), recovery_report(job(workers=1), ()))
+        run.write_result(RunResult(state, 0, "it was"), Account())
 
 
 def test_a_run_that_ended_for_good_or_elsewhere_has_no_sequel(tmp_path: Path) -> None:
