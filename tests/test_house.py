@@ -40,17 +40,19 @@ ROOMS = {
     "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},
-    "dashboard": {"words", "system", "client", "faults", "recovery", "job", "backends", "views", "__init__"},
+    "dashboard": {
+        *("words", "system", "client", "faults", "recovery", "job", "backends", "views", "task", "__init__"),
+    },
     "supervisor": {
         *("words", "system", "client", "machine", "recovery", "job", "warm", "backends", "engines"),
-        *("views", "tensorboard", "check", "__init__"),
+        *("views", "tensorboard", "dashboard", "check", "__init__"),
     },
     "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
     "chaos": {"words", "client", "machine", "recovery", "views", "api"},
     "cli": {
         *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
-        *("tensorboard", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),
+        *("tensorboard", "dashboard", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),
     },
     "pytest_plugin": {"words", "client", "views", "api"},
     "patches": {"words", "job", "task"},

@@ -32,6 +32,7 @@ SECTIONS = {
         "show": ("clusterkit.cli.show", "Show how a run ended."),
         "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
         "profile": ("clusterkit.cli.profile", "Write a TensorBoard profile of tasks while they train."),
+        "dashboard": ("clusterkit.cli.dashboard", "Show runs in a browser."),
         "tensorboard": ("clusterkit.cli.tensorboard", "Show a run in TensorBoard."),
     },
     "Act": {

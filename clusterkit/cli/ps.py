@@ -25,7 +25,10 @@ def command(run: str | None, as_json: bool) -> None:
 
             meter = Meter()
         rows = look.rows(meter)
+        dashboard = look.run.dashboard_address() if look.live else None
     if as_json:
-        echo_json({"run_id": look.run.run_id, "state": look.state, "tasks": rows})
-    else:
-        echo(tasks_table(rows, terminal_width()), nl=False)
+        echo_json({"run_id": look.run.run_id, "state": look.state, "dashboard": dashboard, "tasks": rows})
+        return
+    echo(tasks_table(rows, terminal_width()), nl=False)
+    if dashboard is not None:
+        echo(f"Dashboard: {dashboard}")

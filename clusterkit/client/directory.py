@@ -207,6 +207,13 @@ class RunDirectory(Paths[Path]):
         """Where the run's checkpoints are, by job.json."""
         return Path(str(_read(self.job_file).get("checkpoints", self.checkpoints)))
 
+    def dashboard_address(self) -> str | None:
+        """Where the dashboard that runs beside the job can be opened; None if there is none."""
+        try:
+            return self.dashboard.read_text().strip() if self.is_live() else None
+        except (OSError, ValueError):
+            return None
+
     def result(self) -> RunResult | None:
         """How the run ended; None if it has not, or was lost."""
         result: RunResult | None = _decoded(RunResult, self.read_result())

@@ -26,6 +26,7 @@ class Paths(Generic[P_co]):
         self.control_path = path / "control.path"  # names the control socket, where that path is too long for one
         self.agents_key = path / "agents.pem"  # with which agents and supervisor prove themselves to each other
         self.tensorboard = path / "tensorboard"  # what TensorBoard shows
+        self.dashboard = path / "dashboard"  # the address of the run's dashboard, with its token
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
         self.all_tasks = path / "tasks"
         self.arrivals = self.all_tasks / "arrivals"  # when which part of which log was written

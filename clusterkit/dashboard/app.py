@@ -52,7 +52,7 @@ class Dashboard:
         self._overview = Overview(store)
         self._runs = Runs(store)
         self._acts = Acts(settings.control)
-        self._places = Places()
+        self.places = Places()
         self._static = StaticFiles()
 
     def app(self) -> ASGIApp:
@@ -109,7 +109,7 @@ class Dashboard:
         opened = await self._opened(request)
         text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
-        return EventStream(run_messages(opened.watched, offset), self._places)
+        return EventStream(run_messages(opened.watched, offset), self.places)
 
     async def series(self, request: Request) -> str:
         """Points of curves."""
@@ -137,7 +137,7 @@ class Dashboard:
         cursor = request.headers.get("last-event-id") or query.get("from") or "end"
         if cursor == "end":
             cursor = await asyncio.to_thread(opened.logs.end, wanted)
-        return EventStream(log_messages(opened.logs, wanted, cursor), self._places)
+        return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
 
     async def file(self, request: Request) -> Response:
         """A file of the run that it lists itself, such as stacks."""

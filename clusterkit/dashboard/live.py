@@ -53,12 +53,16 @@ class LiveRun:
         now = time.monotonic()
         due = now - self._refreshed >= REFRESH_EVERY
         if due:
-            self._live = self._is_live()  # first, so that everything that was written before the end is read below
+            self._live = (
+                self._is_live() and not self.model.is_over
+            )  # first, so that everything that was written before the end is read below
         elif not self._journal.has_new():
             return False
         if self._journal.is_cut() or (self.model.info is None and self.run.info() is not None):
             self._begin()  # of a run of the same name, or one that had only just begun to exist
         before, read = self.model.board.version, self._read()
+        if read and self.model.is_over:  # the supervisor lives a little longer
+            self._live, due = False, True
         if not (due or read):
             return False
         if due and self._live and self._here and now - self._sampled >= SAMPLE_EVERY:

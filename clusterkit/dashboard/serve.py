@@ -46,7 +46,8 @@ class Server:
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
         self.token = new_token()
-        app = Safety(Dashboard(store, settings).app(), self.token, self.port)
+        self._dashboard = Dashboard(store, settings)
+        app = Safety(self._dashboard.app(), self.token, self.port)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -62,6 +63,11 @@ class Server:
                 timeout_graceful_shutdown=1,
             )
         )
+
+    @property
+    def streams(self) -> int:
+        """How many clients follow something."""
+        return self._dashboard.places.taken
 
     def address(self, path: str = "/") -> str:
         """The address to open, with the token."""

@@ -26,7 +26,12 @@ class Places:
     """The places for streams."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._free = most
+        self._most = self._free = most
+
+    @property
+    def taken(self) -> int:
+        """How many streams there are."""
+        return self._most - self._free
 
     def take(self) -> None:
         """Take a place. Raises TooMany."""

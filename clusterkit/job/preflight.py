@@ -90,15 +90,28 @@ def interpreter_problems(job: JobSpec) -> list[str]:
     return [*problems, *dict.fromkeys(_keras_problems(job))]
 
 
+def _is_installed(package: str) -> bool:
+    try:
+        found = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return False
+    return found is not None and found.origin is not None  # a mere directory of that name has none
+
+
 def tensorboard_problems() -> list[str]:
     """Why clusterkit can't start TensorBoard."""
-    try:
-        found = importlib.util.find_spec("tensorboard")
-    except (ImportError, ValueError):
-        found = None
-    if found is not None and found.origin is not None:  # a mere directory of that name has none
+    if _is_installed("tensorboard"):
         return []
     return ["TensorBoard is not installed beside clusterkit. Install it: pip install tensorboard"]
+
+
+def dashboard_problems() -> list[str]:
+    """Why clusterkit can't start the dashboard."""
+    missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if not _is_installed(name)]
+    if not missing:
+        return []
+    what = f"The dashboard needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
+    return [f"{what} beside clusterkit. Install it: pip install 'tf-clusterkit[dashboard]'"]
 
 
 def _keras_problems(job: JobSpec) -> Iterator[str]:

@@ -97,6 +97,8 @@ class Machine:
                 self.ending.kill_all()
             case ev.Impaired():
                 self.state.warn(event.what)
+            case ev.DashboardLost():
+                self.state.warn(f"The dashboard is not available: {event.why}. The run continues without it.")
             case ev.TensorBoardLost():
                 self.state.warn(f"TensorBoard is not available: {event.why}. The run continues without it.")
             case ev.Crashed():
@@ -105,7 +107,7 @@ class Machine:
                 self.ending.fail(event.error)
             case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost():
                 self.hosts.take(event)
-            case ev.Noted() | ev.TensorBoardReady():
+            case ev.Noted() | ev.TensorBoardReady() | ev.DashboardReady():
                 pass  # the run is the same
             case _:
                 self._of_attempt(event)

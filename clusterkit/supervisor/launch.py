@@ -27,6 +27,7 @@ from clusterkit.machine import Machine
 from clusterkit.recovery.account import AccountFold
 from clusterkit.supervisor import crash, signals
 from clusterkit.supervisor.allocation import again, ends
+from clusterkit.supervisor.beside import start_beside
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
@@ -41,11 +42,10 @@ from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie
-from clusterkit.tensorboard.process import TensorBoard
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
-from clusterkit.warm.choice import launch_for, marks, warm_places
+from clusterkit.warm.choice import launch_for, warm_places
 from clusterkit.warm.run_server import Launch
 from clusterkit.warm.session import Session
 from clusterkit.warm.starter import Inherited, Warmth
@@ -217,9 +217,7 @@ def _run(
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
-        if job.tensorboard:  # if it fails, the run continues; it is stopped before the rest of the run is
-            env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
-            stack.callback(TensorBoard(directory, inbox.put, env=env).stop)
+        start_beside(job, directory, inbox.put, console.say if level <= Level.INFO else None, stack)
         machine = Machine(job, seed, past.before)
         loop = Loop(machine, backend, inbox, observe, control.answer, past.first, past.clock)
         result = explained(loop.run(), job)

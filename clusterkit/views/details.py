@@ -51,6 +51,8 @@ def _of_the_run(event: ev.Event) -> str | None:
             return f"{who} is gone."
         case ev.TensorBoardLost(why):
             return f"TensorBoard is gone: {why}."
+        case ev.DashboardLost(why):
+            return f"The dashboard is gone: {why}."
         case ev.Impaired(what):
             return what
         case ev.Crashed(where, error):

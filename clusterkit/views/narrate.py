@@ -50,6 +50,8 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.INFO, f"{task} resumed at step {step}{origin}."
         case ev.TensorBoardReady(address):
             return Level.INFO, f"TensorBoard answers at {address}"
+        case ev.DashboardReady(address):
+            return Level.DEBUG, f"The dashboard answers at {address}"
         case ev.Profiled():
             return Level.INFO, _of_profile(event)
         case ev.PhaseChanged(task, _, phase, begun):

@@ -6,6 +6,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from clusterkit.words.beside import *  # noqa: F403
+from clusterkit.words.beside import DashboardLost, DashboardReady, TensorBoardLost, TensorBoardReady
 from clusterkit.words.decided import *  # noqa: F403 - whoever reads events reads both
 from clusterkit.words.decided import Decided
 from clusterkit.words.model import Task
@@ -128,20 +130,6 @@ class Noted:
 
     text: str
     minor: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TensorBoardReady:
-    """TensorBoard, which was asked for, answers at this address."""
-
-    address: str
-
-
-@dataclass(frozen=True, slots=True)
-class TensorBoardLost:
-    """TensorBoard is not available, or not any more, and why. The run continues."""
-
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +275,7 @@ OfAttempt = (
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
+    | DashboardReady | DashboardLost
     | Inspected | Interrupted | Requested | FaultTook | LifelineLost
     | Impaired | Crashed | StorageFailed | Placed | HostJoined
     | HostCut | HostBack | HostLost

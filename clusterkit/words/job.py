@@ -112,6 +112,8 @@ class JobSpec:
     devices: Devices = field(default_factory=Devices)
     hosts: Hosts = field(default_factory=Hosts)
     tensorboard: bool = False  # whether TensorBoard runs beside the job
+    dashboard: bool = False  # whether the dashboard does
+    dashboard_control: bool = False  # and whether it may act on the run
     pcap: str | None = None  # where the packets of the virtual network are written to
     faults: tuple[Fault, ...] = ()
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins

@@ -169,6 +169,8 @@ class HostOptions(TypedDict, total=False):
 class ProgressOptions(TypedDict, total=False):
     """Progress"""
 
+    dashboard: Annotated[bool, Option("Show the run in a browser, on a page of this machine.", "dashboard")]
+    dashboard_control: Annotated[bool, Option("The same, and the page can act on the run.", "dashboard_control")]
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[
         str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")
