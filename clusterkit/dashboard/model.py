@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from clusterkit.client.directory import RunInfo
 from clusterkit.client.paths import RunPaths
+from clusterkit.dashboard.account import goodput_entity, startup_entities
 from clusterkit.dashboard.board import Board
 from clusterkit.dashboard.entities import SeriesInfo, Verdict
 from clusterkit.dashboard.lanes import Lanes
@@ -14,7 +15,8 @@ from clusterkit.dashboard.matrix import Matrix
 from clusterkit.dashboard.rows import NO_USAGE, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
 from clusterkit.dashboard.series import MOST_CURVES, Curves
 from clusterkit.dashboard.stories import stories
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.recovery.goodput import GoodputFold
+from clusterkit.recovery.startup import StartupFold
 from clusterkit.views.status import RunStatus
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
@@ -38,7 +40,8 @@ class RunModel:
         self.board, self.curves = Board(), Curves()
         job = None if info is None else info.job
         self._status = RunStatus(job.tasks, info.endpoints) if job is not None and info is not None else RunStatus(())
-        self._recovery = None if job is None else RecoveryFold(job)
+        self._goodput = None if job is None else GoodputFold(job)
+        self._startup = None if job is None else StartupFold(job)
         self._lanes, self._marks, self._matrix = Lanes(job), Marks(), Matrix(job)
         self._first: float | None = None  # of the run's clock
         self._began = 0.0 if info is None else info.created
@@ -83,8 +86,9 @@ class RunModel:
         self.offset, self._wall = offset, wall
         self._status.take(wall, event)
         self._lanes.take(at, event)
-        if self._recovery is not None:
-            self._recovery.take(clock, event)
+        if self._goodput is not None and self._startup is not None:
+            self._goodput.take(clock, event)
+            self._startup.take(clock, event)
         if isinstance(event, ev.Progressed):
             self._progressed(offset, at, event)
         elif not isinstance(event, ev.Ticked):
@@ -114,6 +118,7 @@ class RunModel:
             for (name, of), offset in self._series.items():
                 self._refresh_series(name, of, offset)
             self._series.clear()
+            self._refresh_account()
             self.settled = self.offset
 
     def _end(self, live: bool) -> float | None:
@@ -143,7 +148,7 @@ class RunModel:
 
     def _recovery_waits(self) -> bool:
         """Whether a step can change a story."""
-        return self._recovery is not None and self._recovery.is_open
+        return self._goodput is not None and self._goodput.recoveries.is_open
 
     def _happened(self, offset: int, at: float, event: ev.Event) -> None:
         self._tasks |= dict.fromkeys(self._touched(event), offset)
@@ -197,6 +202,13 @@ class RunModel:
         for number, link in enumerate(self._lanes.links()):
             self.board.put(f"link/{number}", link, self.offset)
 
+    def _refresh_account(self) -> None:
+        if self._goodput is None or self._startup is None:
+            return
+        self.board.put("goodput", goodput_entity(self._goodput.report()), self.offset)
+        for key, start in startup_entities(self._startup.report()):
+            self.board.put(key, start, self.offset)
+
     def _refresh_series(self, name: str, task: str, offset: int) -> None:
         curve = self.curves.get(name, task)
         if curve is not None:
@@ -204,9 +216,9 @@ class RunModel:
             self.board.put(f"series/{name}/{task}", info, offset, always=name in ("cpu", "memory"))
 
     def _tell_stories(self, offset: int) -> None:
-        if self._recovery is None:
+        if self._goodput is None:
             return
-        told = stories(self._recovery.report())
+        told = stories(self._goodput.recoveries.report())
         for number, story in enumerate(told):
             self.board.put(f"story/{number}", story, offset)
         number = len(told)

@@ -13,7 +13,7 @@ from clusterkit.job.inverse import command_of, options_of
 from clusterkit.job.jobtext import job_text
 from clusterkit.job.tfconfig import cluster_json, tf_config
 from clusterkit.views.console import color_index
-from clusterkit.views.listing import run_state
+from clusterkit.views.listing import run_state, straggler_note
 from clusterkit.views.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.words import durations
 from clusterkit.words.errors import BadJob
@@ -46,7 +46,6 @@ class Now:
     usage: Usage
     ended: float | None = None  # seconds since the run began
     tensorboard: str | None = None
-    note: Mapping[Task, str] | None = None
 
 
 def shape_text(job: JobSpec) -> str:
@@ -123,7 +122,7 @@ def task_entity(of: TaskStatus, now: Now) -> TaskRow:
         cpu=None if usage is None else round(usage[0], 1),
         memory=None if usage is None else usage[1],
         faults=tuple(action.value for action in of.faults.values()) if now.live else (),
-        note=(now.note or {}).get(of.task, ""),
+        note=clean((straggler_note(of) or "") if now.live else ""),
     )
 
 

@@ -34,6 +34,7 @@ LASTING = {  # what shows, waits for or ends a run, until it is over or Ctrl-C: 
     "wait": NEWEST[:2],
     "top": NEWEST[:2],
     "tensorboard": NEWEST,
+    "dashboard": NEWEST,
     "profile": NEWEST[:2],
     "down": NEWEST,
     "rm": NEWEST,

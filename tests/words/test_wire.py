@@ -45,6 +45,8 @@ EVENTS: list[ev.Event] = [
     ev.Noted("The fork server is ready after 0.1 s (pid 7).", minor=True),
     ev.TensorBoardReady("http://127.0.0.1:6006/"),
     ev.TensorBoardLost("its port is taken"),
+    ev.DashboardReady("http://127.0.0.1:8090/"),
+    ev.DashboardLost("its process has ended"),
     ev.Exited(WORKER, 3, DIED),
     ev.Exited(WORKER, 3, Exit(code=0)),
     ev.Swept(WORKER, 1, 3, (17, 18)),
