@@ -32,6 +32,7 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 
 .PHONY: test
 test: $(READY) ## Run every test but the long ones and Slurm's (under 20 minutes on 2 cores).
+	@.ci/browser
 	$(PYTEST) -m "not soak and not slurm"
 
 .PHONY: test-fast
@@ -77,7 +78,8 @@ docs: $(READY) ## Run the examples in README.md and docs/, and write what they p
 	$(BIN)/python docs/run.py
 
 .PHONY: pictures
-pictures: $(READY) ## Draw the pictures of the pages from what runs show on a terminal.
+pictures: $(READY) ## Draw the pictures of the pages from what runs show on a terminal and in a browser.
+	@.ci/browser
 	$(BIN)/python docs/pictures.py
 
 .PHONY: lint

@@ -64,7 +64,8 @@ const ON = { 1: "bold", 2: "dim", 3: "italic", 4: "under", 7: "inverse", 9: "str
 const OFF = { 22: ["bold", "dim"], 23: ["italic"], 24: ["under"], 27: ["inverse"], 29: ["struck"] };
 
 function apply(style, text) {
-  const codes = text.split(/[;:]/).map(Number);
+  // `38:2::R:G:B` has a place for a color space, which `38;2;R;G;B` has not.
+  const codes = text.replace(/\b([34]8:2):[0-9]*:(?=[0-9]*:[0-9]*:)/g, "$1:").split(/[;:]/).map(Number);
   for (let i = 0; i < codes.length; i += 1) {
     const code = codes[i];
     if (code === 0) Object.assign(style, { fg: null, bg: null, set: new Set() });

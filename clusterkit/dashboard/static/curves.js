@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uPlot.esm.js";
 import { h, keyed, mark, say } from "./dom.js";
-import { quantity, seconds } from "./format.js";
+import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
@@ -228,7 +228,7 @@ export class Curves {
   /** The values at the cursor, or the newest. */
   showValues(chart) {
     const t = this.timeline.cursor;
-    say(chart.at, t == null ? "" : `at ${seconds(t)}`);
+    say(chart.at, t == null ? "" : `at ${clock(t)}`);
     for (const { task, value } of chart.values) {
       const curve = chart.curves?.find((one) => one.task === task);
       say(value, curve ? quantity(valueAt(curve, t == null ? null : this.timeline.toU(t)), chart.metric.unit) : "");

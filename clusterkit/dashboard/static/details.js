@@ -1,9 +1,26 @@
 // What one looks at less often: the start-up, the network, stalls, the resolved job.
 
 import { copyButton, fill, h, keyed, mark, section } from "./dom.js";
-import { byTask, bytes, plural, seconds, share } from "./format.js";
+import { byTask, bytes, clock, plural, seconds, share } from "./format.js";
 
-const PHASES = ["bar-start", "bar-save", "bar-compile", "bar-ok", "bar-wait"];
+/** The phases of a start, and their colors of the palette. */
+const PHASES = {
+  waiting: "raised",
+  process: "edge",
+  import: "bar-start",
+  port: "bar-save",
+  connect: "bar-compile",
+  prepare: "bar-wait",
+  "first step": "bar-ok",
+};
+
+function nameOf(phase) {
+  return phase.text || phase.kind;
+}
+
+function colorOf(name) {
+  return `var(--${PHASES[name] ?? "faint"})`;
+}
 
 /** How each task's first start was spent, and the longest chain to the first step. */
 export class Startup {
@@ -24,13 +41,13 @@ export class Startup {
     this.root.hidden = !rows.length && this.store.get("run")?.phase === "over";
     const now = this.store.now();
     const end = Math.max(0.1, ...rows.flatMap((row) => row.phases.map((p) => p.end ?? now)));
-    const names = [...new Set(rows.flatMap((row) => row.phases.map((p) => p.text || p.kind)))];
-    const color = (p) => PHASES[names.indexOf(p.text || p.kind) % PHASES.length];
+    const there = new Set(rows.flatMap((row) => row.phases.map(nameOf)));
+    const names = [...Object.keys(PHASES).filter((name) => there.has(name)), ...[...there].filter((name) => !(name in PHASES))];
     const key = JSON.stringify([rows, rows.map((row) => this.colorOf(row.task))]);
     if (key === this.shown) return;
     this.shown = key;
-    fill(this.body, rows.map((row) => this.bar(row, end, now, color)));
-    const entries = names.map((name, i) => h("li", null, h("i", { style: { background: `var(--${PHASES[i % PHASES.length]})` } }), name));
+    fill(this.body, rows.map((row) => this.bar(row, end, now)));
+    const entries = names.map((name) => h("li", null, h("i", { style: { background: colorOf(name) } }), name));
     const critical = rows.some((row) => row.critical.some(Boolean));
     fill(this.legend, entries, critical ? h("li", null, h("i", { class: "critical" }), "the longest chain to the first step") : null);
   }
@@ -39,17 +56,17 @@ export class Startup {
     return this.store.get(`task/${task}`)?.color ?? 0;
   }
 
-  bar(row, end, now, color) {
+  bar(row, end, now) {
     const parts = row.phases.map((phase, i) => {
       const long = (phase.end ?? now) - phase.begin;
-      const title = `${phase.text || phase.kind}: ${seconds(long)}${row.critical[i] ? ", on the longest chain" : ""}`;
+      const title = `${nameOf(phase)}: ${seconds(long)}${row.critical[i] ? ", on the longest chain" : ""}`;
       return h("i", {
         class: row.critical[i] ? "critical" : null,
         title,
-        style: { left: `${(phase.begin / end) * 100}%`, width: `${(long / end) * 100}%`, background: `var(--${color(phase)})` },
+        style: { left: `${(phase.begin / end) * 100}%`, width: `${(long / end) * 100}%`, background: colorOf(nameOf(phase)) },
       });
     });
-    const spoken = row.phases.map((p, i) => `${p.text || p.kind} ${seconds((p.end ?? now) - p.begin)}${row.critical[i] ? " (on the longest chain)" : ""}`);
+    const spoken = row.phases.map((p, i) => `${nameOf(p)} ${seconds((p.end ?? now) - p.begin)}${row.critical[i] ? " (on the longest chain)" : ""}`);
     const total = row.phases.length ? (row.phases.at(-1).end ?? now) : 0;
     return h(
       "div",
@@ -149,7 +166,7 @@ export class Stalls {
       const color = this.store.get(`task/${task}`)?.color ?? 0;
       return h("li", null, h("span", { class: `task c${color}` }, task), h("span", null, verdict));
     });
-    return [h("p", null, h("b", null, seconds(stall.at)), " ", stall.text), h("ul", null, rows), stall.report ? this.stacks(stall.report) : null];
+    return [h("p", null, h("b", null, clock(stall.at)), " ", stall.text), h("ul", null, rows), stall.report ? this.stacks(stall.report) : null];
   }
 
   /** The stacks are fetched when they are opened. */

@@ -31,6 +31,12 @@ export function tick(t, step) {
   return m < 60 ? `${m}:${s}` : `${Math.floor(m / 60)}:${String(m % 60).padStart(2, "0")}:${s}`;
 }
 
+/** A moment of a run: `24.8 s`, `2:04.5`. */
+export function clock(t) {
+  if (t == null || !Number.isFinite(t)) return NONE;
+  return t < 60 ? `${t.toFixed(1)} s` : tick(Math.round(t * 10) / 10, 0.5);
+}
+
 /** A time after another: `+0.3 s`. */
 export function after(s) {
   return s == null ? NONE : `${s < 0 ? "" : "+"}${seconds(s)}`;

@@ -1,7 +1,7 @@
 // The lanes: tasks over time, to look at, to zoom into, and to choose a moment in.
 
 import { h, say } from "./dom.js";
-import { seconds } from "./format.js";
+import { clock } from "./format.js";
 import { attemptAt, gapsOf, lanesOf, linesOf, momentsOf } from "./lane_items.js";
 import { AXIS, TOP, paint, paintAxis, paletteOf, patterns } from "./lane_paint.js";
 import { gestures } from "./gestures.js";
@@ -136,10 +136,10 @@ export class Lanes {
     if (best) {
       const { mark } = best;
       const nth = attempt?.attempt;
-      return { t: mark.at, task: mark.task, attempt: nth, text: mark.text, lines: [`${seconds(mark.at)}  ${mark.text}`] };
+      return { t: mark.at, task: mark.task, attempt: nth, text: mark.text, lines: [`${clock(mark.at)}  ${mark.text}`] };
     }
-    const lines = [`${seconds(t)}${row ? `  ${row.task}` : ""}`];
-    if (attempt) lines.splice(0, 1, seconds(t), ...linesOf(attempt, t, now));
+    const lines = [`${clock(t)}${row ? `  ${row.task}` : ""}`];
+    if (attempt) lines.splice(0, 1, clock(t), ...linesOf(attempt, t, now));
     else if (row) lines.push("no process then");
     return { t, task: row?.task ?? null, attempt: attempt?.attempt, text: lines.at(-1), lines };
   }
@@ -208,7 +208,8 @@ export class Lanes {
     if (!moment) return;
     this.moment = moment;
     this.timeline.choose(moment.t);
-    say(this.spoken, `${seconds(moment.t)}: ${moment.text}`);
+    const who = moment.task && !moment.text.includes(moment.task) ? `${moment.task}, ` : "";
+    say(this.spoken, `${clock(moment.t)}: ${who}${moment.text}`);
     this.choose(moment);
   }
 }

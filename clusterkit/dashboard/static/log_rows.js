@@ -2,7 +2,7 @@
 
 import { LONGEST, pieces } from "./ansi.js";
 import { h } from "./dom.js";
-import { bytes, seconds } from "./format.js";
+import { bytes, clock } from "./format.js";
 
 /** The element of a line. `current`: it was searched for, or its moment was chosen; `found`: a text to mark in it. */
 export function rowOf(line, current, colors, found) {
@@ -10,7 +10,7 @@ export function rowOf(line, current, colors, found) {
   const color = colors.get(line.task);
   return h(
     "div",
-    { class: current ? "row now" : "row", title: line.attempt ? `${seconds(line.t)}, ${line.task}, attempt ${line.attempt}` : null },
+    { class: current ? "row now" : "row", title: line.attempt ? `${clock(line.t)}, ${line.task}, attempt ${line.attempt}` : null },
     h("time", null, line.t == null ? "" : line.t.toFixed(2)),
     h("span", { class: color == null ? "task own" : `task c${color}` }, line.task ?? "clusterkit"),
     h("span", { class: "text" }, textsOf(line, found.toLowerCase())),

@@ -165,12 +165,17 @@ class RunStream {
   }
 }
 
+function orNothing(error) {
+  if (error.kind === "missing") return { entities: {} };
+  throw error;
+}
+
 /** Ask again and again, every 2 seconds. */
 function poll(paths, store, tell) {
   let failures = 0;
   const once = async () => {
     try {
-      const answers = await Promise.all(paths.map((path) => ask(path)));
+      const answers = await Promise.all(paths.map((path, i) => (i ? ask(path).catch(orNothing) : ask(path))));
       store.apply(Object.assign({}, ...answers.map((answer) => answer.entities)), null, true);
       failures = 0;
       tell("connected");

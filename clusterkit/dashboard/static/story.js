@@ -1,7 +1,7 @@
 // The story of a moment: what failed, what that brought down, and how the run recovered.
 
 import { fill, h, say } from "./dom.js";
-import { after, count, plural, seconds } from "./format.js";
+import { after, clock, count, plural, seconds } from "./format.js";
 
 const BEFORE = 1; // seconds before a story's beginning that still belong to it
 const AROUND = 30; // seconds around a moment without a story
@@ -66,9 +66,9 @@ export class Story {
   }
 
   tell(story) {
-    say(this.title, `${seconds(story.at)} · ${story.title}`);
+    say(this.title, `${clock(story.at)} · ${story.title}`);
     this.target = { t: this.chosen?.t ?? story.at, task: story.log?.[0], attempt: story.log?.[1] };
-    fill(this.list, story.lines.map((line) => lineOf(line, line.at === story.at ? seconds(line.at) : after(line.at - story.at))));
+    fill(this.list, story.lines.map((line) => lineOf(line, line.at === story.at ? clock(line.at) : after(line.at - story.at))));
     const said = [];
     if (story.seconds != null) said.push(`first new step after ${seconds(story.seconds)}`);
     if (story.lost) said.push(`${plural(story.lost, "step")} lost`);
@@ -78,7 +78,7 @@ export class Story {
 
   /** There is no story: what is known of that moment. */
   tellMoment(moment) {
-    say(this.title, [seconds(moment.t), moment.task].filter(Boolean).join(" · "));
+    say(this.title, [clock(moment.t), moment.task].filter(Boolean).join(" · "));
     this.target = moment;
     const near = this.store
       .all("mark")
@@ -87,7 +87,7 @@ export class Story {
       .slice(0, 6)
       .sort((a, b) => a.at - b.at);
     const lines = (moment.lines?.slice(1) ?? [moment.text]).map((text) => h("li", null, h("time"), h("span", null, text)));
-    fill(this.list, lines, near.map((one) => lineOf({ ...one, kind: kindOf(one.kind) }, seconds(one.at))));
+    fill(this.list, lines, near.map((one) => lineOf({ ...one, kind: kindOf(one.kind) }, clock(one.at))));
     say(this.numbers, near.length ? "" : "Nothing else happened around then.");
   }
 
@@ -159,7 +159,7 @@ export class Recoveries {
     return h(
       "tr",
       null,
-      h("td", null, seconds(story.at)),
+      h("td", null, clock(story.at)),
       h("td", { class: "words" }, title),
       cells,
       h("td", null, count(story.lost)),

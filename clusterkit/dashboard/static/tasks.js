@@ -54,6 +54,7 @@ export class Tasks {
     const { state, step, cpu, memory, more } = body.parts;
     say(state, row.attempt > 1 ? `${row.state} · ${row.attempt}` : row.state);
     mark(state, "title", whereOf(row));
+    body.className = live ? "live" : "";
     mark(body, "data-task", row.task);
     mark(body, "data-state", row.state.split(/[ ,]/)[0]);
     say(step, count(row.step));

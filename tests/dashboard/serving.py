@@ -1,0 +1,26 @@
+"""A dashboard on a port and with a token that a test chooses, so that it can be started again in the same place.
+
+python -m tests.dashboard.serving HOME PORT TOKEN [control]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from clusterkit.client.store import RunStore
+from clusterkit.dashboard import serve
+from clusterkit.dashboard.app import Settings
+
+
+def main() -> None:
+    """Serve until a signal."""
+    home, port, token, *control = sys.argv[1:]
+    serve.new_token = lambda: token
+    server = serve.Server(RunStore(Path(home)), Settings(control=bool(control)), int(port))
+    print(server.address(), flush=True)
+    server.run()
+
+
+if __name__ == "__main__":
+    main()
