@@ -46,6 +46,8 @@ def why_no_browser() -> str | None:
 class Browser:
     """A browser with one window. Every error on its console fails the test, but those that `expected` names."""
 
+    expected: list[str]
+
     def __init__(self) -> None:
         self.place = tempfile.TemporaryDirectory(prefix="browser-")
         options = webdriver.ChromeOptions()
@@ -54,7 +56,7 @@ class Browser:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver: Any = webdriver.Chrome(options=options, service=service.Service(shutil.which("chromedriver")))
-        self.expected: list[str] = []
+        self.expected = []
         self.look(*SIZE)
 
     def look(self, width: int, height: int, scheme: str = "light") -> None:

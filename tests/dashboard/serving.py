@@ -16,7 +16,7 @@ from clusterkit.dashboard.app import Settings
 def main() -> None:
     """Serve until a signal."""
     home, port, token, *control = sys.argv[1:]
-    serve.new_token = lambda: token
+    vars(serve)["new_token"] = lambda: token
     server = serve.Server(RunStore(Path(home)), Settings(control=bool(control)), int(port))
     print(server.address(), flush=True)
     server.run()

@@ -29,7 +29,7 @@ LINES = {
     E: [],
     "": [],
 }
-FORMATS = [
+FORMATS: list[tuple[str, list[Any]]] = [
     ("seconds", [0, "0 s"]), ("seconds", [0.0123, "12 ms"]), ("seconds", [9.96, "10.0 s"]),
     ("seconds", [125, "2 min 5 s"]), ("seconds", [7200, "2 h"]), ("seconds", [-3, "−3.0 s"]), ("seconds", [None, "–"]),
     ("clock", [24.84, "24.8 s"]), ("clock", [124.5, "2:04.5"]), ("clock", [3725, "1:02:05.0"]),
@@ -96,7 +96,7 @@ def test_idle_gaps_are_folded_without_a_jump(page: Browser) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    cases = []
+    cases: list[dict[str, Any]] = []
     for _ in range(50):
         marks = sorted(chance.uniform(0, 1000) for _ in range(2 * chance.randrange(5)))
         gaps = [[a, b] for a, b in zip(marks[::2], marks[1::2], strict=True) if b - a > 1]
@@ -168,7 +168,8 @@ def test_many_lanes_are_drawn_fast(page: Browser) -> None:
         const lanes = new Lanes(store, timeline, () => null); document.body.append(lanes.root);
         await new Promise((resolve) => setTimeout(resolve, 200));
         const times = []; for (let n = 0; n < 15; n++) {
-          timeline.zoom(0.7, 1800 + n); const start = performance.now(); lanes.drawNow(); times.push(performance.now() - start);
+          timeline.zoom(0.7, 1800 + n); const start = performance.now(); lanes.drawNow();
+          times.push(performance.now() - start);
         } return times.sort((a, b) => a - b);"""
     )
     print(f"milliseconds: {[round(time, 1) for time in times]}")
