@@ -30,6 +30,7 @@ SECTIONS = {
         "logs": ("clusterkit.cli.logs", "Show the output of tasks."),
         "events": ("clusterkit.cli.events", "Show the journal of a run."),
         "show": ("clusterkit.cli.show", "Show how a run ended."),
+        "report": ("clusterkit.cli.report", "Write a run or a campaign to a file to keep."),
         "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
         "profile": ("clusterkit.cli.profile", "Write a TensorBoard profile of tasks while they train."),
         "dashboard": ("clusterkit.cli.dashboard", "Show runs in a browser."),

@@ -27,6 +27,13 @@ def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> 
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # True: click leaves it as it is
 
 
+def write_as_it_is(data: bytes) -> None:
+    """Write a document that has been made safe to standard output, without changing it."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def act(sequence: str, err: bool = False) -> None:
     """Send a control sequence, such as `CLEAR_SCREEN`, if this is a terminal."""
     if is_screen(sys.stderr if err else sys.stdout):

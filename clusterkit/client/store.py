@@ -87,6 +87,21 @@ class RunStore:
             raise NoSuchRun(f"There is no run or campaign {prefix!r} in {self.home}.")
         return found
 
+    def newest_any(self) -> RunDirectory | CampaignFile:
+        """The newest live run, or else the newest of all runs and campaigns; a campaign stands for its own runs.
+
+        Raises NoSuchRun if there is none.
+        """
+        campaigns = {one.campaign_id: one for one in self.campaigns()}
+        runs = [run for run in self.all() if campaign_of(run.run_id, campaigns) is None]
+        if live := [run for run in runs if run.is_live()]:
+            return newest_first(live)[0]
+        found: list[tuple[float, RunDirectory | CampaignFile]] = [(run.created(), run) for run in runs]
+        found += [(one.changed(), one) for one in campaigns.values()]
+        if not found:
+            raise NoSuchRun(f"There is no run or campaign in {self.home}.")
+        return max(found, key=lambda one: one[0])[1]
+
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
         """The run whose id begins with `prefix`; without one the newest live run, or else, if `finished`, the newest.
 

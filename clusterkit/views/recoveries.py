@@ -43,7 +43,17 @@ def nothing_recovered(report: RecoveryReport) -> bool:
     return bool(report.recoveries) and not any(one.ended is not None or one.went_on for one in report.recoveries)
 
 
+def recovery_cells(report: RecoveryReport) -> list[tuple[str, ...]]:
+    """A row for each recovery, and for each fault that killed no task, in the order of time; the columns are TITLES."""
+    return [tuple(cell.replace(_TIED, " ") for cell in row) for row in _cells(report, report.recoveries)]
+
+
 def _lines(report: RecoveryReport, recoveries: Sequence[Recovery], width: int | None) -> list[str]:
+    cells = _cells(report, recoveries)
+    return _fitting([TITLES, *cells], width or USUAL) if cells else []
+
+
+def _cells(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[tuple[str, ...]]:
     texts = {fault.number: fault.fault for fault in report.faults}
     accounted = {number for recovery in report.recoveries for number in recovery.faults}
     healed = {fault.number: fault for fault in report.faults}
@@ -54,8 +64,7 @@ def _lines(report: RecoveryReport, recoveries: Sequence[Recovery], width: int | 
         begun |= set(recovery.faults)
         rows.append((recovery.at, _recovery(recovery, fresh, texts)))
     rows += [(fault.injected, _fault(fault)) for fault in report.faults if fault.number not in accounted]
-    cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
-    return _fitting([TITLES, *cells], width or USUAL) if cells else []
+    return [row for _, row in sorted(rows, key=lambda row: row[0])]
 
 
 def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> tuple[str, ...]:

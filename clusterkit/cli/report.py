@@ -1,0 +1,149 @@
+"""`clusterkit report`."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from clusterkit.cli.addressing import OnRun, RunId
+from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.help import option
+from clusterkit.cli.terminal import echo, write_as_it_is
+
+if TYPE_CHECKING:
+    from clusterkit.client.campaigns import CampaignFile
+    from clusterkit.client.directory import RunDirectory
+
+FORMATS = ("html", "md", "trace")
+USUAL = {"html": "report.html", "md": "report.md", "trace": "report.json"}
+ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".json": "trace"}
+MARKS = (b"clusterkit report: ", b'"clusterkit": "report"')  # one of them is near the beginning of every report
+STDOUT = "-"
+
+
+class RunOrCampaign(RunId):
+    """The id of a run or a campaign, or the beginning of one."""
+
+    name = "run"
+    what = "The id of a run or a campaign"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from clusterkit.client.store import RunStore
+
+        campaigns = [] if ctx.params.get("words") else RunStore().campaigns()
+        found = [CompletionItem(one.campaign_id) for one in campaigns if one.campaign_id.startswith(incomplete)]
+        return [*super().shell_complete(ctx, param, incomplete), *found]
+
+
+class OnRunOrCampaign(OnRun):
+    """A command on one run or campaign."""
+
+    words = "[RUN|CAMPAIGN]"
+    kind = RunOrCampaign()
+
+
+@click.command(
+    "report",
+    cls=OnRunOrCampaign,
+    usual="the newest live run, or else the newest run or campaign",
+    examples=(
+        ("report", "The newest run, as report.html."),
+        ("report chaos-20261122-110549 -o chaos.html", "A campaign."),
+        ("report --format md -o -", "For an issue or a pull request."),
+        ("report --format trace -o run.json", "For https://ui.perfetto.dev"),
+    ),
+)
+@option(
+    "-o", "--output", metavar="FILE", help="Where to write it; - is standard output.",
+    show_default="report.html, report.md or report.json",
+)  # fmt: skip
+@option(
+    "--format", "kind", type=click.Choice(FORMATS),
+    help="A page, Markdown, or a trace in Chrome's JSON format.", show_default="by the ending of FILE, else html",
+)  # fmt: skip
+@option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
+def command(run: str | None, output: str | None, kind: str | None, force: bool) -> None:
+    """Write a run or a campaign to one file that needs no server, no network, and not the run's directory.
+
+    As a page it opens from disk. It has everything that the dashboard shows; of long logs it has the end of each
+    attempt's and what was written around incidents.
+    """
+    from clusterkit.client.store import RunStore
+    from clusterkit.dashboard.report_file import Format, report
+
+    kind = kind or ENDINGS.get(Path(output or "").suffix, "html")
+    output = output or USUAL[kind]
+    with exit_on_error():
+        if output != STDOUT:
+            _check(Path(output), force)
+        store = RunStore()
+        subject = store.newest_any() if run is None else store.find_any(run)
+        text = report(subject, Format(kind), store).encode()
+        if output == STDOUT:
+            write_as_it_is(text)
+            sys.exit(0)
+        _write(Path(output), text)
+    echo(f"Wrote {output} ({_size(len(text))}): {_name(subject)}.")
+
+
+def _name(subject: RunDirectory | CampaignFile) -> str:
+    from clusterkit.client.campaigns import CampaignFile
+
+    if isinstance(subject, CampaignFile):
+        return f"the campaign {subject.campaign_id}"
+    return f"the run {subject.run_id}"
+
+
+def _size(count: int) -> str:
+    from clusterkit.views.tables import size
+
+    return size(count)
+
+
+def _check(path: Path, force: bool) -> None:
+    """Raise ClusterkitError if the file should not be written."""
+    from clusterkit.words.errors import RunDirectoryError
+
+    if path.is_dir():
+        raise RunDirectoryError(f"{path} is a directory. Name a file in it: -o {path / 'report.html'}")
+    if not path.absolute().parent.is_dir():
+        raise RunDirectoryError(f"There is no directory {path.parent}.")
+    if not force and _is_foreign(path):
+        raise RunDirectoryError(f"{path} exists, and is not a report. Choose another -o, or overwrite it with --force.")
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether it is a file with something else than a report."""
+    with suppress(OSError):
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with path.open("rb") as file:
+            begin = file.read(1000)
+        return bool(begin) and not any(mark in begin for mark in MARKS)
+    return path.is_file()  # and can't be read
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file all at once, or into what is no file. Raises ClusterkitError."""
+    from clusterkit.words.errors import RunDirectoryError
+
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        target = path.resolve()
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            part.write_bytes(data)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunDirectoryError(f"Cannot write {path}: {error.strerror}.") from None

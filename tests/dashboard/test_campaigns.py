@@ -1,0 +1,74 @@
+"""A campaign's record as entities."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from clusterkit.dashboard.campaigns import Campaign, action_of, campaign_entities
+from clusterkit.dashboard.entities import CampaignRun
+from clusterkit.words.campaign import campaign_record
+from tests.client.test_campaigns import RECORD
+
+
+def entities(kept: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
+    """Of the record, with changes."""
+    return campaign_entities(campaign_record({**RECORD, **changes}, "chaos"), kept)
+
+
+def test_each_run_is_an_entity() -> None:
+    """With what the record says of it; one whose directory is there can be looked at."""
+    found = entities(kept=("chaos-1",))
+    assert set(found) == {"campaign", "of/1", "of/2"}
+    assert found["of/1"] == CampaignRun(
+        number=1, seed=7, actions=("kill",), faults=("kill chief:0 @ step=3",), outcome="failed",
+        violations=("The job failed: so.",), seconds=2.5, recoveries=(1.5,), lost=(4,), replay="clusterkit up x.py",
+        run="chaos-1",
+    )  # fmt: skip
+    assert (found["of/2"].outcome, found["of/2"].actions, found["of/2"].run) == ("running", ("stop",), None)
+
+
+def test_the_campaign_counts_its_runs() -> None:
+    """And has the times of recoveries by what was injected."""
+    campaign: Campaign = entities()["campaign"]
+    assert (campaign.asked, campaign.passed, campaign.failed, campaign.running) == (3, 0, 1, 1)
+    assert [asdict(tally) for tally in campaign.tallies] == [
+        {"action": "kill", "type": "", "injected": 1, "recovered": 1, "seconds": (1.5,)}
+    ]
+    assert campaign.baseline is not None
+    assert campaign.baseline.checkpoints == (5,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "0 of 1 run passed; 3 were asked for."),
+        ({"asked_for": 1}, "0 of 1 run passed."),
+        ({"problem": "it exits"}, "The job fails even without faults: it exits."),
+        ({"runs": []}, "No run has ended yet."),
+        ({"runs": [], "state": "stopped"}, "No run has ended."),
+        ({"baseline": None}, "The run without faults is under way."),
+        ({"baseline": None, "state": "lost"}, "It ended before its first run."),
+    ],
+)
+def test_a_sentence_says_where_it_is(changes: dict[str, Any], text: str) -> None:
+    """For every state."""
+    assert entities(**changes)["campaign"].text == text
+
+
+@pytest.mark.parametrize("state", ["lost", "stopped", "passed"])
+def test_nothing_runs_in_a_campaign_that_is_over(state: str) -> None:
+    """Whatever its record says of runs that had begun."""
+    found = entities(state=state)
+    assert set(found) == {"campaign", "of/1"}
+    assert found["campaign"].running == 0
+
+
+def test_texts_are_printable() -> None:
+    """A record may come from anywhere."""
+    found = entities(runs=[{**RECORD["runs"][0], "faults": ["kill\x1b[2J x"], "violations": ["a\u202eb"]}])
+    assert found["of/1"].faults == ("kill␛[2J x",)
+    assert found["of/1"].violations == ("a\ufffdb",)
+    assert action_of("  stop ps:0") == "stop"
