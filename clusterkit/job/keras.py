@@ -44,6 +44,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "coordinator-end": trains and coordinates and job.servers is Servers.BUILTIN,
         "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
+        "stages": trains or serves,
         "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
     }
     return ",".join(name for name, needed in patches.items() if needed)

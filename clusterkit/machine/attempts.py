@@ -54,6 +54,8 @@ class Attempts:
                 self.watch.said_ready(record)
             case ev.PhaseChanged():
                 self.watch.phase_changed(record, event)
+            case ev.Reached():
+                pass  # of interest to readers of the journal only
             case ev.SigtermHandled():
                 record.sigterm_handled = event.handled
             case _:

@@ -16,6 +16,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.goodput import PER_SECOND, Goodput
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
+from clusterkit.words.startup import Stage
 
 
 class GoodputFold:
@@ -68,6 +69,8 @@ class GoodputFold:
         parts["training"] += training.made + training.share
         parts["compilation"] += training.first - training.share
         costliest, most = self._costs.most(parts, self._cases(self._of_stretch(until)))
+        if not self._seen and costliest in ("startup", "compilation", "ending"):  # they may be the training
+            costliest, most = "", ""
         return Goodput.of(parts, self._seen, costliest, most)
 
     def _time(self, at: float) -> int:
@@ -208,7 +211,7 @@ class GoodputFold:
                 self._planned(tasks)
             case ev.Continued():
                 self._continued()
-            case ev.Resumed(task, attempt) if self._trains(task) and attempt >= self._newest.get(task, 0):
+            case ev.Resumed(task) | ev.Reached(task, stage=Stage.PREPARED) if self._trains(task):
                 self._prepared()
             case ev.Checkpointed(task, _, step) if self._trains(task) and step > self._step and not self._repairs:
                 self._training.reach(step, self._of_stretch(self._now)["training"])
@@ -248,8 +251,9 @@ class GoodputFold:
         at = incident.began if self._begun_by & set(incident.faults) else self.recoveries.began(incident)
         self._begun_by |= set(incident.faults)
         kept = {Kind.PAUSED, Kind.ENDING} | ({Kind.RUNNING} if self._conditions.stalled is not None else set())
-        self._stretch.rename(lambda kind: kind if kind in kept | DOWN - {Kind.FAILED} else Kind.RESTARTING,
-                             since=round(at * PER_SECOND))  # fmt: skip
+        kept |= DOWN - {Kind.FAILED}
+        since = min(self._now, round(at * PER_SECOND))
+        self._stretch.rename(lambda kind: kind if kind in kept else Kind.RESTARTING, since)
 
     def _continued(self) -> None:
         """The run continues elsewhere, and every task starts again. Between the allocations, it was recovering."""

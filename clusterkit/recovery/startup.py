@@ -43,6 +43,8 @@ class StartupFold:
                 self._reach(task, Stage.SERVING, now)
             case ev.SigtermHandled(task, 1):  # it is reported when a gang's strategy is made
                 self._reach(task, Stage.CONNECTED, now)
+            case ev.Reached(task, 1, stage):
+                self._reach(task, stage, now)
             case ev.Resumed(task, 1):
                 self._reach(task, Stage.PREPARED, now)
             case ev.Progressed(task, 1) if task in self._missing:

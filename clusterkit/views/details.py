@@ -33,6 +33,8 @@ def detail(event: ev.Event) -> str | None:
             return f"{task} begins at step {step}."
         case ev.Ready(task):
             return f"{task} is ready."
+        case ev.Reached(task, _, stage):
+            return f"{task} is {stage}."
         case ev.SigtermHandled(task, _, handled):
             return f"{task} {'handles' if handled else 'does not handle'} SIGTERM."
         case _:

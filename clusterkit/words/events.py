@@ -13,7 +13,16 @@ from clusterkit.words.decided import Decided
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit
 from clusterkit.words.reports import *  # noqa: F403
-from clusterkit.words.reports import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed, SigtermHandled
+from clusterkit.words.reports import (
+    Checkpointed,
+    PhaseChanged,
+    Profiled,
+    Progressed,
+    Reached,
+    Ready,
+    Resumed,
+    SigtermHandled,
+)
 from clusterkit.words.vitals import *  # noqa: F403
 from clusterkit.words.vitals import Look, Vitals
 
@@ -271,7 +280,7 @@ class StorageFailed:
 
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
-    | Progressed | Checkpointed | Resumed | Ready | PhaseChanged | SigtermHandled
+    | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | SigtermHandled
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost

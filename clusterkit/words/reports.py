@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from clusterkit.words.model import Task
+from clusterkit.words.startup import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,15 @@ class Ready:
 
     task: Task
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The task has come so far in its start-up: it has imported TensorFlow, serves, is connected, or is prepared."""
+
+    task: Task
+    attempt: int
+    stage: Stage
 
 
 @dataclass(frozen=True, slots=True)

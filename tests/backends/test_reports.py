@@ -14,7 +14,17 @@ from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.supervisor.journal import Journal
-from clusterkit.words.events import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed, SigtermHandled
+from clusterkit.words.events import (
+    Checkpointed,
+    PhaseChanged,
+    Profiled,
+    Progressed,
+    Reached,
+    Ready,
+    Resumed,
+    SigtermHandled,
+)
+from clusterkit.words.startup import Stage
 from tests.histories import task
 
 WORKER = task("worker:0")
@@ -124,6 +134,10 @@ def test_text_can_be_written_anywhere() -> None:
         ('{"kind":"resumed","attempt":2,"step":9,"path":"/c"}', Resumed(WORKER, 2, 9, "/c")),
         ('{"kind":"phase","attempt":2,"phase":"evaluation","begun":true}', PhaseChanged(WORKER, 2, "evaluation", True)),
         ('{"kind":"ready","attempt":2,"more":[1]}', Ready(WORKER, 2)),
+        ('{"kind":"stage","attempt":2,"stage":"connected"}', Reached(WORKER, 2, Stage.CONNECTED)),
+        ('{"kind":"stage","attempt":2,"stage":"lost"}', None),
+        ('{"kind":"stage","attempt":2,"stage":["imported"]}', None),
+        ('{"kind":"stage","attempt":2}', None),
         ('{"kind":"sigterm","attempt":2,"handled":true}', SigtermHandled(WORKER, 2, True)),
         ('{"kind":"sigterm","attempt":2,"handled":1}', SigtermHandled(WORKER, 2, False)),
         ('{"kind":"sigterm","attempt":2}', None),

@@ -6,12 +6,15 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from clusterkit.recovery.goodput import GoodputFold, goodput
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
+from clusterkit.words.goodput import PER_SECOND, Goodput
 from clusterkit.words.job import JobSpec, Limits, RestartRules
 from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.resources import Network
+from clusterkit.words.startup import Stage
 from tests.histories import History, faults, job, task
 from tests.recoveries import Account, check_same
 
@@ -26,11 +29,13 @@ class Told:
         self.job = replace(spec, faults=faults(*texts), network=Network.VIRTUAL)
         self.events: list[tuple[float, ev.Event]] = []
         self.fold = RecoveryFold(self.job)
+        self.split = GoodputFold(self.job)
         self.run = History(self.job, observe=self._observe).begin()
 
     def _observe(self, event: ev.Event, now: float) -> None:
         self.events.append((now, event))
         self.fold.take(now, event)
+        self.split.take(now, event)
 
     @property
     def report(self) -> RecoveryReport:
@@ -40,6 +45,37 @@ class Told:
         check_same(wire.encode(report), Account(wire.encode(self.job), journal).report(), "report")
         assert wire.decode(RecoveryReport, json.loads(json.dumps(wire.encode(report)))) == report
         return report
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What the run's time went into, in tenths of a second and by the parts that took any, after checks."""
+        until = self.events[-1][0] if self.run.over else self.run.now
+        told = self.split.report(self.run.now)
+        check_sums(told, until - self.events[0][0])
+        assert goodput(self.job, [*self.events, (until, ev.Ticked())]) == told  # however often it was asked for
+        assert wire.decode(Goodput, json.loads(json.dumps(wire.encode(told)))) == told
+        return {name: round(seconds, 1) for name, seconds in told.parts.items() if round(seconds, 1)}
+
+    @property
+    def most(self) -> str:
+        """What cost most."""
+        return self.split.report(self.run.now).most
+
+    def reaches(self, name: str, stage: Stage) -> None:
+        """A task has come so far in its start-up."""
+        self.run.send(ev.Reached(task(name), self.run.attempts[name], stage))
+
+    def steps(self, name: str, *steps: int, every: float = 0.1) -> None:
+        """A task reports these steps, each so long after the one before it."""
+        for step in steps:
+            self.run.after(every)
+            self.run.progresses(name, step)
+
+    def phase(self, name: str, phase: str, seconds: float) -> None:
+        """A task does something without steps."""
+        for begun in (True, False):
+            self.run.send(ev.PhaseChanged(task(name), self.run.attempts[name], phase, begun))
+            self.run.after(seconds if begun else 0)
 
     def one(self) -> Recovery:
         """The only recovery."""
@@ -55,6 +91,14 @@ class Told:
         """These tasks say that their servers are up."""
         for name in names:
             self.run.send(ev.Ready(task(name), self.run.attempts[name]))
+
+
+def check_sums(told: Goodput, duration: float) -> None:
+    """The parts are never negative, and sum to the duration."""
+    assert all(seconds >= 0 for _, seconds in told.parts.items())
+    assert sum(round(seconds * PER_SECOND) for _, seconds in told.parts.items()) == round(told.duration * PER_SECOND)
+    assert abs(told.duration - duration) < 2e-6
+    assert told.share is None or 0 <= told.share <= 1
 
 
 def ps_job(*faults: str, **more: Any) -> Told:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from clusterkit.machine import Machine
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.recovery.account import AccountFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
+from clusterkit.words.account import Account as AccountOfRun
 from clusterkit.words.actions import Action, Inject, Record
 from clusterkit.words.recovery import RecoveryReport
 from clusterkit.words.resources import Network
@@ -18,6 +19,7 @@ from tests.histories import SIGTERM, faults
 from tests.journal import Line
 from tests.machine.test_walk import Walk
 from tests.recoveries import Account, check_same
+from tests.recovery.recovering import check_sums
 
 WALKS = 480
 STEPS = 200
@@ -34,14 +36,16 @@ class Noted(Walk):
     """A walk with some faults, whose events are written down and folded."""
 
     journal: list[Line] = field(default_factory=list)
-    fold: RecoveryFold = field(init=False)
+    fold: AccountFold = field(init=False)
+    unasked: AccountFold = field(init=False)  # which makes its report at the end only
 
     def __post_init__(self) -> None:
         super().__post_init__()
         several = len(self.spec.tasks) > 1
         texts = self.random.sample(FAULTS + (NETWORK if several else ()), self.random.randrange(4))
         self.spec = replace(self.spec, faults=faults(*texts), network=Network.VIRTUAL)
-        self.machine, self.fold = Machine(self.spec, self.seed), RecoveryFold(self.spec)
+        self.machine, self.fold = Machine(self.spec, self.seed), AccountFold(self.spec)
+        self.unasked = AccountFold(self.spec)
         for known in (self.processes, self.pending, self.events, self.journal):
             known.clear()
         self.handle(ev.Began())
@@ -63,33 +67,43 @@ class Noted(Walk):
     def _note(self, event: ev.Event) -> None:
         if hasattr(self, "fold"):
             self.fold.take(self.now, event)
+            self.unasked.take(self.now, event)
             self.journal.append({"m": self.now, **wire.encode_event(event)})
 
-    def check(self) -> RecoveryReport:
+    def check(self) -> AccountOfRun:
         """The report, held against the journal."""
-        report = self.fold.report()
+        told = self.fold.report(self.now)
+        assert told.goodput is not None
+        check_sums(told.goodput, self.now - self.journal[0]["m"])
         journal = json.loads(json.dumps(self.journal))
+        report = RecoveryReport(told.recoveries, told.faults)
         check_same(wire.encode(report), Account(wire.encode(self.spec), journal).report(), f"{self.seed}")
-        return report
+        return told
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_two_ways_to_work_it_out_agree(block: int) -> None:
     """In the middle of a run and at its end."""
-    seen: list[RecoveryReport] = []
+    seen: list[AccountOfRun] = []
     for seed in range(block * WALKS // 4, (block + 1) * WALKS // 4):
         walk = Noted(seed)
         for _ in range(STEPS):
             if not walk.finishes:
                 walk.step(calm=False)
+                if walk.random.random() < 0.1:
+                    walk.fold.report(walk.now)
         walk.check()
         if not walk.finishes:
             walk.handle(ev.Interrupted(SIGTERM))
         while not walk.finishes:
             walk.step(calm=True)
         seen.append(walk.check())
+        assert walk.unasked.report() == walk.fold.report()
     recoveries = [recovery for report in seen for recovery in report.recoveries]
     assert any(recovery.faults for recovery in recoveries)
     assert any(recovery.collateral and recovery.training and recovery.lost for recovery in recoveries)
     assert any(recovery.went_on for recovery in recoveries)
+    parts = [dict(told.goodput.parts.items()) for told in seen if told.goodput is not None]
+    for name in ("startup", "training", "lost", "recovering", "stopped", "ending", "unseen"):
+        assert any(one[name] for one in parts), name
     assert any(fault.healed is not None and not fault.died for report in seen for fault in report.faults)

@@ -23,6 +23,7 @@ from clusterkit.words.outcome import (
     RunResult,
     RunState,
 )
+from clusterkit.words.startup import Stage
 from clusterkit.words.states import TaskState
 
 WORKER, PS = Task(TaskType.WORKER, 1), Task(TaskType.PS, 0)
@@ -60,6 +61,7 @@ EVENTS: list[ev.Event] = [
     ev.Resumed(WORKER, 2, 0, None),
     ev.Ready(PS, 1),
     ev.SigtermHandled(WORKER, 1, False),
+    ev.Reached(WORKER, 1, Stage.IMPORTED),
     ev.PhaseChanged(WORKER, 1, "evaluation", True),
     ev.Profiled(WORKER, 1, 9, "/x/vm.xplane.pb", 20),
     ev.Profiled(PS, 1, 9, None, why="it has not imported TensorFlow"),

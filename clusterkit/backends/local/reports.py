@@ -7,9 +7,19 @@ import math
 from typing import Any
 
 from clusterkit.words.model import Task
-from clusterkit.words.reports import Checkpointed, PhaseChanged, Profiled, Progressed, Ready, Resumed, SigtermHandled
+from clusterkit.words.reports import (
+    Checkpointed,
+    PhaseChanged,
+    Profiled,
+    Progressed,
+    Reached,
+    Ready,
+    Resumed,
+    SigtermHandled,
+)
+from clusterkit.words.startup import Stage
 
-Report = Progressed | Checkpointed | Resumed | Ready | PhaseChanged | Profiled | SigtermHandled
+Report = Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | Profiled | SigtermHandled
 
 LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
 MOST = 1 << 63  # steps, attempts and requests are below it
@@ -46,6 +56,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         why = _text(message.get("why", ""), LONGEST)[:LONGEST_REASON]
         steps = _count_or_none(message, "steps")
         return Profiled(task, attempt, _count(message["request"]), _path(message), steps, why)
+    if kind == "stage":
+        return Reached(task, attempt, Stage(message["stage"]))
     if kind == "sigterm":
         return SigtermHandled(task, attempt, message["handled"] is True)
     return Ready(task, attempt) if kind == "ready" else None

@@ -52,6 +52,14 @@ PATCHES = {
         "tf_keras.src.optimizers.legacy.optimizer_v2": ("steps", "watch_optimizers"),
         COORDINATOR: ("steps", "watch_coordinator"),
     },
+    "stages": {
+        "tensorflow": ("stages", "watch_import"),
+        "tensorflow.python.training.server_lib": ("stages", "watch_server"),
+        f"{DISTRIBUTE}.collective_all_reduce_strategy": ("stages", "watch_strategy"),
+        COORDINATOR: ("stages", "watch_coordinator"),
+        "keras.src.callbacks.callback_list": ("stages", "watch_fit"),
+        "tf_keras.src.callbacks": ("stages", "watch_fit"),
+    },
     "evaluations": {
         "keras.src.callbacks.callback_list": ("steps", "watch_evaluations"),
         "tf_keras.src.callbacks": ("steps", "watch_evaluations"),
