@@ -39,7 +39,7 @@ class GoodputFold:
         self._parts = Counter[str]()  # of what is settled, without `training`
         self._training = TrainingTime()
         self._seen = False  # whether a step was reported
-        self._step = -1  # the newest
+        self._step = 0  # the newest; before the first one, where training begins
         self._own: dict[Task, int] = {}  # the newest of each task
         self._newest: dict[Task, int] = {}  # attempt of each task
         self._stretch = Stretch(0, Kind.WAITING)
@@ -211,8 +211,10 @@ class GoodputFold:
                 self._planned(tasks)
             case ev.Continued():
                 self._continued()
-            case ev.Resumed(task) | ev.Reached(task, stage=Stage.PREPARED) if self._trains(task):
-                self._prepared()
+            case ev.Resumed(task, _, step) if self._trains(task):
+                self._prepared(step)
+            case ev.Reached(task, stage=Stage.PREPARED) if self._trains(task):
+                self._prepared(self._step)
             case ev.Checkpointed(task, _, step) if self._trains(task) and step > self._step and not self._repairs:
                 self._training.reach(step, self._of_stretch(self._now)["training"])
             case ev.Succeeded() | ev.Stopping() | ev.Finished():
@@ -229,9 +231,10 @@ class GoodputFold:
         if self._seen and not self._repairs and not self._conditions.failed:
             self._conditions.stalled = str(task or "")
 
-    def _prepared(self) -> None:
-        """The first step begins now; what came before was still preparation."""
+    def _prepared(self, step: int) -> None:
+        """The first step begins now, after that one; what came before was still preparation."""
         if not self._seen:
+            self._step = step
             self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.FIRST_STEP else kind)
             self._conditions.beginning = Kind.FIRST_STEP
 

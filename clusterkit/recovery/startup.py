@@ -24,7 +24,7 @@ class StartupFold:
         self._began: float | None = None
         self._starts = {task: TaskStart(task) for task in job.tasks}
         self._missing = {task for task in job.tasks if task.trains and not job.is_server(task)}  # have made no step
-        self._ended: set[Task] = set()  # their first attempt is over
+        self._resumed: dict[Task, int] = {}  # the step that each began at
         self._first: Task | None = None
 
     def take(self, at: float, event: ev.Event) -> None:
@@ -45,9 +45,10 @@ class StartupFold:
                 self._reach(task, Stage.CONNECTED, now)
             case ev.Reached(task, 1, stage):
                 self._reach(task, stage, now)
-            case ev.Resumed(task, 1):
+            case ev.Resumed(task, 1, step):
                 self._reach(task, Stage.PREPARED, now)
-            case ev.Progressed(task, 1) if task in self._missing:
+                self._resumed[task] = step
+            case ev.Progressed(task, 1, step) if task in self._missing and step > self._resumed.get(task, 0):
                 self._reach(task, Stage.STEPPED, now)
                 self._first = self._first or task
                 self._missing.discard(task)

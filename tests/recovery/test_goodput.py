@@ -300,6 +300,18 @@ def test_the_last_step_begins_the_end() -> None:
     assert told.parts == BEGUN | {"training": 2.2, "checkpointing": 2.0}
 
 
+def test_the_step_at_which_it_begins_is_none_that_it_made() -> None:
+    """Keras' `fit` reports it before the first one: 0, or that of the checkpoint."""
+    for begin in (0, 40):
+        told = Told(job(workers=1, limits=NEVER))
+        told.run.after(5)
+        told.run.resumes("worker:0", begin, "ckpt-40" if begin else None)
+        told.steps("worker:0", begin)
+        told.steps("worker:0", begin + 1, every=2.0)
+        told.steps("worker:0", *range(begin + 2, begin + 11))
+        assert told.parts == {"startup": 5.0, "compilation": 2.0, "training": 1.0}
+
+
 @pytest.mark.parametrize("over", [False, True])
 def test_a_run_without_steps(over: bool) -> None:
     """Training cannot be seen; as long as it is live, it may be starting."""
