@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from clusterkit.cli.errors import exit_on_error
@@ -9,6 +11,9 @@ from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from clusterkit.supervisor.prepare import Prepared
 
 
 @click.command(
@@ -32,7 +37,8 @@ from clusterkit.cli.terminal import echo
 def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
     """Print the job as a job file, with absolute paths, that `up -f` accepts. Starts nothing.
 
-    With --json, print everything that is known of the job and of its tasks.
+    With --json, print everything that is known of the job and of its tasks. With --engine slurm, the batch script that
+    `up` submits is added, as comments.
     """
     from clusterkit.supervisor.prepare import gather, prepare
     from clusterkit.supervisor.resolve import resolved_file, resolved_json
@@ -43,7 +49,21 @@ def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) ->
         if as_json:
             text = resolved_json(prepared, show_secrets)
         else:
-            text = resolved_file(prepared, gathered.options, show_secrets, tasks)
+            text = resolved_file(prepared, gathered.options, show_secrets, tasks) + _batch_script(prepared)
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)
     echo(text, nl=False)
+
+
+def _batch_script(prepared: Prepared) -> str:
+    """What `up` would submit, as comments. Raises BadJob with all that Slurm can't take."""
+    from clusterkit.client.store import new_run_id
+    from clusterkit.engines.slurm.submission import submission
+    from clusterkit.words.printable import printable
+    from clusterkit.words.resources import EngineKind
+
+    if prepared.job.hosts.engine is not EngineKind.SLURM:
+        return ""
+    script = submission(prepared.run_id or new_run_id()).script(prepared.job)
+    lines = ["", "The batch script that `up` submits to Slurm:", "", *script.splitlines()]
+    return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)

@@ -256,3 +256,17 @@ def test_hidden_variables_are_left_out_of_the_job(clusterkit: Start, tmp_path: P
     shown = clusterkit("config", "--show-secrets", "--env", "MY_TOKEN=hush", ROLES)
     assert shown.wait(20) == 0
     assert tomllib.loads(shown.output)["env"] == {"MY_TOKEN": "hush"}
+
+
+def test_the_batch_script_for_slurm_is_shown_as_comments(clusterkit: Start, home: Path) -> None:
+    """The rest is the job file still; nothing is submitted, and Slurm is not needed."""
+    command = clusterkit("config", "--engine", "slurm", "--hosts", "2", "--time", "10m", "--run-id", "r-1", ROLES)
+    assert command.wait(20) == 0, command.output
+    lines = command.output.splitlines()
+    assert {"# #!/bin/sh", "# #SBATCH --nodes=2", "# #SBATCH --time=0-00:10:00"} <= set(lines)
+    assert lines[-1].endswith(f"up --run-id r-1 --continue -f {home}/submitted/r-1/job.toml")
+    assert tomllib.loads(command.output)["engine"] == "slurm"
+    assert not (home / "submitted").exists()
+    wrong = clusterkit("config", "--engine", "slurm", "--hosts", "2", "--sbatch-arg=--nodes=3", ROLES)
+    assert wrong.wait(20) == 2
+    assert "--sbatch-arg --nodes=3: clusterkit sets --nodes itself. Use --hosts." in wrong.output

@@ -44,6 +44,7 @@ class SimulatedHost:
     orders: int = 0
     lost: bool = False
     is_full: bool = False  # it has no port left
+    unfit_until: int = 0  # attempts after the first and before this one can't start there
     dies_of: type[ms.ToAgent] | None = None  # the host is lost when it gets such an order
 
     def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
@@ -68,6 +69,8 @@ class SimulatedHost:
             case ms.Claim(tasks):
                 self.ports |= {task: BASE_PORT + len(self.ports) + n for n, task in enumerate(tasks)}
                 yield ms.Claimed({task: self.ports[task] for task in tasks}), b""
+            case ac.Spawn(task, attempt) if 1 < attempt < self.unfit_until:
+                yield ev.SpawnFailed(task, attempt, "only 3 MB are free in /tmp", unfit=True), b""
             case ac.Spawn(task, attempt):
                 self.running[task] = attempt
                 yield ev.Spawned(task, attempt, f"pid {self.ports[task]}", forked=True), b""
@@ -160,6 +163,11 @@ class SimulatedHosts:
         """Each task exits with code 0."""
         for host in self.hosts:
             self._work.put(functools.partial(self._say, host, self._ends(host)))
+
+    def kill(self, host: SimulatedHost) -> None:
+        """The first task that runs there is killed."""
+        task, attempt = next(iter(host.running.items()))
+        self._work.put(functools.partial(self._say, host, host.exits(task, attempt, Exit(signal=9))))
 
     def lose(self, host: SimulatedHost) -> None:
         """A host is lost with all its tasks."""

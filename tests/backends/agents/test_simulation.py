@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from clusterkit.words.outcome import RunState
 from clusterkit.words.resources import Hosts
 from clusterkit.words.states import TaskState
 from tests.backends.agents.simulated import LINE
-from tests.backends.agents.simulated_run import SimulatedRun, gang, life, losing_the_first, servers
+from tests.backends.agents.simulated_run import Milestone, SimulatedRun, gang, life, losing_the_first, servers
 from tests.efforts import calls
 
 pytestmark = pytest.mark.timeout(60)
@@ -103,6 +103,32 @@ def test_a_run_fails_where_a_host_that_is_needed_now_has_no_ports(tmp_path: Path
     result = run.play(losing_the_first)
     assert (result.state, result.exit_code) == (RunState.FAILED, 1)
     assert "could not be started: n2: No free TCP port was found." in result.reason
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_a_host_that_is_unfit_twice_is_avoided_if_the_others_have_room(has_room: bool, tmp_path: Path) -> None:
+    """Its tasks move to the spare host; if that can't take them, they stay, and it is said."""
+    job = gang(2)
+    run = SimulatedRun(tmp_path, replace(job, restart=replace(job.restart, backoff=0.01)))
+    n1, spare = run.hosts.hosts[1:]
+    n1.unfit_until, spare.is_full = 4, not has_room
+
+    def script(run: SimulatedRun) -> Iterator[Milestone]:
+        yield ev.Ready, len(run.job.tasks)
+        run.hosts.kill(n1)
+        yield ev.HostAvoided, 1
+        yield ev.Ready, len(run.job.tasks)
+        run.hosts.finish()
+
+    result = run.play(script)
+    assert (result.state, result.restarts) == (RunState.SUCCEEDED, 3)
+    events = [event for _, event in JournalReader(run.directory).events()]
+    placed = [set(event.hosts.values()) for event in events if isinstance(event, ev.Placed)]
+    assert placed == [{"n0", "n1"}, {"n0", "n2"} if has_room else {"n0", "n1"}]
+    assert next(event.others for event in events if isinstance(event, ev.Placed)) == ("n2",)
+    noted = [event.text for event in events if isinstance(event, ev.Noted)]
+    readmitted = "n2: No free TCP port was found. So tasks are placed on n1 again."
+    assert noted == ([] if has_room else [readmitted])
 
 
 @pytest.mark.parametrize("shape", [gang, servers])
