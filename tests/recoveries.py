@@ -19,7 +19,34 @@ def check_report(run: Path) -> dict[str, Any]:
     expected = Account(job, journal).report()
     for key in ("recoveries", "faults"):
         check_same(told[key], expected[key], key)
+    check_split(told)
     return expected
+
+
+def check_split(result: dict[str, Any]) -> None:
+    """Hold the split of the run's time against its recoveries: what was lost, and how long training stood still.
+
+    A recovery begins with its fault at the earliest, and with its first death at the latest. Where a task was paused or
+    training stalled meanwhile, that counts as such.
+    """
+    parts, recoveries = result["goodput"]["parts"], result["recoveries"]
+    assert min(parts.values()) >= 0
+    assert abs(sum(parts.values()) - result["duration"]) < 0.01
+    stood = [one for one in recoveries if one["training"] and one["ended"] is not None]
+    least = _covered([(one["at"] if one["cause"] is None else one["cause"]["at"], one["ended"]) for one in stood])
+    most = _covered([(one["at"], result["duration"] if one["ended"] is None else one["ended"]) for one in recoveries])
+    assert least - parts["stopped"] - parts["stalled"] - 0.5 < parts["recovering"] < most + 0.5, (parts, recoveries)
+    assert bool(parts["lost"]) >= any(one["lost"] for one in stood), (parts, recoveries)
+    assert bool(parts["lost"]) <= bool(stood), (parts, recoveries)
+
+
+def _covered(spans: list[tuple[float, float]]) -> float:
+    """The seconds that these spans cover together."""
+    covered = end = 0.0
+    for begin, until in sorted(spans):
+        covered += max(0.0, until - max(begin, end))
+        end = max(end, until)
+    return covered
 
 
 def check_same(told: Any, expected: Any, where: str) -> None:

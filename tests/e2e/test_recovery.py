@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.recoveries import check_split
 from tests.support import CHILDREN, WORKLOADS, Up, checkpoint_number
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
@@ -69,6 +70,7 @@ def check_recovered(run: Up, restarted: dict[str, int], steps: int) -> None:
     expected = dict.fromkeys(started, 1) | restarted
     assert started == expected, run.output[-6000:]
     assert run.result["last_step"] == steps
+    check_split(run.result)
     check_resumptions(run)
     accuracy = re.findall(r"held-out accuracy (\d\.\d+)", run.output)
     assert accuracy

@@ -30,6 +30,7 @@ from clusterkit.doctor import text as doctor
 from clusterkit.doctor.diagnosis import Diagnosis
 from clusterkit.supervisor.journal import Journal
 from clusterkit.views.console import Console, Show
+from clusterkit.views.goodput import goodput_lines, startup_lines
 from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.narrate import failed, sentence
 from clusterkit.views.recoveries import recovery_lines
@@ -40,10 +41,12 @@ from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.faults import Fault, FaultAction
+from clusterkit.words.goodput import Goodput
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, RunResult
 from clusterkit.words.recovery import RecoveryReport
+from clusterkit.words.startup import Startup
 
 FORGED = "FORGED"
 HOSTILE = (
@@ -104,6 +107,8 @@ def hostile_status() -> RunStatus:
 
 VIEWS: dict[str, Callable[[], str]] = {
     "report": lambda: report(made(RunResult), RunPaths(PurePath(f"/{HOSTILE}")), False, recovered=made(RecoveryReport)),
+    "goodput": lambda: "\n".join(goodput_lines(made(Goodput))),
+    "start-up": lambda: "\n".join(startup_lines(made(Startup))),
     "recoveries": lambda: "\n".join(recovery_lines(made(RecoveryReport))),
     "a failure": lambda: failed(made(Failure)),
     "ps": lambda: tasks_table(task_rows(hostile_status(), 1.0, True, {})),
