@@ -45,6 +45,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
         "stages": trains or serves,
+        "step-times": trains and coordinates,
         "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
     }
     return ",".join(name for name, needed in patches.items() if needed)

@@ -56,6 +56,8 @@ class Attempts:
                 self.watch.phase_changed(record, event)
             case ev.Reached():
                 pass  # of interest to readers of the journal only
+            case ev.StepsTimed():
+                self.watch.paces.timed(event)
             case ev.SigtermHandled():
                 record.sigterm_handled = event.handled
             case _:
@@ -99,6 +101,7 @@ class Attempts:
         for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP):
             self.state.timers.clear(timer, record.task)
         self.faults.injections.exited(record)
+        self.watch.paces.exited(record)
         self.state.move(record, TaskState.DRAINING)
 
     def _will_not_die(self, record: TaskRecord) -> None:

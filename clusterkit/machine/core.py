@@ -127,6 +127,8 @@ class Machine:
                 self.head_start.due()
             elif timer is Timer.STALL:
                 self.watch.stalls.due()
+            elif timer is Timer.PACE:
+                self.watch.paces.due()
             elif timer is Timer.SILENCE:
                 self.silence.due()
             elif timer is Timer.READINESS:

@@ -16,6 +16,7 @@ class Timer(enum.Enum):
     DRAIN = "the end of a task's output"
     STARTUP = "the startup of a task"
     STALL = "the next look at progress"
+    PACE = "the next look at the tasks' paces"
     SILENCE = "the first step, for which something waits"
     JOB = "the time of the whole job"
     FINISH = "the time of the others after the leader's success"

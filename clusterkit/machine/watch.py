@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.paces import Paces
 from clusterkit.machine.stall import whereabouts
 from clusterkit.machine.stalls import Stalls
 from clusterkit.machine.timers import Timer
@@ -32,10 +33,12 @@ class Watch:
     state: ClusterState
     ending: Ending
     stalls: Stalls = field(init=False)
+    paces: Paces = field(init=False)
     startup_overdue: bool = False
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
+        self.paces = Paces(self.state, self.ending)
 
     def spawned(self, record: TaskRecord, event: Spawned) -> None:
         """The startup deadline of a task that has peers to connect to."""
@@ -69,6 +72,8 @@ class Watch:
     def phase_changed(self, record: TaskRecord, event: PhaseChanged) -> None:
         """The program began, or has ended, what makes no steps."""
         self.ready(record)
+        if record.task.type is not TaskType.EVALUATOR:
+            self.paces.disturb()
         if event.begun:
             record.phases[event.phase] = self.state.now
         elif record.phases.pop(event.phase, None) is not None and record.task.type is not TaskType.EVALUATOR:
@@ -91,6 +96,7 @@ class Watch:
         if event.step > (record.resumed_step or 0):
             self.state.stepped_at = self.state.now
         self.stalls.expect_progress()
+        self.paces.progressed()
 
     def checkpointed(self, record: TaskRecord, event: Checkpointed) -> None:
         """A checkpoint is complete; it is the newest, also where a recomputed step is lower than an older one's."""
@@ -113,6 +119,9 @@ class Watch:
 
     def inspected(self, event: Inspected) -> None:
         """The answer to a look."""
+        if event.look is Look.PACE:
+            self.paces.seen(event.vitals)
+            return
         for task, seen in event.vitals.items():
             if seen.listening and event.look is not Look.STALL and (record := self.state.records.get(task)):
                 self.ready(record)

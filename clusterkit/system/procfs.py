@@ -46,6 +46,25 @@ def stat(pid: int) -> tuple[str, int, int] | None:
     return fields[0].decode(), int(fields[2]), int(fields[3])
 
 
+def thread_times(pid: int) -> dict[int, tuple[int, int]]:
+    """Return the nanoseconds that each thread of a process has run, and has waited for a CPU.
+
+    Empty if the process is gone, or the kernel was built without CONFIG_SCHED_INFO.
+    """
+    found = {}
+    for name in _names(f"/proc/{pid}/task"):
+        fields = (_read(f"/proc/{pid}/task/{name}/schedstat") or b"").split()
+        if len(fields) == 3:
+            found[int(name)] = (int(fields[0]), int(fields[1]))
+    return found
+
+
+def thread_state(pid: int, thread: int) -> str | None:
+    """Return the state letter of a thread; None if it is gone."""
+    text = _read(f"/proc/{pid}/task/{thread}/stat")
+    return None if text is None else text.rpartition(b")")[2].split()[0].decode()
+
+
 def is_zombie(pid: int) -> bool:
     """Whether the process has ended and waits to be reaped, or is gone."""
     seen = stat(pid)

@@ -22,6 +22,7 @@ from clusterkit.words.reports import (
     Ready,
     Resumed,
     SigtermHandled,
+    StepsTimed,
 )
 from clusterkit.words.vitals import *  # noqa: F403
 from clusterkit.words.vitals import Look, Vitals
@@ -280,7 +281,7 @@ class StorageFailed:
 
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
-    | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | SigtermHandled
+    | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | SigtermHandled | StepsTimed
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost

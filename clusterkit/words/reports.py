@@ -90,3 +90,20 @@ class SigtermHandled:
     task: Task
     attempt: int
     handled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """How many steps a worker has finished, and how many seconds they took together."""
+
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepsTimed:
+    """A coordinator's report on the steps that its workers have finished since its last one."""
+
+    task: Task
+    attempt: int
+    workers: Mapping[Task, StepTimes]

@@ -236,6 +236,27 @@ class Contract:
         run.backend.do(ac.Inspect())
         assert run.wait(ev.Inspected, None).vitals.keys() == {OTHER}
 
+    def test_the_paces_of_live_tasks_are_measured(self, stage: Any) -> None:
+        """From the second look on, those of the attempts that were there at the first; who was stopped was stopped."""
+        run: Stage = stage("while :; do :; done")
+        run.begin(WORKER, OTHER)
+        run.wait(ev.Spawned, WORKER)
+        run.wait(ev.Spawned, OTHER)
+        run.backend.do(ac.Signal(OTHER, 1, signal.SIGSTOP))
+        for _ in range(2):
+            run.events.clear()
+            run.backend.do(ac.Inspect(ev.Look.PACE))
+            seen = run.wait(ev.Inspected, None)
+        assert (seen.look, set(seen.vitals)) == (ev.Look.PACE, {WORKER, OTHER})
+        busy, stopped = seen.vitals[WORKER].pace, seen.vitals[OTHER].pace
+        assert busy is not None
+        assert stopped is not None
+        assert (busy.attempt, stopped.attempt) == (1, 1)
+        assert busy.samples == stopped.samples == stopped.stopped > 10
+        assert busy.stopped == stopped.busy == 0
+        assert busy.busy > 10
+        assert busy.cpu + busy.delayed > 0.9 * busy.seconds > 0.9
+
     def test_shutting_ends_all_that_runs(self, stage: Any) -> None:
         """Also what left its attempt's group; the fixture looks whether a process or a port is left."""
         run: Stage = stage("sleep 60 & setsid sleep 60 & echo up; wait")

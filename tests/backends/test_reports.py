@@ -23,6 +23,8 @@ from clusterkit.words.events import (
     Ready,
     Resumed,
     SigtermHandled,
+    StepsTimed,
+    StepTimes,
 )
 from clusterkit.words.startup import Stage
 from tests.histories import task
@@ -57,6 +59,15 @@ NO_REPORTS = {
     "a phase of 5,000 letters": f'{{"kind":"phase","attempt":1,"begun":true,"phase":"{"x" * 5000}"}}',
     "a reason that is a number": '{"kind":"profiled","attempt":1,"request":1,"why":3}',
     "a request of 400 digits": f'{{"kind":"profiled","attempt":1,"request":{"9" * 400}}}',
+    "workers that are a list": '{"kind":"workers","attempt":1,"workers":[[1,2]]}',
+    "a worker without an index": '{"kind":"workers","attempt":1,"workers":{"worker:1":[1,2.0]}}',
+    "a worker whose index is too long": f'{{"kind":"workers","attempt":1,"workers":{{"{"9" * 4400}":[1,2.0]}}}}',
+    "a worker of another script": '{"kind":"workers","attempt":1,"workers":{"\u0663":[1,2.0]}}',
+    "a worker's time alone": '{"kind":"workers","attempt":1,"workers":{"1":[2.0]}}',
+    "a worker's time below 0": '{"kind":"workers","attempt":1,"workers":{"1":[1,-2.0]}}',
+    "a worker's time beyond every float": '{"kind":"workers","attempt":1,"workers":{"1":[1,1e999]}}',
+    "a worker's steps of 400 digits": f'{{"kind":"workers","attempt":1,"workers":{{"1":[{"9" * 400},1]}}}}',
+    "too many workers": json.dumps({"kind": "workers", "attempt": 1, "workers": {n: [1, 1] for n in range(1001)}}),
     "a line that is too long": '{"kind":"ready","attempt":1}' + " " * LONGEST,
     "no UTF-8": "\udcff\udcfe",
     "nothing": "",
@@ -73,7 +84,9 @@ NEARLY = st.fixed_dictionaries(
         "kind": st.sampled_from(["progress", "checkpoint", "resumed", "phase", "profiled", "ready"]),
         "attempt": st.just(1) | HOSTILE,
     },
-    optional=dict.fromkeys(("step", "metrics", "path", "phase", "begun", "request", "steps", "total", "why"), HOSTILE),
+    optional=dict.fromkeys(
+        ("step", "metrics", "path", "phase", "begun", "request", "steps", "total", "why", "workers"), HOSTILE
+    ),
 )
 LINES = NEARLY.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=200)
 
@@ -141,6 +154,11 @@ def test_text_can_be_written_anywhere() -> None:
         ('{"kind":"sigterm","attempt":2,"handled":true}', SigtermHandled(WORKER, 2, True)),
         ('{"kind":"sigterm","attempt":2,"handled":1}', SigtermHandled(WORKER, 2, False)),
         ('{"kind":"sigterm","attempt":2}', None),
+        ('{"kind":"workers","attempt":2,"workers":{}}', StepsTimed(WORKER, 2, {})),
+        (
+            '{"kind":"workers","attempt":2,"workers":{"0":[12,0.5],"1":[3,2]}}',
+            StepsTimed(WORKER, 2, {WORKER: StepTimes(12, 0.5), task("worker:1"): StepTimes(3, 2)}),
+        ),
     ],
 )
 def test_what_is_a_report_is_taken_as_it_is(line: str, report: object) -> None:

@@ -23,7 +23,7 @@ from tests.histories import job, task
         ({"workers": 2}, "worker:1", "keras-fit,callbacks-apart,sigterm,steps,stages"),
         ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,backup-whole,sigterm,steps,stages"),
         ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations"),
-        ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps,steps,stages"),
+        ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps,steps,stages,step-times"),
         ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator,stages"),
         ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator,stages"),
     ],
@@ -38,7 +38,7 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
     gang, servers = job(workers=2), job(workers=2, ps=1, chief=1)
     for change in ({"patches": False}, {"keras": 2}):
         assert "keras-fit" not in keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
-        assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"] == "steps,stages"
+        assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"] == "steps,stages,step-times"
         assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"] == "coordinator,stages"
 
 
@@ -47,7 +47,7 @@ def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
     servers = replace(job(workers=1, ps=1, chief=1, evaluator=1), tf_config=TfConfig.OURS)
     names = ("chief:0", "worker:0", "ps:0", "evaluator:0")
     assert [patches_of(servers, task(name)) for name in names] == [
-        "tf-config,keras-ps,steps,stages",
+        "tf-config,keras-ps,steps,stages,step-times",
         "tf-config,coordinator,stages",
         "tf-config,coordinator,stages",
         "tf-config,evaluations",
@@ -66,7 +66,9 @@ def test_what_runs_no_program_of_python_is_not_patched() -> None:
     assert keras_env(command, task("worker:0")) == {}
     builtin = replace(job(workers=2, ps=1, chief=1), servers=Servers.BUILTIN)
     assert keras_env(builtin, task("worker:0")) == {}
-    assert keras_env(builtin, task("chief:0")) == {"CLUSTERKIT_PATCHES": "keras-ps,coordinator-end,steps,stages"}
+    assert keras_env(builtin, task("chief:0")) == {
+        "CLUSTERKIT_PATCHES": "keras-ps,coordinator-end,steps,stages,step-times"
+    }
 
 
 @pytest.mark.parametrize(("keras", "value"), [(None, None), (2, "1"), (3, "0")])

@@ -14,8 +14,8 @@ STALL_30 = Limits(stall=30, startup=0)
 
 
 def closely(run: History) -> list[Inspect]:
-    """The looks that were more than a glance."""
-    return [look for look in run.asked(Inspect) if look.look is not ev.Look.GLANCE]
+    """The looks for a reason why the run hangs."""
+    return [look for look in run.asked(Inspect) if look.look not in (ev.Look.GLANCE, ev.Look.PACE)]
 
 
 def test_sixty_seconds_without_progress_are_warned_of_once_with_a_verdict() -> None:

@@ -90,13 +90,23 @@ class Walk:
                     self.pending.append(lambda: self.drained(task))
             case Inspect(look):
                 live = [task for task, process in self.processes.items() if self.lives(process)]
-                seen = {task: ev.Vitals(self.random.random() < 0.97, self.random.choice("SSSRTD")) for task in live}
+                seen = {task: self.vitals(task, look) for task in live}
                 self.pending.append(lambda: ev.Inspected(seen, look))
             case Finish(result):
                 assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
                 proved = 3 if result.not_injected else 0
                 assert (result.exit_code == proved) == (result.state is RunState.SUCCEEDED)
                 self.finishes += 1
+
+    def vitals(self, task: Task, look: ev.Look) -> ev.Vitals:
+        """What is seen of a live task: anything, and of its pace now and then nothing."""
+        letter = self.random.choice("SSSRTD")
+        if look is not ev.Look.PACE or self.random.random() < 0.1:
+            return ev.Vitals(self.random.random() < 0.97, letter)
+        stopped, busy = self.random.choice((0, 0, 12)), self.random.choice((0, 2, 16))
+        cpu, delayed = self.random.choice((0.0, 1.5)), self.random.choice((0.0, 0.1, 9.0))
+        attempt = self.processes[task].attempt
+        return ev.Vitals(False, letter, pace=ev.Pace(attempt, 16, stopped, min(busy, 16 - stopped), 4.0, cpu, delayed))
 
     def spawn(self, task: Task, attempt: int) -> None:
         """At most one live attempt, numbered without gaps."""

@@ -63,6 +63,8 @@ EVENTS: list[ev.Event] = [
     ev.SigtermHandled(WORKER, 1, False),
     ev.Reached(WORKER, 1, Stage.IMPORTED),
     ev.PhaseChanged(WORKER, 1, "evaluation", True),
+    ev.StepsTimed(WORKER, 1, {WORKER: ev.StepTimes(12, 0.75)}),
+    ev.Inspected({WORKER: ev.Vitals(False, "S", pace=ev.Pace(2, 16, 3, 4, 2.5, 1.25, 0.5))}, ev.Look.PACE),
     ev.Profiled(WORKER, 1, 9, "/x/vm.xplane.pb", 20),
     ev.Profiled(PS, 1, 9, None, why="it has not imported TensorFlow"),
     ev.Inspected({WORKER: ev.Vitals(True, "S"), PS: ev.Vitals(False, "D")}),

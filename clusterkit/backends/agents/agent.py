@@ -216,7 +216,7 @@ class Agent:
         if self._restarts is None:
             raise ms.BadMessage(TOO_EARLY)
         self._restarts.do(order)
-        if isinstance(order, ac.DumpStacks | ac.Inspect | ac.BeginProfile | ac.EndProfile):
+        if isinstance(order, ac.DumpStacks | ac.BeginProfile | ac.EndProfile) or _writes(order):
             self._looks_until = time.monotonic() + LOOK_FOR
 
     @property
@@ -247,3 +247,8 @@ class Agent:
             sys.stderr.write(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
         else:
             sys.stderr.write(f"clusterkit agent: {why}.\n")
+
+
+def _writes(order: ac.Order) -> bool:
+    """Whether tasks write their stacks for this look."""
+    return isinstance(order, ac.Inspect) and order.look is not ev.Look.PACE

@@ -14,6 +14,7 @@ from clusterkit.backends.base import Preflight, Receiver
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, Subject
 from clusterkit.backends.local.logs import LogPump, Viewer
+from clusterkit.backends.local.pace_inspector import PaceInspector
 from clusterkit.backends.local.preflight import preflight
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
@@ -104,6 +105,8 @@ class LocalBackend:
         ending(self._scout.stop)
         self._inspector = HangInspector(directory, post)
         ending(self._inspector.stop)
+        self._paces = PaceInspector(post)
+        ending(self._paces.stop)
         self._watcher = Watcher(post)
         ending(self._watcher.stop)
         self._family = Family(directory.run_id)
@@ -237,6 +240,9 @@ class LocalBackend:
             self._sweeper.sweep(Ended(order.task, order.attempt, child))
 
     def _inspect(self, order: ac.Inspect) -> None:
+        if order.look is Look.PACE:
+            self._paces.begin({task: (attempt, child.pid) for task, (attempt, child) in self._children.items()})
+            return
         try:
             vitals = self._vitals()
         except CannotLook as error:

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, TaskType
 from clusterkit.words.reports import (
     Checkpointed,
     PhaseChanged,
@@ -16,10 +16,12 @@ from clusterkit.words.reports import (
     Ready,
     Resumed,
     SigtermHandled,
+    StepsTimed,
+    StepTimes,
 )
 from clusterkit.words.startup import Stage
 
-Report = Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | Profiled | SigtermHandled
+Report = Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | Profiled | SigtermHandled | StepsTimed
 
 LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
 MOST = 1 << 63  # steps, attempts and requests are below it
@@ -27,6 +29,7 @@ LONGEST_PATH = 4096  # characters; the kernel's own limit, in bytes
 LONGEST_NAME = 100  # characters of a phase's name, or a metric's
 LONGEST_REASON = 1000
 MOST_METRICS = 100
+MOST_WORKERS = 1000
 
 
 def parse_report(task: Task, line: bytes) -> Report | None:
@@ -60,6 +63,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return Reached(task, attempt, Stage(message["stage"]))
     if kind == "sigterm":
         return SigtermHandled(task, attempt, message["handled"] is True)
+    if kind == "workers":
+        return StepsTimed(task, attempt, _workers(message["workers"]))
     return Ready(task, attempt) if kind == "ready" else None
 
 
@@ -102,3 +107,25 @@ def _number(value: object) -> float | None:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if type(value) is int and abs(value) < MOST else None
+
+
+def _workers(value: object) -> dict[Task, StepTimes]:
+    """Return the steps of the workers, which are given by their indices as `[count, seconds]`."""
+    if not isinstance(value, dict) or len(value) > MOST_WORKERS:
+        raise ValueError(value)
+    return {Task(TaskType.WORKER, _index(index)): _times(times) for index, times in value.items()}
+
+
+def _index(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) <= 9):
+        raise ValueError(value)
+    return int(value)
+
+
+def _times(value: object) -> StepTimes:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(value)
+    seconds = _number(value[1])
+    if seconds is None or seconds < 0:
+        raise ValueError(value)
+    return StepTimes(_count(value[0]), seconds)

@@ -60,6 +60,7 @@ PATCHES = {
         "keras.src.callbacks.callback_list": ("stages", "watch_fit"),
         "tf_keras.src.callbacks": ("stages", "watch_fit"),
     },
+    "step-times": {COORDINATOR: ("closures", "watch")},
     "evaluations": {
         "keras.src.callbacks.callback_list": ("steps", "watch_evaluations"),
         "tf_keras.src.callbacks": ("steps", "watch_evaluations"),

@@ -1,0 +1,126 @@
+"""Measures how live tasks spend their time: stopped, working or asleep, and how long they wait for a CPU."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from clusterkit.system import procfs
+from clusterkit.system.barrier import join, start_thread
+from clusterkit.words.errors import CannotLook
+from clusterkit.words.events import Crashed, Inspected, Look, Pace, Vitals
+from clusterkit.words.model import Task
+
+SAMPLES = 16  # of each look
+SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: at least, and at most so much more
+GOLDEN = 0.6180339887  # multiples of it are spread evenly, and repeat with no period that a task may have
+THREADS = 8  # of a task, whose states are sampled: those that have used the CPU most
+STOPPED, AWAKE = ("T", "t"), ("R", "D")
+Times = dict[tuple[int, int], tuple[int, int]]  # by process and thread: nanoseconds run, and waited for a CPU
+
+
+@dataclass(slots=True)
+class Subject:
+    """An attempt whose pace is measured, by its first process."""
+
+    attempt: int
+    pid: int
+    times: Times = field(default_factory=dict)
+    measured_at: float | None = None
+    busiest: tuple[tuple[int, int], ...] = ()
+    samples: int = 0
+    stopped: int = 0
+    busy: int = 0
+
+
+class PaceInspector:
+    """Looks at tasks in a thread, which ends with its answer. What an attempt has used is known from its second look.
+
+    Reading the states of all threads, of which a task of TensorFlow has a hundred, would cost more than it tells: the
+    threads that have used the CPU since the look before are those that work now.
+    """
+
+    def __init__(self, post: Callable[[Inspected | Crashed], None]) -> None:
+        self._post = post
+        self._ended = threading.Event()
+        self._subjects: dict[Task, Subject] = {}
+        self._thread: threading.Thread | None = None
+
+    def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
+        """Begin to look at these tasks, given their attempts and first processes; posts Inspected in the end."""
+        if self._thread is not None and self._thread.is_alive():
+            self._post(Inspected({}, Look.PACE))
+            return
+        known = self._subjects
+        self._subjects = {}
+        for task, (attempt, pid) in live.items():
+            old = known.get(task)
+            fits = old is not None and (old.attempt, old.pid) == (attempt, pid)
+            self._subjects[task] = old if fits and old is not None else Subject(attempt, pid)
+        self._thread = start_thread("pace", partial(self._look, dict(self._subjects)), self._post)
+
+    def stop(self) -> None:
+        """End the look that is not over."""
+        self._ended.set()
+        if self._thread is not None:
+            join(self._thread)
+
+    def _look(self, subjects: Mapping[Task, Subject]) -> None:
+        vitals: dict[Task, Vitals] = {}
+        try:
+            with suppress(CannotLook):  # there is another look soon
+                self._sample(subjects)
+                vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
+        finally:  # the machine waits for the answer
+            self._post(Inspected(vitals, Look.PACE))
+
+    def _sample(self, subjects: Mapping[Task, Subject]) -> None:
+        for subject in subjects.values():
+            subject.samples = subject.stopped = subject.busy = 0
+        for number in range(SAMPLES):
+            if self._ended.wait(SHORTEST + SPREAD * (number * GOLDEN % 1)):
+                return
+            for subject in subjects.values():
+                _sample(subject)
+
+
+def _sample(subject: Subject) -> None:
+    seen = procfs.stat(subject.pid)
+    if seen is None or seen[2] != subject.pid:  # a task leads its session, so this pid has been reused
+        return
+    subject.samples += 1
+    if seen[0] in STOPPED:
+        subject.stopped += 1
+    elif any(procfs.thread_state(*thread) in AWAKE for thread in subject.busiest):
+        subject.busy += 1
+
+
+def _measured(subject: Subject) -> Vitals | None:
+    """What the attempt has used since its last look, and how it was in the samples; None if it is gone."""
+    seen, now = procfs.stat(subject.pid), time.monotonic()
+    if seen is None or seen[2] != subject.pid:
+        return None
+    before, since = subject.times, subject.measured_at
+    subject.times, subject.measured_at = dict(_times(subject.pid)), now
+    used = {thread: _less(times, before.get(thread, (0, 0))) for thread, times in subject.times.items()}
+    subject.busiest = tuple(sorted(used, key=lambda thread: -sum(used[thread]))[:THREADS])
+    if since is None:
+        return Vitals(False, seen[0])
+    cpu, delayed = (sum(times[kind] for times in used.values()) / 1e9 for kind in (0, 1))
+    counts = subject.samples, subject.stopped, subject.busy
+    return Vitals(
+        False, seen[0], pace=Pace(subject.attempt, *counts, round(now - since, 3), round(cpu, 4), round(delayed, 4))
+    )
+
+
+def _times(pid: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    for process in (pid, *procfs.descendants(pid)):
+        yield from (((process, thread), times) for thread, times in procfs.thread_times(process).items())
+
+
+def _less(now: tuple[int, int], before: tuple[int, int]) -> tuple[int, int]:
+    return max(0, now[0] - before[0]), max(0, now[1] - before[1])

@@ -1,0 +1,153 @@
+"""Paces: while training makes steps, looks at how the tasks spend their time, and decides which one is slower."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.ending import Ending
+from clusterkit.machine.straggler import PATIENCE, Finding, Peers, Sight, compared, slower
+from clusterkit.machine.timers import Timer
+from clusterkit.words.actions import Inspect
+from clusterkit.words.events import KeepsUp, Look, Slowness, StepsTimed, StepTimes, Straggling, Vitals
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape, Task, TaskType
+from clusterkit.words.states import TaskState
+
+EVERY = 2.0  # seconds from a step after a look's answer to the next look
+LOOKS = 5  # that have to agree
+SETTLING = 10.0  # seconds after a start in which a task is not compared: it connects, and compiles
+OVER = 3  # looks that decide whether a task keeps up again
+QUIET = 60.0  # seconds after which a task is named again; twice as many each time
+UNANSWERED = 60.0  # seconds after which an answer is not waited for any more
+
+
+@dataclass(slots=True)
+class Named:
+    """An attempt that is said to be slower than its peers, and since when by the machine's clock."""
+
+    attempt: int
+    slowness: Slowness
+    since: float
+
+
+@dataclass(slots=True)
+class Paces:
+    """Names a task that is persistently slower than its peers, and says when that is over.
+
+    A look is asked for after a step was reported, so none comes while training stands still. What the program does
+    besides training does not count: phases, starts, and tasks that are paused.
+    """
+
+    state: ClusterState
+    ending: Ending
+    peers: Peers = field(init=False)
+    sights: deque[Sight] = field(default_factory=lambda: deque(maxlen=LOOKS))
+    steps: dict[Task, StepTimes] = field(default_factory=dict)  # of a coordinator's workers since the last look
+    named: dict[Task, Named] = field(default_factory=dict)
+    times: dict[Task, int] = field(default_factory=dict)  # how often each was named
+    quiet_until: dict[Task, float] = field(default_factory=dict)
+    asked_at: float | None = None  # when the look that is not answered yet was asked for
+    disturbed_at: float = 0.0  # when something was last seen that does not count as training
+
+    def __post_init__(self) -> None:
+        self.peers = peers_of(self.state.job)
+
+    def progressed(self) -> None:
+        """Training makes steps: look at the tasks in a while."""
+        timers, now = self.state.timers, self.state.now
+        waits = self.asked_at is not None and now < self.asked_at + UNANSWERED
+        if not waits and not timers.is_set(Timer.PACE) and len(self.peers.every) > 1:
+            timers.set(Timer.PACE, now + EVERY)
+
+    def timed(self, event: StepsTimed) -> None:
+        """A coordinator tells how long its workers take for steps."""
+        for task, times in event.workers.items():
+            if task in self.state.records:
+                before = self.steps.get(task, StepTimes(0, 0.0))
+                self.steps[task] = StepTimes(before.count + times.count, before.seconds + times.seconds)
+
+    def due(self) -> None:
+        """Look at the tasks, unless they do something else than training."""
+        if self.ending.begun:
+            return
+        if self._is_disturbed():
+            self.disturb()
+        else:
+            self.asked_at = self.state.now
+            self.state.out.append(Inspect(Look.PACE))
+
+    def disturb(self) -> None:
+        """Training is interrupted: what was measured meanwhile does not count."""
+        self.disturbed_at = self.state.now
+        self.steps.clear()
+
+    def exited(self, record: TaskRecord) -> None:
+        """An attempt is over, and with it what was said of it."""
+        self.named.pop(record.task, None)
+
+    def seen(self, vitals: Mapping[Task, Vitals]) -> None:
+        """The answer to a look."""
+        asked, self.asked_at = self.asked_at, None
+        steps, self.steps = self.steps, {}
+        if asked is None or self.ending.begun or self._is_disturbed() or self.disturbed_at >= asked:
+            return
+        settled = {record.task: record for record in self.state.alive() if self._is_settled(record)}
+        paces = {
+            task: of.pace
+            for task, of in vitals.items()
+            if of.pace is not None and task in settled and settled[task].attempt == of.pace.attempt
+        }
+        self.sights.append(Sight(asked, paces, {task: times for task, times in steps.items() if task in settled}))
+        self._end()
+        if len(self.sights) == LOOKS:
+            for task, finding in slower([*self.sights], self.peers).items():
+                self._name(self.state.records[task], finding)
+
+    def _name(self, record: TaskRecord, finding: Finding) -> None:
+        task, now = record.task, self.state.now
+        if task in self.named or now < self.quiet_until.get(task, now):
+            return
+        since = self._since(task, finding.slowness)
+        slowness, factor, _, why = finding
+        self.named[task] = Named(record.attempt, slowness, since)
+        self.times[task] = self.times.get(task, 0) + 1
+        self.state.record(Straggling(task, record.attempt, slowness, round(factor, 2), round(now - since, 1), why))
+
+    def _since(self, task: Task, slowness: Slowness) -> float:
+        """When the first look showed it."""
+        findings = ((sight.at, compared([sight], self.peers, slowness).finding(task)) for sight in self.sights)
+        return next((at for at, found in findings if found and found.is_slow(PATIENCE)), self.sights[0].at)
+
+    def _end(self) -> None:
+        """Say of those that were named, and are not slower any more, that they keep up."""
+        recent, peers = [*self.sights][-OVER:], self.peers
+        for task, named in list(self.named.items()):
+            found = compared(recent, peers, named.slowness).finding(task)
+            if found is not None and not found.is_slow(PATIENCE):
+                del self.named[task]
+                self.quiet_until[task] = self.state.now + QUIET * 2 ** (self.times[task] - 1)
+                self.state.record(KeepsUp(task, named.attempt, round(self.state.now - named.since, 1)))
+
+    def _is_disturbed(self) -> bool:
+        """Whether a task that trains does something else now, or is paused, or none has made a step."""
+        records, job = self.state.records, self.state.job
+        training = [records[task] for task in job.training if not job.is_server(task)]
+        return records[job.leader].first_step is None or any(of.phases or of.paused_by for of in training)
+
+    def _is_settled(self, record: TaskRecord) -> bool:
+        """Whether the task trains, or serves, since some time."""
+        if record.state is not TaskState.RUNNING or record.paused_by or record.spawned is None:
+            return False
+        return self.state.now - record.spawned >= SETTLING
+
+
+def peers_of(job: JobSpec) -> Peers:
+    """The tasks of a job that are compared: those of a gang, or a coordinator's workers; stopped can be any."""
+    if job.shape is Shape.SINGLE:
+        return Peers((), (), gang=False)
+    gang = job.shape is Shape.MULTI_WORKER
+    alike = [task for task in job.training if gang or job.is_server(task)]
+    return Peers([task for task in job.tasks if task.type is not TaskType.EVALUATOR], alike, gang)

@@ -1,0 +1,220 @@
+"""Which task is persistently slower than its peers, told apart from those that wait for it.
+
+The tasks are seen in several looks. What is said of a task holds for all of them together, and also without any one of
+them, and all but one of them show at least a part of it: a moment's disturbance names nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from clusterkit.words.events import Pace, Slowness, StepTimes
+from clusterkit.words.model import Task
+
+
+class Least(NamedTuple):
+    """By what factor, and by how much, a task has to be slower."""
+
+    factor: float
+    amount: float
+
+
+LEAST = {  # in the order in which the reasons are looked for
+    Slowness.STOPPED: Least(1.25, 0.2),  # of the time; nothing stops a task of its own accord
+    Slowness.STARVED: Least(3.0, 0.3),  # of the time, more than its peers
+    Slowness.STEPS: Least(1.5, 0.0),
+    Slowness.BUSY: Least(1.5, 0.3),  # of the time, more than its peers
+}
+LEAST_STEPS = 3  # of each worker
+LEAST_CPU = 0.3  # seconds in a second that a task has or waits for
+PATIENCE = 0.5  # the part of the least difference that a single look shows, or that is left until it is over
+NAMED = 2  # peers; more are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a look showed of the tasks: their paces, and of a coordinator's workers the steps since the last look."""
+
+    at: float
+    paces: Mapping[Task, Pace]
+    steps: Mapping[Task, StepTimes]
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The tasks that are compared. `alike` do the same work; in a `gang` they wait for each other at each step."""
+
+    every: Collection[Task]
+    alike: Collection[Task]
+    gang: bool
+
+
+class Finding(NamedTuple):
+    """In what respect a task differs from its peers, by what factor and amount; and for people, what was measured."""
+
+    slowness: Slowness
+    factor: float
+    amount: float
+    why: str
+
+    def is_slow(self, patience: float = 1.0) -> bool:
+        """Whether the task is slower than its peers. `patience` below 1 asks for less of a difference."""
+        least = LEAST[self.slowness]
+        return self.factor >= 1 + (least.factor - 1) * patience and self.amount >= least.amount * patience
+
+
+@dataclass(slots=True)
+class Comparison:
+    """A figure of each task. The least one that could be measured is `least`, which keeps factors finite."""
+
+    slowness: Slowness
+    values: Mapping[Task, float]
+    least: float
+    ranked: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ranked = sorted(self.values.values())
+
+    def finding(self, task: Task) -> Finding | None:
+        """The task beside the median of its peers; None if one of them was not seen enough."""
+        if task not in self.values or len(self.values) < 2:
+            return None
+        own, usual = self.values[task], self._usual(self.values[task])
+        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # what matters is how much of the time is left
+            factor = (1 - usual) / max(1 - own, self.least)
+        else:
+            factor = own / max(usual, self.least)
+        why = f"{_WHAT[self.slowness].format(_shown(self.slowness, own))} ({self._peers(task, usual)})"
+        return Finding(self.slowness, factor, own - usual, why)
+
+    def _usual(self, own: float) -> float:
+        """The median of the figures but for one that is `own`. Of two in the middle, the one that names fewer tasks.
+
+        Signals that stop tasks are never usual, so that there it is the one that names more.
+        """
+        others = len(self.ranked) - 1
+        middle = (others - 1) // 2 if self.slowness is Slowness.STOPPED else others // 2
+        return self.ranked[middle + (middle >= self.ranked.index(own))]
+
+    def _peers(self, task: Task, usual: float) -> str:
+        """`worker:0 3 %`, `worker:0 and worker:2 4 %`, `the 7 others 4 %`: the median."""
+        others = len(self.values) - 1
+        few = sorted(one for one in self.values if one != task) if others <= NAMED else []
+        return f"{' and '.join(map(str, few)) or f'the {others} others'} {_shown(self.slowness, usual)}"
+
+
+def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Finding]:
+    """The tasks that are slower than their peers, each with the first reason for it."""
+    found: dict[Task, Finding] = {}
+    for slowness in LEAST:
+        suspects = _slow(sights, peers, slowness)
+        for index in range(len(sights)) if suspects.keys() - found.keys() else ():
+            confirmed = _slow([*sights[:index], *sights[index + 1 :]], peers, slowness)
+            suspects = {task: finding for task, finding in suspects.items() if task in confirmed}
+        suspects = {task: of for task, of in suspects.items() if _lasts(sights, task, peers, slowness)}
+        found = {**suspects, **found}
+    return found
+
+
+def _lasts(sights: Sequence[Sight], task: Task, peers: Peers, slowness: Slowness) -> bool:
+    """Whether no more than one of the looks contradicts it; one that showed too little does not."""
+    findings = (compared([sight], peers, slowness).finding(task) for sight in sights)
+    return sum(found is not None and not found.is_slow(PATIENCE) for found in findings) <= 1
+
+
+def compared(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> Comparison:
+    """The figures of all tasks of which enough was seen in all looks together."""
+    return _MEASURES[slowness](sights, peers)
+
+
+def _slow(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> dict[Task, Finding]:
+    figures = compared(sights, peers, slowness)
+    if not figures.ranked or figures.ranked[-1] - figures.ranked[0] < LEAST[slowness].amount:
+        return {}
+    findings = {task: figures.finding(task) for task in figures.values}
+    return {task: finding for task, finding in findings.items() if finding is not None and finding.is_slow()}
+
+
+def _stopped(sights: Sequence[Sight], peers: Peers) -> Comparison:
+    """How much of the time signals stop a task."""
+    paces = _paces(sights, peers.every)
+    shares = {task: pace.stopped / pace.samples for task, pace in paces.items()}
+    return Comparison(Slowness.STOPPED, shares, _resolution(paces))
+
+
+def _starved(sights: Sequence[Sight], peers: Peers) -> Comparison:
+    """How much of the CPU time that a task could use it has to wait."""
+    paces = _paces(sights, peers.alike)
+    wanted = {task: pace.cpu + pace.delayed for task, pace in paces.items()}
+    shares = {
+        task: pace.delayed / wanted[task]
+        for task, pace in paces.items()
+        if wanted[task] > 0 and wanted[task] >= LEAST_CPU * pace.seconds
+    }
+    return Comparison(Slowness.STARVED, shares, 1e-3)
+
+
+def _busy(sights: Sequence[Sight], peers: Peers) -> Comparison:
+    """How much of the time a task of a gang does not wait. What is stopped does not wait for others, either."""
+    paces = _paces(sights, peers.alike) if peers.gang else {}
+    shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
+    return Comparison(Slowness.BUSY, shares, _resolution(paces))
+
+
+def _steps(sights: Sequence[Sight], peers: Peers) -> Comparison:
+    """How long a worker takes for a coordinator's step."""
+    count, seconds = dict.fromkeys(peers.alike, 0), dict.fromkeys(peers.alike, 0.0)
+    for task, times in ((task, times) for sight in sights for task, times in sight.steps.items() if task in count):
+        count[task] += times.count
+        seconds[task] += times.seconds
+    means = {task: seconds[task] / number for task, number in count.items() if number >= LEAST_STEPS}
+    return Comparison(Slowness.STEPS, means, 1e-6)
+
+
+_MEASURES: Mapping[Slowness, Callable[[Sequence[Sight], Peers], Comparison]] = {
+    Slowness.STOPPED: _stopped,
+    Slowness.STARVED: _starved,
+    Slowness.STEPS: _steps,
+    Slowness.BUSY: _busy,
+}
+_WHAT = {
+    Slowness.STOPPED: "is stopped {} of the time",
+    Slowness.STARVED: "waits for a CPU {} of the time that it could run",
+    Slowness.STEPS: "takes {} for a step",
+    Slowness.BUSY: "works {} of the time",
+}
+
+
+def _paces(sights: Sequence[Sight], tasks: Collection[Task]) -> dict[Task, Pace]:
+    """The paces of all looks together, of the tasks that were seen in each of them in the same attempt."""
+    found = {}
+    for task in tasks:
+        seen = [sight.paces[task] for sight in sights if task in sight.paces]
+        if len(seen) == len(sights) and len({pace.attempt for pace in seen}) == 1 and all(p.samples for p in seen):
+            found[task] = _together(seen)
+    return found
+
+
+def _together(paces: Sequence[Pace]) -> Pace:
+    return Pace(
+        paces[0].attempt,
+        sum(pace.samples for pace in paces),
+        sum(pace.stopped for pace in paces),
+        sum(pace.busy for pace in paces),
+        sum(pace.seconds for pace in paces),
+        sum(pace.cpu for pace in paces),
+        sum(pace.delayed for pace in paces),
+    )
+
+
+def _resolution(paces: Mapping[Task, Pace]) -> float:
+    """The smallest share that so many samples can show."""
+    return 1 / min((pace.samples for pace in paces.values()), default=1)
+
+
+def _shown(slowness: Slowness, figure: float) -> str:
+    if slowness is not Slowness.STEPS:
+        return f"{100 * figure:.0f} %"
+    return f"{figure:.1f} s" if figure >= 1 else f"{1000 * figure:.0f} ms"
