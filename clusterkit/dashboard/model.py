@@ -176,7 +176,8 @@ class RunModel:
                 self._ended = self._tensorboard = None
             case ev.Finished():
                 self._ended = at
-        self._inspected = event if isinstance(event, ev.Inspected) and event.look is not ev.Look.GLANCE else None
+        looks = (ev.Look.STALL, ev.Look.STARTUP)
+        self._inspected = event if isinstance(event, ev.Inspected) and event.look in looks else None
 
     def _touched(self, event: ev.Event) -> Mapping[Task, object]:
         """The tasks whose rows an event can change."""
