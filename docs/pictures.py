@@ -1,6 +1,7 @@
 """Draws docs/pictures/ from what real runs show on a terminal: `make pictures`.
 
-Each command runs in a pseudo-terminal, whose screen is drawn as SVG after the command has ended.
+Each command runs in a pseudo-terminal, whose screen is drawn as SVG after the command has ended. A browser draws the
+dashboard's page as PNG.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+import page_pictures
 import pyte
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -90,9 +92,17 @@ def picture_of(screen: pyte.Screen, name: str) -> str:
 
 
 def main() -> None:
-    """Draw every picture."""
+    """Draw every picture, or those that are named: `terminal`, `page`."""
     PICTURES.mkdir(exist_ok=True)
-    for name, command in COMMANDS.items():
+    wanted = sys.argv[1:] or ["terminal", "page"]
+    if "page" in wanted:
+        with tempfile.TemporaryDirectory(prefix="docs-") as root:
+            place = Place(Path(root))
+            try:
+                page_pictures.draw(place, PICTURES)
+            finally:
+                place.clean()
+    for name, command in COMMANDS.items() if "terminal" in wanted else ():
         with tempfile.TemporaryDirectory(prefix="docs-") as root:
             place = Place(Path(root))
             try:

@@ -126,7 +126,10 @@ class Dashboard:
         """A page of the logs."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
-        page = await asyncio.to_thread(opened.logs.page, wanted, query.get("from"), query.get("before"))
+        if query.get("at"):
+            page = await asyncio.to_thread(opened.logs.page_at, wanted, _number(query, "at", 0.0))
+        else:
+            page = await asyncio.to_thread(opened.logs.page, wanted, query.get("from"), query.get("before"))
         return json.dumps(page)
 
     async def log_stream(self, request: Request) -> EventStream:

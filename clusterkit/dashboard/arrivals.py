@@ -13,6 +13,7 @@ from clusterkit.words.model import Task
 APART = 1 << 16  # bytes of the file between two places in the index, at first
 MOST_ENDS = 200_000  # in all places together; above that, every second place is forgotten
 STEP = 1 << 20  # bytes that are read at a time
+NEAR = 1 << 12  # bytes of the file in which a time is looked for line by line
 _LINE = re.compile(rb"(\d{1,12}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,15})\n")
 
 Key = tuple[bytes, int]  # task, attempt
@@ -65,6 +66,15 @@ class ArrivalsIndex:
             found = [piece for piece in _pieces(self._read(begin, end - begin), begin, ends) if piece.offset < end]
             yield from reversed(found)
             place, end = place - 1, begin
+
+    def since(self, at: float) -> Iterator[Piece]:
+        """The pieces from the first one that was written at a wall time or later."""
+        low, high = 0, self.size
+        while high - low > NEAR:
+            middle = (low + high) // 2
+            piece = next(self.after(middle), None)
+            low, high = (low, middle) if piece is None or piece.at >= at else (middle, high)
+        return (piece for piece in self.after(low) if piece.at >= at)
 
     def when(self, key: Key, place: int) -> float | None:
         """When the byte before a place in an attempt's log was written."""

@@ -92,6 +92,19 @@ class LogBook:
                 return self._shown(log.before(end, search))
             return self._shown(log.after(start or "0", search))
 
+    def page_at(self, wanted: Wanted, seconds: float) -> dict[str, Any]:
+        """A page from a moment on, in seconds since the run began. Raises ClusterkitError."""
+        with self._lock:
+            self._log(wanted)
+            pieces = self._index.since(self._beginning() + seconds)
+            if wanted.task is None or wanted.attempt is None:
+                start = next((str(piece.offset) for piece in pieces), str(self._index.size))
+            else:
+                key = (str(wanted.task).encode(), wanted.attempt)
+                end = str(self._index.ends.get(key, 0))
+                start = next((str(piece.start) for piece in pieces if piece.key == key), end)
+        return self.page(wanted, start, None)
+
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
         """What came after a cursor, of which the newest part is read if it is too much. Raises ClusterkitError.
 

@@ -24,7 +24,7 @@ keys = Lazily("selenium.webdriver.common.keys")
 SIZE = (1600, 1000)
 CSS = "css selector"
 PATIENCE = 30.0  # seconds for what the page does of itself; it takes less than one
-ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 # Chromium asks its maker about nothing here.
 QUIET = (
     "--disable-background-networking",

@@ -24,7 +24,7 @@ export class CampaignPage {
     this.all = section("All runs", "all-runs");
     this.rows = h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-label": "All runs of the campaign" });
     this.all.root.append(this.rows);
-    const back = source.live ? h("a", { href: "/", class: "home" }, "All runs") : null;
+    const back = source.home && h("a", { href: source.home.href, class: "home" }, source.home.text);
     const head = h("header", { class: "run" }, h("div", { class: "title" }, this.pill, h("h1", null, this.title, this.about), this.facts), h("div", { class: "line" }, this.text, back));
     this.command = h("code");
     const command = h("p", { class: "command page-command" }, this.command, copyButton(() => this.command.textContent));
@@ -104,8 +104,12 @@ export class CampaignPage {
   square(run) {
     const label = `run ${run.number}, ${run.outcome}: ${run.faults.join("; ")}`;
     const attributes = { class: `square ${run.outcome}`, title: label, "aria-label": label };
-    if (run.run && this.source.live) return h("a", { ...attributes, href: `/run/${encodeURIComponent(run.run)}` });
-    return h("a", { ...attributes, href: `#of-${run.number}` });
+    return h("a", { ...attributes, href: this.hrefOf(run) ?? `#of-${run.number}` });
+  }
+
+  /** The address of a run's page, if its directory was kept. */
+  hrefOf(run) {
+    return run.run ? this.source.hrefOf(run.run) : null;
   }
 
   showFailures(runs) {
@@ -113,7 +117,7 @@ export class CampaignPage {
       h(
         "article",
         { class: "failure" },
-        h("h3", null, `Run ${run.number}`, h("small", null, ` seed ${run.seed} · ${seconds(run.seconds)}`), run.run && this.source.live ? h("a", { href: `/run/${encodeURIComponent(run.run)}` }, "open") : null),
+        h("h3", null, `Run ${run.number}`, h("small", null, ` seed ${run.seed} · ${seconds(run.seconds)}`), this.hrefOf(run) && h("a", { href: this.hrefOf(run) }, "open")),
         h("ul", null, run.violations.map((text) => h("li", null, text))),
         h("p", { class: "faults" }, run.faults.map((fault) => h("code", null, fault))),
         h("p", { class: "command" }, h("code", null, run.replay), copyButton(() => run.replay, "Copy the replay")),
@@ -129,7 +133,7 @@ export class CampaignPage {
       h(
         "tr",
         { id: `of-${run.number}` },
-        h("th", { scope: "row" }, run.run && this.source.live ? h("a", { href: `/run/${encodeURIComponent(run.run)}` }, run.number) : String(run.number)),
+        h("th", { scope: "row" }, this.hrefOf(run) ? h("a", { href: this.hrefOf(run) }, run.number) : String(run.number)),
         h("td", null, h("span", { class: `pill ${toneOf(run.outcome)}` }, run.outcome)),
         h("td", { class: "words mono" }, run.faults.join("; ")),
         h("td", null, seconds(run.seconds)),

@@ -2,14 +2,22 @@
 
 const PAGE = 1000; // lines of an answer
 
-export function embeddedSource(data) {
+/** The source of a report. That of a campaign has runs in it, too: the part after `#run/` of its address names one. */
+export function embeddedSource(all) {
+  const [, id] = location.hash.match(/^#run\/(.+)$/) ?? [];
+  const data = (id && all.runs?.[decodeURIComponent(id)]) || all;
+  addEventListener("hashchange", (event) => {
+    if (/#run\//.test(event.oldURL + event.newURL)) location.reload();
+  });
   const entities = data.entities ?? {};
   const campaign = "campaign" in entities;
   const lines = (data.logs ?? []).map((line, index) => ({ ...line, cursor: String(index) }));
   return {
     live: false,
+    home: data === all ? null : { href: "#", text: "The campaign" },
+    hrefOf: (run) => (run in (all.runs ?? {}) ? `#run/${encodeURIComponent(run)}` : null),
     place: { page: campaign ? "campaign" : "run", id: entities.run?.id ?? entities.campaign?.id ?? "" },
-    config: async () => ({ version: "", ...data.config, control: false }),
+    config: async () => ({ version: "", ...all.config, control: false }),
     watch(store, tell) {
       store.apply(entities, entities.run?.ended ?? 0, true);
       tell("embedded");

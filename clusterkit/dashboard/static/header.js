@@ -64,7 +64,7 @@ export class Header {
       this.bar,
       h("div", { class: "legend" }, this.most, this.legend),
     );
-    const back = source.live ? h("a", { href: "/", class: "home" }, "All runs") : null;
+    const back = source.home && h("a", { href: source.home.href, class: "home" }, source.home.text);
     this.root = h(
       "header",
       { class: "run" },

@@ -59,8 +59,14 @@ export function placeOf(path) {
 class LiveSource {
   constructor(path) {
     this.live = true;
+    this.home = { href: "/", text: "All runs" };
     this.place = placeOf(path);
     this.base = `/api/run/${encodeURIComponent(this.place.id ?? "")}`;
+  }
+
+  /** The address of a run's page; null: it has none. */
+  hrefOf(run) {
+    return `/run/${encodeURIComponent(run)}`;
   }
 
   config() {

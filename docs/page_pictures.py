@@ -1,0 +1,63 @@
+"""Draws docs/pictures/page-*.png: the dashboard's page of a real run in which a worker and a ps are killed."""
+
+from __future__ import annotations
+
+import io
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+from run import ROOT, Place
+
+if TYPE_CHECKING:
+    from tests.dashboard.browser import Browser
+
+UP = """clusterkit up --detach --workers 2 --ps 1 --fault "kill worker:1 @ step=300" --fault "kill ps:0 @ step=800" \
+    workloads/ps_train.py --steps 2500"""
+SEEN_FROM = 1200  # the step from which the page is drawn
+WITHIN = 600.0  # seconds for the run to get there
+SIZES = {1600: 1120, 1000: 1500}
+COLORS = 128  # of the palette: the page has few, and shades of them at the edges of letters
+
+
+def draw(place: Place, pictures: Path) -> None:
+    """Draw the page at two widths, light and dark, while the run is live."""
+    sys.path.append(str(ROOT))
+    from tests.dashboard.browser import Browser
+
+    run = place.run(UP).strip().splitlines()[-1]
+    words = ["clusterkit", "dashboard", "--control", run]
+    served = subprocess.Popen(words, cwd=place.work, env=place.environment, stdout=subprocess.PIPE, text=True)
+    browser = Browser()
+    try:
+        assert served.stdout is not None
+        browser.open(re.findall(r"http://\S+", served.stdout.readline())[0])
+        _wait_for_step(browser)
+        for width, height in SIZES.items():
+            for scheme in ("light", "dark"):
+                browser.look(width, height, scheme)
+                time.sleep(1.5)  # for the curves, which are fetched once a second
+                _save(browser, pictures / f"page-{width}-{scheme}.png")
+    finally:
+        browser.end()
+        served.send_signal(signal.SIGTERM)
+        served.wait(20)
+        place.run(f"clusterkit down --kill {run}")
+
+
+def _wait_for_step(browser: Browser) -> None:
+    until = time.monotonic() + WITHIN
+    while int(re.sub(r"\D", "", browser.text(".fact.step b").partition("/")[0]) or 0) < SEEN_FROM:
+        if time.monotonic() > until:
+            sys.exit(f"The run is not at step {SEEN_FROM} after {WITHIN:g} s:\n{browser.text('body')}")
+        time.sleep(0.2)
+
+
+def _save(browser: Browser, path: Path) -> None:
+    shot = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
+    shot.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
