@@ -74,3 +74,14 @@ def test_a_picture_of_a_page(picture: Path, drawing: Any) -> None:
 def test_every_command_has_a_picture(drawing: Any) -> None:
     """And no picture is left of a command that is gone."""
     assert [path.stem for path in PICTURES] == sorted(drawing.COMMANDS)
+
+
+def test_pictures_of_the_page_are_small_and_complete() -> None:
+    """Two widths, light and dark, as PNG of the width in the name; who reads a page of docs loads one or two of them."""
+    pages = sorted((ROOT / "docs/pictures").glob("*.png"))
+    assert [path.stem for path in pages] == ["page-1000-dark", "page-1000-light", "page-1600-dark", "page-1600-light"]
+    for path in pages:
+        data = path.read_bytes()
+        assert data.startswith(b"\x89PNG\r\n")
+        assert int.from_bytes(data[16:20], "big") == int(path.stem.split("-")[1])
+        assert len(data) < 250_000

@@ -250,7 +250,7 @@ function thinned(places) {
   const taken = { above: new Set(), below: new Set() };
   const kept = places.toSorted((m, n) => (RANK[n[1].kind] ?? 0) - (RANK[m[1].kind] ?? 0) || m[0] - n[0]).filter(([px, one]) => {
     const cells = one.kind === "checkpoint" ? taken.below : taken.above;
-    const cell = Math.round(px / 5);
+    const cell = Math.round(px / (one.kind === "checkpoint" ? 3 : 8));
     if ([cell - 1, cell, cell + 1].some((near) => cells.has(near))) return false;
     cells.add(cell);
     return true;
