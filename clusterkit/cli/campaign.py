@@ -63,6 +63,7 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     record.close("stopped" if code else "failed" if failed else "passed")
     if record.campaign is not None:
         say.line("\n" + summary(record.outcomes, terms.runs, terms.seed))
+        say.line(f"\nAs a page: clusterkit report {terms.name}")
         if as_json:
             echo_json(told_of(record.campaign, record.outcomes))
     return code or int(failed)

@@ -19,18 +19,22 @@ from clusterkit import __version__
 from clusterkit.client.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.dashboard.acts import Acts, NotAllowed
 from clusterkit.dashboard.board import json_text, map_text
+from clusterkit.dashboard.campaign_list import CampaignList
 from clusterkit.dashboard.files import RunFiles, StaticFiles
 from clusterkit.dashboard.live import LiveRun
 from clusterkit.dashboard.logbook import BadQuestion, Wanted
 from clusterkit.dashboard.logs import BadCursor
 from clusterkit.dashboard.logstream import log_messages
+from clusterkit.dashboard.metrics import CONTENT_TYPE, exposition
 from clusterkit.dashboard.overview import Overview
 from clusterkit.dashboard.runs import OpenRun, Runs
+from clusterkit.dashboard.scraping import scraped
 from clusterkit.dashboard.streams import EventStream, Places, TooMany, run_messages
 from clusterkit.words.errors import ClusterkitError
 
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
+MOST_SCRAPED = 20  # live runs that are metrics, the newest
 MOST_NAMES = 200  # curves in one answer
 MOST_POINTS = 5000  # of a curve in one answer
 Handler = Callable[[Request], Awaitable[Any]]
@@ -49,7 +53,8 @@ class Dashboard:
 
     def __init__(self, store: RunStore, settings: Settings) -> None:
         self._settings = settings
-        self._overview = Overview(store)
+        self._store = store
+        self._overview, self._campaigns = Overview(store), CampaignList(store)
         self._runs = Runs(store)
         self._acts = Acts(settings.control)
         self.places = Places()
@@ -65,6 +70,9 @@ class Dashboard:
             Route("/static/{name:path}", self.static),
             Route("/api/config", _answering(self.config)),
             Route("/api/runs", _answering(self.runs)),
+            Route("/api/campaigns", _answering(self.campaigns)),
+            Route("/api/campaign/{campaign}", _answering(self.campaign)),
+            Route("/metrics", _answering(self.metrics)),
             Route(f"{run}/entities", _answering(self.entities)),
             Route(f"{run}/stream", _answering(self.stream)),
             Route(f"{run}/series", _answering(self.series)),
@@ -98,6 +106,22 @@ class Dashboard:
         rows = await asyncio.to_thread(self._overview.rows)
         entities = ",".join(f"{json.dumps(key)}:{json_text(row)}" for key, row in rows.items())
         return f'{{"entities":{{{entities}}}}}'
+
+    async def campaigns(self, request: Request) -> str:
+        """All campaigns."""
+        return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.rows))}}}'
+
+    async def campaign(self, request: Request) -> str:
+        """Everything about a campaign."""
+        name = request.path_params["campaign"]
+        return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.entities, name))}}}'
+
+    async def metrics(self, request: Request) -> Response:
+        """The live runs as metrics."""
+        live = await asyncio.to_thread(lambda: [run for run in self._store.all() if run.is_live()])
+        found = [await (await self._runs.open(run.run_id)).watched.ask(scraped) for run in live[-MOST_SCRAPED:]]
+        text = await asyncio.to_thread(exposition, lambda: found)
+        return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def entities(self, request: Request) -> str:
         """Everything about a run at once."""

@@ -43,7 +43,7 @@ class Server:
     """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
 
     def __init__(self, store: RunStore, settings: Settings, port: int = 0) -> None:
-        self._socket = _bound(port)
+        self._socket = bound(port, "dashboard")
         self.port: int = self._socket.getsockname()[1]
         self.token = new_token()
         self._dashboard = Dashboard(store, settings)
@@ -82,12 +82,13 @@ class Server:
         self._server.should_exit = True
 
 
-def _bound(port: int) -> socket.socket:
+def bound(port: int, what: str) -> socket.socket:
+    """A socket on a loopback port, 0 for a free one. Raises ClusterkitError if the port is taken."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
     except OSError as error:
         listener.close()
-        raise ClusterkitError(f"The dashboard can't listen on port {port}: {error.strerror}.") from None
+        raise ClusterkitError(f"The {what} server can't listen on port {port}: {error.strerror}.") from None
     return listener

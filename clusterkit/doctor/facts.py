@@ -66,7 +66,7 @@ def _job(given: Gathered) -> JobSpec:
 def _refusals(job: JobSpec) -> Iterator[str]:
     yield from local_preflight(job).problems
     yield from preflight.tensorboard_problems() if job.tensorboard else []
-    yield from preflight.dashboard_problems() if job.dashboard or job.dashboard_control else []
+    yield from preflight.dashboard_problems() if job.needs_dashboard else []
 
 
 def _interpreters(job: JobSpec) -> Iterator[Interpreter]:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from clusterkit.client.directory import RunDirectory
+from clusterkit.dashboard.metrics_process import MetricsProcess
 from clusterkit.dashboard.process import DashboardProcess
 from clusterkit.tensorboard.process import TensorBoard
 from clusterkit.warm.choice import marks
@@ -26,3 +27,6 @@ def start_beside(
     if job.dashboard or job.dashboard_control:
         env = {**marks(run), "CLUSTERKIT_TASK": "dashboard"}
         stack.callback(DashboardProcess(run, post, say, job.dashboard_control, env).stop)
+    if job.metrics_port is not None:
+        env = {**marks(run), "CLUSTERKIT_TASK": "metrics"}
+        stack.callback(MetricsProcess(run, job.metrics_port, post, env).stop)

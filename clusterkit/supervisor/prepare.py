@@ -46,7 +46,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     run_id = given.options.get("run_id")
     problems += [] if run_id is None else _run_id_problems(run_id)
     problems += preflight.tensorboard_problems() if job.tensorboard else []
-    problems += preflight.dashboard_problems() if job.dashboard or job.dashboard_control else []
+    problems += preflight.dashboard_problems() if job.needs_dashboard else []
     resume, warnings = None, list[str]()
     try:
         resume = _resume(job)

@@ -114,6 +114,7 @@ class JobSpec:
     tensorboard: bool = False  # whether TensorBoard runs beside the job
     dashboard: bool = False  # whether the dashboard does
     dashboard_control: bool = False  # and whether it may act on the run
+    metrics_port: int | None = None  # at which metrics are served, 0 for a free port
     pcap: str | None = None  # where the packets of the virtual network are written to
     faults: tuple[Fault, ...] = ()
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
@@ -122,6 +123,11 @@ class JobSpec:
     def every_setup(self) -> dict[str, Setup]:
         """Every setup by its place in a job file: "" for the job's own, `task.worker.` for that of the workers."""
         return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
+
+    @property
+    def needs_dashboard(self) -> bool:
+        """Whether a server runs beside the job that has to be installed."""
+        return self.dashboard or self.dashboard_control or self.metrics_port is not None
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:

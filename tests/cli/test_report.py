@@ -18,7 +18,7 @@ import pytest
 from clusterkit.cli.report import _is_foreign
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore
-from clusterkit.dashboard.report_file import Format, NoReport, report
+from clusterkit.dashboard.report_file import MOST_KEPT, Format, NoReport, report
 from clusterkit.words.errors import ClusterkitError
 from tests.client.test_campaigns import RECORD
 from tests.commands import JOB, ROLES, Clusterkit, supervisor, wait_for
@@ -258,5 +258,5 @@ def test_the_report_of_a_campaign_equals_its_json(ck: Clusterkit) -> None:
         assert (shown["faults"], shown["violations"]) == (run["faults"], run["violations"])
         assert shown["lost"] == [one["lost"] for one in run["result"]["recoveries"] if one["lost"] is not None]
         assert shown["run"] == (run["run_id"] if run["violations"] else None)
-    assert list(data["runs"]) == failing
-    assert all(data["runs"][name]["entities"]["run"]["id"] == name for name in failing)
+    assert list(data["runs"]) == failing[:MOST_KEPT]
+    assert all(one["entities"]["run"]["id"] == name for name, one in data["runs"].items())

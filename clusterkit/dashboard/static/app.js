@@ -2,6 +2,7 @@
 
 import { CampaignPage } from "./campaign.js";
 import { fill, h, say } from "./dom.js";
+import { bytes, moment } from "./format.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { openSource } from "./source.js";
@@ -46,6 +47,11 @@ async function configOf(source) {
   }
 }
 
+function footer({ version, made, left_out: left, log_bytes: all }) {
+  const report = made ? ` · report of ${moment(made)}` : "";
+  return `clusterkit ${version}${report}${left ? ` · ${bytes(left)} of ${bytes(all)} of logs are left out` : ""}`;
+}
+
 async function start() {
   const source = openSource();
   const store = new Store();
@@ -57,7 +63,7 @@ async function start() {
   }
   const page = { runs: RunsPage, run: RunPage, campaign: CampaignPage }[source.place.page];
   const shown = new page(store, source, config);
-  fill(app, shown.root, h("footer", null, `clusterkit ${config.version}`), banner);
+  fill(app, shown.root, h("footer", null, footer(config)), banner);
   source.watch(store, (state, text) => heard(source, shown, state, text));
   return undefined;
 }

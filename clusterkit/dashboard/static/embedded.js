@@ -17,9 +17,9 @@ export function embeddedSource(all) {
     home: data === all ? null : { href: "#", text: "The campaign" },
     hrefOf: (run) => (run in (all.runs ?? {}) ? `#run/${encodeURIComponent(run)}` : null),
     place: { page: campaign ? "campaign" : "run", id: entities.run?.id ?? entities.campaign?.id ?? "" },
-    config: async () => ({ version: "", ...all.config, control: false }),
+    config: async () => ({ version: "", ...data.config, control: false }),
     watch(store, tell) {
-      store.apply(entities, entities.run?.ended ?? 0, true);
+      store.apply(entities, data.now ?? entities.run?.ended ?? 0, true);
       tell("embedded");
     },
     series: async (names) => Object.fromEntries(names.map((n) => [n, data.series?.[n]]).filter(([, s]) => s)),

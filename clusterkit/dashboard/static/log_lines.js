@@ -77,7 +77,7 @@ function before({ previous, done }, back) {
 }
 
 function shaped(line) {
-  if (line.skipped != null) return { gap: line.skipped };
+  if (line.skipped != null) return { gap: line.skipped, left: true };
   return { ...line, plain: plain(line.text) };
 }
 

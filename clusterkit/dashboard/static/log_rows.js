@@ -6,7 +6,7 @@ import { bytes, clock } from "./format.js";
 
 /** The element of a line. `current`: it was searched for, or its moment was chosen; `found`: a text to mark in it. */
 export function rowOf(line, current, colors, found) {
-  if (line.gap != null) return h("div", { class: "row gap" }, `… ${bytes(line.gap)} skipped: the log grew faster than it could be shown`);
+  if (line.gap != null) return h("div", { class: "row gap" }, `… ${bytes(line.gap)} ${line.left ? "are left out of this report" : "skipped: the log grew faster than it could be shown"}`);
   const color = colors.get(line.task);
   return h(
     "div",
