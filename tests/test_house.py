@@ -72,7 +72,7 @@ PURE = (
     *("backends/local/reports", "backends/local/waits"),
     *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
     *(f"recovery/{name}" for name in ("incident", "report", "goodput", "conditions", "costs", "curve", "stretch")),
-    *("recovery/startup", "recovery/training_time"),
+    *("recovery/account", "recovery/startup", "recovery/training_time"),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
     *("check/findings", "check/rules", "check/source"),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules", "doctor/text"),
