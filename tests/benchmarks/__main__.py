@@ -53,7 +53,11 @@ def main() -> int:
         signal.signal(number, _end)
     torchrun, began = find_torchrun(args.torch), time.monotonic()
     about = describe(torchrun)
-    chosen = [each.among(args.peer) for each in scenarios(torchrun) if args.only is None or each.name in args.only]
+    asked = [each.among(args.peer) for each in scenarios(torchrun) if args.only is None or each.name in args.only]
+    for each in asked:
+        if each.missing is not None:
+            say(f"{each.name} is left out: {each.missing}")
+    chosen = [each for each in asked if each.missing is None]
     try:
         with tempfile.TemporaryDirectory(prefix="clusterkit-bench-") as base:
             rounds = Rounds(chosen, Path(base), say)

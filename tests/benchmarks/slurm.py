@@ -32,7 +32,7 @@ def slurm_scenario() -> Scenario:
         "clusterkit": lambda place: _measured(job, place, _ours),
         "srun": lambda place: _measured(job, place, _plain),
     }
-    return Scenario("slurm", {} if why_no_slurm() else competitors)
+    return Scenario("slurm", competitors, why_no_slurm())
 
 
 def _ours(job: TrainingJob, place: Path) -> str:
