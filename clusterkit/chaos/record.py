@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clusterkit.api.options import env_flags
 from clusterkit.chaos.model import Outcome, Trial
 from clusterkit.chaos.runner import Campaign, Terms
 from clusterkit.chaos.text import document
@@ -121,9 +120,8 @@ def _head(asked: JobTemplate, terms: Terms) -> dict[str, Any]:
 
 def _command(asked: JobTemplate, terms: Terms) -> str:
     """The command that repeats the campaign. As in `JobTemplate.command`, no secrets are in it."""
-    words, handed = asked.changed({"seed": terms.seed}, "run_id").invocation()
     own = [f"--runs={terms.runs}", f"--actions={','.join(terms.actions)}", f"--rate={terms.rate:g}"]
     own += [] if terms.measure.name is None else [f"--metric={terms.measure.name}"]
     own += [] if terms.measure.tolerance is None else [f"--tolerance={terms.measure.tolerance:g}"]
     own += ["--fail-fast"] * terms.fail_fast + ["--keep"] * terms.keep
-    return shlex.join(["clusterkit", "chaos", *own, *env_flags(handed.env), *words])
+    return shlex.join(["clusterkit", "chaos", *own, *asked.changed({"seed": terms.seed}, "run_id").words()])

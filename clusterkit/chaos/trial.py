@@ -48,11 +48,15 @@ class JobTemplate:
 
     def command(self) -> str:
         """The same to type. Secrets are not in it: they come from the environment in which it is typed."""
+        return shlex.join(["clusterkit", "up", *self.words()])
+
+    def words(self) -> list[str]:
+        """The options, the program and its arguments, to type."""
         words, handed = self.invocation()
         end = words.index("--")
         if not words[end + 1 : end + 2] or not words[end + 1].startswith("-"):
             words = words[:end] + words[end + 1 :]
-        return shlex.join(["clusterkit", "up", *env_flags(handed.env), *words])
+        return [*env_flags(handed.env), *words]
 
     def changed(self, changes: Options, *without: str) -> JobTemplate:
         """The same with other options, and without some."""
