@@ -161,8 +161,12 @@ class Lanes:
                 self._progressed(at, task, attempt, step)
             case ev.Changed(task, attempt, TaskState.STARTING) | ev.Spawned(task, attempt):
                 self._begin(at, task, attempt)
-            case ev.Ready(task, attempt) | ev.Checkpointed(task, attempt):
+            case ev.Ready(task, attempt):
                 self._works(at, task, attempt)
+            case ev.Checkpointed(task, attempt, step):
+                self._works(at, task, attempt)
+                if (bar := self.bar(task, attempt)) is not None:
+                    bar.trace.add(at, step)
             case ev.Resumed(task, attempt, step):
                 self._works(at, task, attempt)
                 self._resumed(task, attempt, step)
