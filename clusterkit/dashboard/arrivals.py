@@ -14,6 +14,7 @@ APART = 1 << 16  # bytes of the file between two places in the index, at first
 MOST_ENDS = 200_000  # in all places together; above that, every second place is forgotten
 STEP = 1 << 20  # bytes that are read at a time
 NEAR = 1 << 12  # bytes of the file in which a time is looked for line by line
+LONGEST = 100  # bytes of a line
 _LINE = re.compile(rb"(\d{1,12}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,15})\n")
 
 Key = tuple[bytes, int]  # task, attempt
@@ -58,13 +59,13 @@ class ArrivalsIndex:
             at += len(data)
 
     def before(self, offset: int) -> Iterator[Piece]:
-        """The pieces before an offset, the last one first."""
+        """The pieces that are noted before an offset, the last one first."""
         place = bisect_left(self._places, min(offset, self.size)) - 1
         end = min(offset, self.size)
         while place >= 0:
             begin, ends = self._places[place], dict(self._known[place])
-            found = [piece for piece in _pieces(self._read(begin, end - begin), begin, ends) if piece.offset < end]
-            yield from reversed(found)
+            data = self._read(begin, end - begin + LONGEST)  # the last piece's line may end behind the offset
+            yield from reversed([piece for piece in _pieces(data, begin, ends) if piece.offset < end])
             place, end = place - 1, begin
 
     def since(self, at: float) -> Iterator[Piece]:

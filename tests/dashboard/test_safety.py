@@ -1,0 +1,239 @@
+"""Who may ask what: every route with every method, as a stranger, a foreign page or a rebound name would."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from clusterkit.client.store import RunStore
+from clusterkit.dashboard.app import Dashboard, Settings
+from clusterkit.dashboard.safety import HEADERS, LONGEST_BODY, Safety, new_token
+from tests.dashboard.histories import beginning, progress, written
+from tests.histories import job
+
+PORT = 8090
+HERE = f"http://127.0.0.1:{PORT}"
+TOKEN = new_token()
+ROUTES = (
+    *("/", "/run/over", "/campaign/x", "/static/index.html", "/api/config", "/api/runs", "/api/run/over/entities"),
+    *("/api/run/over/stream", "/api/run/over/series?names=step/worker:0", "/api/run/over/log?from=end"),
+    *("/api/run/over/log/stream", "/api/run/over/file/stacks/stall-1.txt", "/api/run/over/act", "/nowhere"),
+)
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
+COOKIE = {"cookie": f"clusterkit-{PORT}={TOKEN}"}
+ORIGIN = {"origin": HERE}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """One run that is over, with a log full of markup, and a file of stacks."""
+    found = RunStore(tmp_path_factory.mktemp("home"))
+    spec = job(workers=1)
+    (worker,) = spec.tasks
+    run = written(found.path / "over", spec, [*beginning(spec), *progress(worker, 20)])
+    run.of_task(worker).mkdir()
+    text = b"<script>alert(1)</script>\x1b[31mred\x1b[0m\x1b]0;title\x07\n"
+    run.log(worker, 1).write_bytes(text)
+    run.arrivals.write_bytes(b"1795000000.5 worker:0 1 %d\n" % len(text))
+    (run.all_stacks / "stall-1.txt").write_text("frame\x1b[2J\n")
+    (found.home / "secret.txt").write_text("secret")
+    (run.all_stacks / "link.txt").symlink_to(found.home / "secret.txt")
+    return found
+
+
+@pytest.fixture(params=[False, True])
+def client(request: pytest.FixtureRequest, store: RunStore) -> Iterator[TestClient]:
+    """Asks a dashboard that only looks, or acts."""
+    app = Safety(Dashboard(store, Settings(request.param)).app(), TOKEN, PORT)
+    with TestClient(app, base_url=HERE, follow_redirects=False) as made:
+        yield made
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nobody_learns_anything_who_may_not(client: TestClient, method: str) -> None:
+    """Whatever is asked for: the answer says why not, and the same for what there is and what there is not."""
+    wrong = [
+        ({}, 403),
+        ({"cookie": f"clusterkit-{PORT}={new_token()}"}, 403),
+        ({"cookie": f"clusterkit-{PORT + 1}={TOKEN}"}, 403),
+        ({"cookie": f"clusterkit-{PORT}="}, 403),
+        ({"cookie": "\xff; a=b; =;"}, 403),
+        ({"authorization": f"Bearer {new_token()}"}, 403),
+        ({**COOKIE, "host": f"evil.example:{PORT}"}, 421),
+        ({**COOKIE, "host": "127.0.0.1"}, 421),
+        ({**COOKIE, "host": f"127.0.0.1:{PORT + 1}"}, 421),
+        ({**COOKIE, "host": f"127.0.0.1:{PORT}@evil.example"}, 421),
+        ({**COOKIE, "origin": "http://evil.example"}, 403),
+        ({**COOKIE, "origin": "null"}, 403),
+        ({**COOKIE, "origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
+        ({**COOKIE, "origin": f"http://localhost:{PORT}"}, 403),
+        ({**COOKIE, **ORIGIN, "sec-fetch-site": "cross-site"}, 403),
+        ({**COOKIE, **ORIGIN, "sec-fetch-site": "same-site"}, 403),
+    ]
+    for headers, status in wrong:
+        answers = {(answer.status_code, answer.text) for answer in asked(client, method, headers)}
+        assert len(answers) == 1, f"{headers} tells routes apart"
+        assert answers.pop()[0] == status, headers
+
+
+def asked(client: TestClient, method: str, headers: dict[str, str]) -> Iterator[object]:
+    """The answers of every route."""
+    for route in ROUTES:
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        yield client.request(method, route, headers=encoded)
+
+
+@pytest.mark.parametrize("method", [one for one in METHODS if one not in ("GET", "HEAD")])
+def test_what_changes_something_is_asked_in_one_way_only(client: TestClient, method: str) -> None:
+    """By POST, at one address, and by the page itself."""
+    for route in ROUTES:
+        answer = client.request(method, route, headers={**COOKIE, **ORIGIN})
+        if method == "POST" and route.endswith("/act"):
+            assert answer.status_code in (400, 403)
+        else:
+            assert answer.status_code == 405, route
+        assert client.request(method, route, headers=COOKIE).status_code == 403, "without an origin"
+
+
+def test_who_has_the_token_sees_and_every_answer_is_guarded(client: TestClient) -> None:
+    """No answer may be put into a frame, be read by others, or run a script."""
+    for route in ROUTES:
+        answer = client.get(route, headers=COOKIE)
+        assert answer.status_code in (200, 404, 405), route
+        assert client.get(route, headers={"authorization": f"Bearer {TOKEN}"}).status_code == answer.status_code
+        for name, value in HEADERS:
+            assert answer.headers[name.decode()] == value.decode()
+        assert "access-control-allow-origin" not in answer.headers
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+
+
+def test_the_token_in_the_address_becomes_a_cookie(client: TestClient) -> None:
+    """It goes out of the address at once, and the rest stays; to another server nobody is sent."""
+    answer = client.get(f"/run/over?token={TOKEN}&at=5")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/run/over?at=5")
+    cookie = answer.headers["set-cookie"]
+    assert cookie == f"clusterkit-{PORT}={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+    for path in ("//evil.example/", "/\\evil.example", "/%2F/evil.example"):
+        place = client.get(f"{path}?token={TOKEN}").headers["location"]
+        assert place.startswith("/")
+        assert not place.startswith(("//", "/\\"))
+    for wrong in ("x", "", TOKEN[:-1], f"{TOKEN}x", "\u2603"):
+        assert client.get("/", params={"token": wrong}).status_code == 403
+    assert client.get(f"/?token={TOKEN}&token={TOKEN}").status_code == 403
+    assert client.post(f"/api/run/over/act?token={TOKEN}", headers=ORIGIN).status_code == 403
+
+
+def test_tokens_cannot_be_guessed() -> None:
+    """128 bits at least, and never the same."""
+    assert len({new_token() for _ in range(100)}) == 100
+    assert len(secrets.token_urlsafe(16)) <= len(new_token())
+
+
+@pytest.mark.parametrize(
+    "path", ["..", "../job.json", "....//", "%2e%2e/job.json", "..%2fjob.json", "/etc/passwd", "\0", "nope"]
+)
+def test_no_path_leads_out_of_what_is_listed(client: TestClient, path: str) -> None:
+    """Of a run, of the page, of the store."""
+    for place in (
+        f"/api/run/over/file/stacks/{path}",
+        f"/api/run/over/file/{path}/x",
+        f"/static/{path}",
+        f"/api/run/{path}/log",
+    ):
+        try:
+            answer = client.get(place, headers=COOKIE)
+        except Exception as error:  # httpx does not send such an address
+            assert "InvalidURL" in type(error).__name__
+            continue
+        assert answer.status_code in (400, 404), place
+        assert "root:" not in answer.text
+        assert "secret" not in answer.text
+
+
+def test_files_of_a_run_are_text_and_no_links(client: TestClient) -> None:
+    """With what a terminal would act on made visible."""
+    answer = client.get("/api/run/over/file/stacks/stall-1.txt", headers=COOKIE)
+    assert (answer.text, answer.headers["content-type"]) == ("frame␛[2J\n", "text/plain; charset=utf-8")
+    assert client.get("/api/run/over/file/stacks/link.txt", headers=COOKIE).status_code == 404
+
+
+def test_markup_in_a_log_stays_text(client: TestClient) -> None:
+    """It is sent as JSON, colors are kept, and other sequences are made visible."""
+    answer = client.get("/api/run/over/log?from=end", headers=COOKIE)
+    assert answer.headers["content-type"] == "application/json"
+    (one,) = answer.json()["lines"]
+    assert one["text"] == "<script>alert(1)</script>\x1b[31mred\x1b[0m␛]0;title␇"
+    assert one["t"] == 0.5
+
+
+def test_bad_questions_get_a_sentence(client: TestClient) -> None:
+    """And no traceback."""
+    bad = (
+        *(
+            "log?limit=x",
+            "log?limit=0",
+            "log?task=w",
+            "log?attempt=0&task=worker:0",
+            "log?grep=(&regex=1",
+            "log?from=x",
+        ),
+        *(
+            "log?before=1e5",
+            f"log?grep={'x' * 2000}",
+            "series?begin=x",
+            "series?points=nan",
+            "log/stream?grep=(&regex=1",
+        ),
+        "series?names=" + ",".join(map(str, range(300))),
+    )
+    for query in bad:
+        answer = client.get(f"/api/run/over/{query}", headers=COOKIE)
+        assert answer.status_code == 400, query
+        assert answer.json()["error"].endswith((".", "'")), answer.text
+    long = client.get("/api/runs?" + "x" * 10_000, headers=COOKIE)
+    assert long.status_code == 414
+
+
+def test_acts_are_checked_before_anything_is_asked_of_a_run(store: RunStore) -> None:
+    """All of it as a sentence; without `--control` nothing is done at all."""
+    bodies = (
+        *(b"", b"[]", b"{", b"\xff", b"[" * 50_000, b'{"verb": 5}', b'{"verb": "hello"}', b'{"verb": "kill", "x": 1}'),
+        *(b'{"verb": "kill", "tasks": "worker:0"}', b'{"verb": "kill", "tasks": ["worker"]}', b'{"verb": "fault"}'),
+        *(b'{"verb": "fault", "fault": "nonsense"}', b'{"verb": "fault", "fault": "kill ps:7"}'),
+    )
+    for control in (False, True):
+        app = Safety(Dashboard(store, Settings(control)).app(), TOKEN, PORT)
+        with TestClient(app, base_url=HERE) as asking:
+            headers = {**COOKIE, **ORIGIN}
+            for body in bodies:
+                answer = asking.post("/api/run/over/act", content=body, headers=headers)
+                assert answer.status_code == (400 if control else 403), body
+                assert answer.json()["error"]
+            over = asking.post("/api/run/over/act", json={"verb": "down"}, headers=headers)
+            assert over.status_code == (409 if control else 403)
+            assert ("is not live" in over.json()["error"]) is control
+            long = asking.post("/api/run/over/act", content=b"x" * (LONGEST_BODY + 1), headers=headers)
+            assert long.status_code == 413
+
+
+def test_streams_are_bounded_in_number(store: RunStore, tmp_path: Path) -> None:
+    """The answer to one too many says so, and a place is free again when a stream has ended."""
+    dashboard = Dashboard(store, Settings())
+    app = Safety(dashboard.app(), TOKEN, PORT)
+    with TestClient(app, base_url=HERE) as asking:
+        while dashboard.places.taken < 64:
+            dashboard.places.take()
+        answer = asking.get("/api/run/over/stream", headers=COOKIE)
+        assert (answer.status_code, "Too many" in answer.json()["error"]) == (503, True)
+        dashboard.places.leave()
+        full = asking.get("/api/run/over/stream", headers=COOKIE)
+        assert full.status_code == 200
+        assert full.text.endswith(
+            "event: over\nid: " + str((store.path / "over/journal.jsonl").stat().st_size) + "\ndata: {}\n\n"
+        )
+        assert dashboard.places.taken == 63
