@@ -36,11 +36,14 @@ class Browser:
         self.place = urlsplit(self.address)
         self.cookie = self.get(f"{self.place.path}?{self.place.query}").headers["set-cookie"].partition(";")[0]
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> http.client.HTTPResponse:
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, offset: int | None = None
+    ) -> http.client.HTTPResponse:
         """Send a request; the answer is open."""
         connection = http.client.HTTPConnection(self.place.netloc, timeout=WITHIN)
         own = {"cookie": self.cookie} if hasattr(self, "cookie") else {}
-        connection.request(method, path, body, {**own, "origin": f"http://{self.place.netloc}", **headers})
+        own |= {} if offset is None else {"last-event-id": str(offset)}
+        connection.request(method, path, body, {**own, "origin": f"http://{self.place.netloc}"})
         return connection.getresponse()
 
     def get(self, path: str) -> http.client.HTTPResponse:
@@ -56,8 +59,7 @@ class Browser:
 
     def follow(self, run: str, offset: int | None = None) -> threading.Thread:
         """Follow a run in a thread until its stream ends."""
-        headers = {} if offset is None else {"last-event-id": str(offset)}
-        answer = self.ask("GET", f"/api/run/{run}/stream", **headers)
+        answer = self.ask("GET", f"/api/run/{run}/stream", offset=offset)
         assert answer.status == 200
 
         def read() -> None:
