@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from clusterkit.words.events import FaultInjected as FaultInjected
     from clusterkit.words.events import Finished as Finished
     from clusterkit.words.events import Inspected as Inspected
+    from clusterkit.words.events import KeepsUp as KeepsUp
     from clusterkit.words.events import Progressed as Progressed
     from clusterkit.words.events import Ready as Ready
     from clusterkit.words.events import RestartPlanned as RestartPlanned
     from clusterkit.words.events import Resumed as Resumed
     from clusterkit.words.events import Spawned as Spawned
     from clusterkit.words.events import Stopping as Stopping
+    from clusterkit.words.events import Straggling as Straggling
     from clusterkit.words.events import Succeeded as Succeeded
     from clusterkit.words.events import Warned as Warned
 
@@ -51,12 +53,14 @@ _NAMES = {
         "FaultInjected",
         "Finished",
         "Inspected",
+        "KeepsUp",
         "Progressed",
         "Ready",
         "RestartPlanned",
         "Resumed",
         "Spawned",
         "Stopping",
+        "Straggling",
         "Succeeded",
         "Warned",
     ),

@@ -14,6 +14,7 @@ from clusterkit.words.goodput import Goodput
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, Recovery
 from clusterkit.words.startup import Startup
+from clusterkit.words.stragglers import Straggler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,8 @@ class Result(RunResult):
     """The end of a run. `returns` maps `worker:0` to what the function returned in that task.
 
     `recoveries` are its failures and restarts in order of time, `faults` its injected faults, `goodput` is what its
-    time went into, and `startup` how it came to its first step.
+    time went into, `startup` how it came to its first step, and `stragglers` are the tasks that were slower than
+    their peers.
     """
 
     __module__ = "clusterkit"
@@ -32,6 +34,7 @@ class Result(RunResult):
     faults: tuple[InjectedFault, ...] = ()
     goodput: Goodput | None = None
     startup: Startup | None = None
+    stragglers: tuple[Straggler, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -50,7 +53,7 @@ class Result(RunResult):
         """The report that `up` prints at the end: the cause first, with the end of its log."""
         from clusterkit.views.report import report  # only for those who call this
 
-        recovered = Account(self.recoveries, self.faults, self.goodput, self.startup)
+        recovered = Account(self.recoveries, self.faults, self.goodput, self.startup, self.stragglers)
         return report(self, RunDirectory(self.directory), color=False, recovered=recovered).rstrip("\n")
 
 

@@ -68,13 +68,15 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, color
     from clusterkit.views.listing import tasks_table
     from clusterkit.views.recoveries import recovery_lines
     from clusterkit.views.report import report
+    from clusterkit.views.stragglers import straggler_lines
 
     if result is not None:
         return report(result, look.run, color, recovered=recovered)
     how = "is live" if look.live else "ended without a result"
     width = terminal_width()
     so_far = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
-    table = "".join(f"{line}\n" for line in [*recovery_lines(recovered, width), *so_far])
+    slow = straggler_lines(recovered.stragglers)
+    table = "".join(f"{line}\n" for line in [*recovery_lines(recovered, width), *so_far, *slow])
     head = f"The run {look.run.run_id} {how}. Everything of it is in {look.run.path}"
     return f"{head}\n{tasks_table(look.rows(None), width)}{table}"
 

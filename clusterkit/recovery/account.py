@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from clusterkit.recovery.goodput import GoodputFold
 from clusterkit.recovery.startup import StartupFold
+from clusterkit.recovery.stragglers import StragglerFold
 from clusterkit.words.account import Account
 from clusterkit.words.events import Event
 from clusterkit.words.job import JobSpec
@@ -17,16 +18,19 @@ class AccountFold:
     def __init__(self, job: JobSpec) -> None:
         self._goodput = GoodputFold(job)
         self._startup = StartupFold(job)
+        self._stragglers = StragglerFold()
 
     def take(self, at: float, event: Event) -> None:
         """Take in an event."""
         self._goodput.take(at, event)
         self._startup.take(at, event)
+        self._stragglers.take(at, event)
 
     def report(self, now: float | None = None) -> Account:
         """The account up to `now`, on the clock of the events; by default, up to the last event."""
         told = self._goodput.recoveries.report()
-        return Account(told.recoveries, told.faults, self._goodput.report(now), self._startup.report())
+        goodput, startup = self._goodput.report(now), self._startup.report()
+        return Account(told.recoveries, told.faults, goodput, startup, self._stragglers.report())
 
 
 def account(job: JobSpec, events: Iterable[tuple[float, Event]]) -> Account:

@@ -10,6 +10,7 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
+from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.words.account import Account
 from clusterkit.words.durations import shown
@@ -49,6 +50,8 @@ def report(
         lines += _recoveries(result, recovered, columns)
     if isinstance(recovered, Account) and recovered.goodput is not None:
         lines += [[(line, ())] for line in goodput_lines(recovered.goodput, columns)]
+    if isinstance(recovered, Account):
+        lines += [[(line, ())] for line in straggler_lines(recovered.stragglers)]
     if result.state is RunState.SUSPENDED:
         lines.append([(f"  Continue with: clusterkit up --run-id {run.run_id} --continue …", ())])
     elif result.state is not RunState.SUCCEEDED and result.checkpoint is not None:

@@ -1,4 +1,4 @@
-"""The account of a run: its recovery report, its goodput and its start-up, as `result.json` holds them."""
+"""The account of a run, as `result.json` holds it: recovery report, goodput, start-up and stragglers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from clusterkit.words.goodput import Goodput
 from clusterkit.words.recovery import RecoveryReport
 from clusterkit.words.startup import Startup
+from clusterkit.words.stragglers import Straggler
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +16,4 @@ class Account(RecoveryReport):
 
     goodput: Goodput | None = None
     startup: Startup | None = None
+    stragglers: tuple[Straggler, ...] = ()
