@@ -48,10 +48,6 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
             origin = f" from {path}" if path else ""
             return Level.INFO, f"{task} resumed at step {step}{origin}."
-        case ev.TensorBoardReady(address):
-            return Level.INFO, f"TensorBoard answers at {address}"
-        case ev.DashboardReady(address):
-            return Level.DEBUG, f"The dashboard answers at {address}"
         case ev.Profiled():
             return Level.INFO, _of_profile(event)
         case ev.PhaseChanged(task, _, phase, begun):
@@ -78,8 +74,10 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, _stopping(event)
         case ev.Warned(text):
             return Level.WARNING, text
-        case _:
+        case ev.Straggling() | ev.KeepsUp():
             return _of_pace(event)
+        case _:
+            return _of_pages(event)
 
 
 def _stopping(event: ev.Stopping) -> str:
@@ -98,15 +96,23 @@ _ADVICE = {
 }
 
 
-def _of_pace(event: ev.Event) -> tuple[Level, str] | None:
+def _of_pages(event: ev.Event) -> tuple[Level, str] | None:
+    match event:
+        case ev.TensorBoardReady(address):
+            return Level.INFO, f"TensorBoard answers at {address}"
+        case ev.DashboardReady(address):
+            return Level.DEBUG, f"The dashboard answers at {address}"
+        case _:
+            return None
+
+
+def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
     match event:
         case ev.Straggling(task, _, slowness, factor, _, why):
             times = f"about {factor:.1f} times as slow as its peers"
             return Level.WARNING, f"{task} is {times}: it {why}. To speed training up, {_ADVICE[slowness]}."
         case ev.KeepsUp(task, _, seconds):
             return Level.INFO, f"{task} keeps up with its peers again, after {shown(seconds)}."
-        case _:
-            return None
 
 
 def _of_host(
