@@ -88,6 +88,7 @@ def bound(port: int, what: str) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
+        listener.listen(MOST_CONNECTIONS)  # whoever reads the address at once has to wait a little, and is not refused
     except OSError as error:
         listener.close()
         raise ClusterkitError(f"The {what} server can't listen on port {port}: {error.strerror}.") from None
