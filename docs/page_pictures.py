@@ -22,7 +22,7 @@ UP = """clusterkit up --detach --workers 2 --ps 1 --fault "kill worker:1 @ step=
 SEEN_FROM = 1200  # the step from which the page is drawn
 WITHIN = 600.0  # seconds for the run to get there
 SIZES = {1600: 1120, 1000: 1500}
-COLORS = 128  # of the palette: the page has few, and shades of them at the edges of letters
+COLORS = 256  # of the palette: the page has few, and shades of them at the edges of letters
 
 
 def draw(place: Place, pictures: Path) -> None:
@@ -60,4 +60,4 @@ def _wait_for_step(browser: Browser) -> None:
 
 def _save(browser: Browser, path: Path) -> None:
     shot = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
-    shot.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+    shot.quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)

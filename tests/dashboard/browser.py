@@ -19,6 +19,7 @@ from tests.support import ROOT, Lazily, wait_until
 webdriver = Lazily("selenium.webdriver")
 service = Lazily("selenium.webdriver.chrome.service")
 actions = Lazily("selenium.webdriver.common.action_chains")
+exceptions = Lazily("selenium.common.exceptions")
 keys = Lazily("selenium.webdriver.common.keys")
 
 SIZE = (1600, 1000)
@@ -97,7 +98,14 @@ class Browser:
 
     def wait(self, condition: Callable[[], Any], what: str, deadline: float = PATIENCE) -> Any:
         """The first true value of a condition."""
-        return wait_until(condition, deadline, lambda: f"{what}; the page says:\n{self.text('body')[:3000]}", 0.05)
+
+        def fresh() -> Any:
+            try:
+                return condition()
+            except exceptions.StaleElementReferenceException:  # the page has just replaced it
+                return None
+
+        return wait_until(fresh, deadline, lambda: f"{what}; the page says:\n{self.text('body')[:3000]}", 0.05)
 
     def wait_text(self, selector: str, expected: str, deadline: float = PATIENCE) -> None:
         """Wait until a text that matches the expression can be read there."""
@@ -108,9 +116,12 @@ class Browser:
 
         def found() -> Any:
             named = [(one, f"{one.text} {one.get_attribute('aria-label')}") for one in self.all(selector)]
-            return next((one for one, name in named if text in name), None)
+            chosen = next((one for one, name in named if text in name), None)
+            if chosen is not None:
+                chosen.click()
+            return chosen
 
-        self.wait(found, f"{selector} with {text!r}").click()
+        self.wait(found, f"{selector} with {text!r}")
 
     def type(self, selector: str, text: str) -> None:
         """Replace what is in a field."""

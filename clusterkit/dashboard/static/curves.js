@@ -24,7 +24,8 @@ export class Curves {
     this.list = h("div", { class: "charts" });
     this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
     this.root = h("div", { class: "curves" }, h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons), this.list, this.empty);
-    store.on(["series", "attempt", "task"], () => this.update());
+    store.on(["series", "attempt"], () => this.update());
+    store.onValue(["task"], () => store.colors(), () => this.update());
     timeline.on((what) => this.follow(what));
     new ResizeObserver(() => this.resize()).observe(this.list);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());

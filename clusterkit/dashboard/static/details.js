@@ -32,7 +32,8 @@ export class Startup {
     this.empty = h("p", { class: "empty" }, "It is shown once the first attempts are under way.");
     this.root = made.root;
     this.root.append(this.body, this.legend, this.empty);
-    store.on(["startup", "task"], () => this.update());
+    store.on(["startup"], () => this.update());
+    store.onValue(["task", "run"], () => `${store.colors()} ${store.isLive()}`, () => this.update());
   }
 
   update() {
@@ -86,7 +87,8 @@ export class Network {
     this.table = h("table", { class: "matrix" });
     this.root = made.root;
     this.root.append(h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-label": "Network between the tasks" }, this.table));
-    store.on(["cell", "run", "task"], () => this.update());
+    store.on(["cell"], () => this.update());
+    store.onValue(["task", "run"], () => `${store.colors()} ${store.isLive()}`, () => this.update());
   }
 
   update() {
@@ -94,7 +96,7 @@ export class Network {
     this.root.hidden = !cells.size;
     const live = this.store.get("run")?.phase !== "over";
     const tasks = [...new Set([...cells.values()].flatMap((c) => [c.source, c.target]))].sort(byTask);
-    const key = JSON.stringify([[...cells.values()], live]);
+    const key = JSON.stringify([[...cells.values()], live, this.store.colors()]);
     if (key === this.shown) return;
     this.shown = key;
     const most = Math.max(1, ...[...cells.values()].map((c) => c.bytes ?? 0));
@@ -192,7 +194,8 @@ export class Job {
     this.root = made.root;
     const command = h("p", { class: "command" }, this.command, copyButton(() => this.command.textContent));
     this.root.append(command, h("div", { class: "two" }, h("div", null, h("h3", null, "Job file"), this.file), h("div", null, h("h3", null, "TF_CONFIG"), this.configs)));
-    store.on(["job", "run", "task"], () => this.update());
+    store.on(["job"], () => this.update());
+    store.onValue(["task", "run"], () => `${store.colors()} ${store.get("run")?.command}`, () => this.update());
   }
 
   update() {

@@ -19,6 +19,7 @@ export function embeddedSource(all) {
     place: { page: campaign ? "campaign" : "run", id: entities.run?.id ?? entities.campaign?.id ?? "" },
     config: async () => ({ version: "", ...data.config, control: false }),
     watch(store, tell) {
+      store.frozen = true;
       store.apply(entities, data.now ?? entities.run?.ended ?? 0, true);
       tell("embedded");
     },
@@ -68,8 +69,9 @@ function filterOf({ task, attempt, grep, regex }) {
   const expression = regex ? new RegExp(grep) : null;
   const wanted = grep?.toLowerCase();
   return (line) =>
-    line.skipped != null ||
-    ((!task || line.task === task) &&
+    (line.skipped != null && !grep && (!task || !line.task || line.task === task)) ||
+    (line.skipped == null &&
+      (!task || line.task === task) &&
       (!attempt || line.attempt === Number(attempt)) &&
       (!grep || (expression ? expression.test(line.text) : line.text.toLowerCase().includes(wanted))));
 }

@@ -35,7 +35,9 @@ export class Lanes {
     this.moments = [];
     this.width = 0;
     this.asked = false;
-    store.on(["task", "attempt", "mark", "link", "run"], () => this.refresh());
+    store.on(["attempt", "mark", "link"], () => this.refresh());
+    store.onValue(["task"], () => store.colors(), () => this.refresh());
+    store.onValue(["run"], () => store.isLive(), () => this.extend());
     timeline.on((what) => (what === "cursor" ? this.point() : this.draw()));
     new ResizeObserver(() => this.draw()).observe(this.plot);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {

@@ -33,7 +33,8 @@ export class Log {
     this.view.addEventListener("wheel", (event) => event.deltaY < 0 && this.follow(false), { passive: true });
     this.view.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(this.view);
-    store.on(["task", "attempt"], () => this.tools.update(this.tasks(), this.asked));
+    store.on(["attempt"], () => this.tools.update(this.tasks(), this.asked));
+    store.onValue(["task"], () => store.colors(), () => this.tools.update(this.tasks(), this.asked));
     store.on(["run"], () => this.runChanged());
   }
 

@@ -27,7 +27,7 @@ export class LogLines {
   /** Take lines that follow. Returns how many were dropped at the top. */
   append({ lines, skipped, next, done }) {
     this.ended = done !== false;
-    if (skipped) this.lines.push({ gap: skipped });
+    if (skipped) this.lines.push({ gap: skipped, live: true });
     for (const line of lines.length > this.most ? lines.slice(-this.most) : lines) this.lines.push(shaped(line));
     if (next !== undefined) this.next = next;
     return this.trimTop();
@@ -77,7 +77,7 @@ function before({ previous, done }, back) {
 }
 
 function shaped(line) {
-  if (line.skipped != null) return { gap: line.skipped, left: true };
+  if (line.skipped != null) return { gap: line.skipped, live: line.cursor == null, task: line.task };
   return { ...line, plain: plain(line.text) };
 }
 

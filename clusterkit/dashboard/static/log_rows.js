@@ -6,7 +6,7 @@ import { bytes, clock } from "./format.js";
 
 /** The element of a line. `current`: it was searched for, or its moment was chosen; `found`: a text to mark in it. */
 export function rowOf(line, current, colors, found) {
-  if (line.gap != null) return h("div", { class: "row gap" }, `… ${bytes(line.gap)} ${line.left ? "are left out of this report" : "skipped: the log grew faster than it could be shown"}`);
+  if (line.gap != null) return h("div", { class: "row gap" }, gapText(line));
   const color = colors.get(line.task);
   return h(
     "div",
@@ -15,6 +15,11 @@ export function rowOf(line, current, colors, found) {
     h("span", { class: color == null ? "task own" : `task c${color}` }, line.task ?? "clusterkit"),
     h("span", { class: "text" }, textsOf(line, found.toLowerCase())),
   );
+}
+
+function gapText({ gap, live, task }) {
+  if (live) return `… ${bytes(gap)} skipped: the log grew faster than it could be shown`;
+  return `… ${bytes(gap)}${task ? ` of ${task}` : ""} left out of this report`;
 }
 
 function textsOf(line, wanted) {

@@ -7,6 +7,7 @@ export class Store {
     this.changed = new Set();
     this.scheduled = false;
     this.clock = null;
+    this.frozen = false; // time stands still: nothing changes any more
   }
 
   /** Take changes. `whole`: they are everything, and what was known before is dropped. */
@@ -44,12 +45,33 @@ export class Store {
     return [...(this.kinds.get(kind)?.values() ?? [])];
   }
 
+  /** Call `update` when the value of `of()` has changed, which a change of these kinds may do; also once now. */
+  onValue(kinds, of, update) {
+    let last;
+    this.on(kinds, () => {
+      const value = of();
+      if (value === last) return;
+      last = value;
+      update();
+    });
+  }
+
+  /** The tasks and their colors, as a text that differs when they do. */
+  colors() {
+    return this.all("task").map((row) => `${row.task} ${row.color}`).join();
+  }
+
+  /** Whether the run can still change. */
+  isLive() {
+    return this.get("run")?.phase !== "over";
+  }
+
   /** Seconds since the run began. */
   now() {
     const run = this.get("run");
     if (run?.ended != null) return run.ended;
     if (!this.clock) return 0;
-    const live = run && run.phase !== "over";
+    const live = !this.frozen && run && run.phase !== "over";
     return this.clock.now + (live ? Math.min(performance.now() - this.clock.at, 5000) / 1000 : 0);
   }
 

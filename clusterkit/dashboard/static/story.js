@@ -136,7 +136,8 @@ export class Recoveries {
       h("div", { class: "head" }, h("h2", { id: "h-recoveries" }, "Recoveries")),
       h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-labelledby": "h-recoveries" }, this.table, this.empty),
     );
-    store.on(["story", "run"], () => this.update());
+    store.on(["story"], () => this.update());
+    store.onValue(["run"], () => store.isLive(), () => this.update());
   }
 
   update() {
