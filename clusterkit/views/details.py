@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
+from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import SIGNAL_NAMES, RoleKind
 
 
@@ -35,6 +36,8 @@ def detail(event: ev.Event) -> str | None:
             return f"{task} is ready."
         case ev.Reached(task, _, stage):
             return f"{task} is {stage}."
+        case ev.StepsTimed(task, _, workers):
+            return f"{task} timed the steps of its workers: {_of_times(workers)}."
         case ev.SigtermHandled(task, _, handled):
             return f"{task} {'handles' if handled else 'does not handle'} SIGTERM."
         case _:
@@ -82,6 +85,12 @@ def _of_attempt(event: ev.AttemptEnded) -> str:
         same = event.role.kind is RoleKind.SAME
         why += f", {'as' if same else 'collateral of'} {event.role.task} (attempt {event.role.attempt}){' did' * same}"
     return f"{event.task} (attempt {event.attempt}) is over: it {how}{why}."
+
+
+def _of_times(workers: Mapping[Task, ev.StepTimes]) -> str:
+    """`worker:0 took 0.8 s for 12 steps, worker:1 took 1.5 s for 3 steps`."""
+    told = [f"{task} took {shown(of.seconds)} for {number_of('step', of.count)}" for task, of in workers.items()]
+    return ", ".join(told) or "none"
 
 
 def _of_sweep(event: ev.Swept) -> str:

@@ -59,6 +59,10 @@ def test_every_event_is_a_sentence(event: ev.Event) -> None:
         ),
         (ev.Resumed(CHIEF, 1, 0, None), "chief:0 begins at step 0."),
         (ev.Ready(PS, 1), "ps:0 is ready."),
+        (
+            ev.StepsTimed(CHIEF, 1, {WORKER: ev.StepTimes(12, 0.75), task("worker:2"): ev.StepTimes(1, 12.0)}),
+            "chief:0 timed the steps of its workers: worker:1 took 0.8 s for 12 steps, worker:2 took 12 s for 1 step.",
+        ),
         (ev.Interrupted(15), "clusterkit got SIGTERM."),
         (ev.FaultTook(2, ""), "Fault 2 was injected."),
         (ev.LifelineLost(), "clusterkit's guardian process is gone."),
