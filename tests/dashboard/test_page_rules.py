@@ -43,7 +43,6 @@ FORMATS: list[tuple[str, list[Any]]] = [
 @pytest.fixture
 def page(browser: Browser, serve: Serve) -> Browser:
     """A page from which the modules can be loaded."""
-    browser.expected.append("api/campaigns")
     browser.open(serve().address())
     return browser
 
