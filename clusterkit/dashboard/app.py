@@ -82,7 +82,9 @@ class Dashboard:
             Route(f"{run}/act", _answering(self.act), methods=["POST"]),
         ]
         handlers = {404: _not_found, 500: _failed}
-        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        return app
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:

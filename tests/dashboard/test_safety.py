@@ -21,6 +21,7 @@ HERE = f"http://127.0.0.1:{PORT}"
 TOKEN = new_token()
 ROUTES = (
     *("/", "/run/over", "/campaign/x", "/static/index.html", "/api/config", "/api/runs", "/api/run/over/entities"),
+    *("/api/campaigns", "/api/campaign/nope", "/metrics"),
     *("/api/run/over/stream", "/api/run/over/series?names=step/worker:0", "/api/run/over/log?from=end"),
     *("/api/run/over/log/stream", "/api/run/over/file/stacks/stall-1.txt", "/api/run/over/act", "/nowhere"),
 )
@@ -139,6 +140,7 @@ def test_the_token_in_the_address_becomes_a_cookie(client: TestClient) -> None:
     for wrong in ("x", "", TOKEN[:-1], f"{TOKEN}x", "\u2603"):
         assert client.get("/", params={"token": wrong}).status_code == 403
     assert client.get(f"/?token={TOKEN}&token={TOKEN}").status_code == 403
+    client.cookies.clear()
     assert client.post(f"/api/run/over/act?token={TOKEN}", headers=ORIGIN).status_code == 403
 
 
