@@ -19,7 +19,7 @@ from clusterkit.words.states import TaskState
 EVERY = 2.0  # seconds from a step after a look's answer to the next look
 LOOKS = 5  # that have to agree
 SETTLING = 10.0  # seconds after a start in which a task is not compared: it connects, and compiles
-OVER = 3  # looks that decide whether a task keeps up again
+OVER = 10  # looks that decide whether a task keeps up again: more, since a busy machine hides what is still there
 QUIET = 60.0  # seconds after which a task is named again; twice as many each time
 UNANSWERED = 60.0  # seconds after which an answer is not waited for any more
 
@@ -44,7 +44,7 @@ class Paces:
     state: ClusterState
     ending: Ending
     peers: Peers = field(init=False)
-    sights: deque[Sight] = field(default_factory=lambda: deque(maxlen=LOOKS))
+    sights: deque[Sight] = field(default_factory=lambda: deque(maxlen=OVER))
     steps: dict[Task, StepTimes] = field(default_factory=dict)  # of a coordinator's workers since the last look
     named: dict[Task, Named] = field(default_factory=dict)
     times: dict[Task, int] = field(default_factory=dict)  # how often each was named
@@ -102,8 +102,8 @@ class Paces:
         }
         self.sights.append(Sight(asked, paces, {task: times for task, times in steps.items() if task in settled}))
         self._end()
-        if len(self.sights) == LOOKS:
-            for task, finding in slower([*self.sights], self.peers).items():
+        if len(self.sights) >= LOOKS:
+            for task, finding in slower(self._newest(), self.peers).items():
                 self._name(self.state.records[task], finding)
 
     def _name(self, record: TaskRecord, finding: Finding) -> None:
@@ -118,12 +118,17 @@ class Paces:
 
     def _since(self, task: Task, slowness: Slowness) -> float:
         """When the first look showed it."""
-        findings = ((sight.at, compared([sight], self.peers, slowness).finding(task)) for sight in self.sights)
-        return next((at for at, found in findings if found and found.is_slow(PATIENCE)), self.sights[0].at)
+        sights = self._newest()
+        findings = ((sight.at, compared([sight], self.peers, slowness).finding(task)) for sight in sights)
+        return next((at for at, found in findings if found and found.is_slow(PATIENCE)), sights[0].at)
+
+    def _newest(self) -> list[Sight]:
+        """The looks that have to agree."""
+        return [*self.sights][-LOOKS:]
 
     def _end(self) -> None:
         """Say of those that were named, and are not slower any more, that they keep up."""
-        recent, peers = [*self.sights][-OVER:], self.peers
+        recent, peers = [*self.sights], self.peers
         for task, named in list(self.named.items()):
             found = compared(recent, peers, named.slowness).finding(task)
             if found is not None and not found.is_slow(PATIENCE):
