@@ -20,6 +20,7 @@ from clusterkit.recovery.startup import StartupFold
 from clusterkit.views.status import RunStatus
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
+from clusterkit.words.outcome import RunResult
 
 OWN = {"step", "cpu", "memory"}  # names of curves that are clusterkit's
 UNITS = {"cpu": "%", "memory": "bytes", "step": "steps"}
@@ -50,6 +51,8 @@ class RunModel:
         self._tensorboard: str | None = None
         self._inspected: ev.Inspected | None = None
         self._verdicts = 0
+        self._live = True
+        self.written: RunResult | None = None  # in place of a supervisor that was killed
         self._run = new_run(paths, info)
         self._tasks: dict[Task, int] = {}  # what is to be refreshed, with the offset of its last change
         self._bars: dict[tuple[Task, int], int] = {}
@@ -94,8 +97,7 @@ class RunModel:
         elif not isinstance(event, ev.Ticked):
             self._happened(offset, at, event)
         if self._lanes.changed:
-            self._bars |= dict.fromkeys(self._lanes.changed, offset)
-            self._lanes.changed.clear()
+            self._note_bars()
 
     def sample(self, wall: float, usage: Usage) -> None:
         """Take in what the tasks use at a wall time."""
@@ -105,7 +107,11 @@ class RunModel:
 
     def refresh(self, wall: float, live: bool, usage: Usage = NO_USAGE, everything: bool = True) -> None:
         """Bring the board up to date; `everything`: also what only needs to be once a second."""
-        now = Now(wall, live, self._began, usage, self._end(live), self._tensorboard)
+        if live is not self._live:
+            self._live = live
+            self._lanes.touch_open()
+            self._note_bars()
+        now = Now(wall, live, self._began, usage, self._end(live), self._tensorboard, self.written)
         for task in self._status.tasks if everything else list(self._tasks):
             row = task_entity(self._status.tasks[task], now)
             self.board.put(f"task/{task}", row, self._tasks.pop(task, self.offset), always=True)
@@ -195,10 +201,16 @@ class RunModel:
         self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, offset)
         self._verdicts += 1
 
+    def _note_bars(self) -> None:
+        self._bars |= dict.fromkeys(self._lanes.changed, self.offset)
+        self._lanes.changed.clear()
+
     def _refresh_bars(self) -> None:
+        lost_at = None if self._live else self._at
         for (task, attempt), offset in self._bars.items():
             bar = self._lanes.bar(task, attempt)
-            self.board.put(f"attempt/{task}/{attempt}", None if bar is None else bar.entity(), offset)
+            entity = None if bar is None else bar.entity(lost_at)
+            self.board.put(f"attempt/{task}/{attempt}", entity, offset, lost_at is not None)
         self._bars.clear()
         for number, link in enumerate(self._lanes.links()):
             self.board.put(f"link/{number}", link, self.offset)

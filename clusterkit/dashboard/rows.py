@@ -46,6 +46,7 @@ class Now:
     usage: Usage
     ended: float | None = None  # seconds since the run began
     tensorboard: str | None = None
+    result: RunResult | None = None  # what was written in place of a supervisor that was killed
 
 
 def shape_text(job: JobSpec) -> str:
@@ -82,7 +83,7 @@ def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
 
 def run_entity(run: Run, status: RunStatus, now: Now) -> Run:
     """The run as it is now."""
-    result = status.result
+    result = status.result or now.result
     phase = RunPhase.OVER if not now.live else status.phase
     starting = phase is RunPhase.RUNNING and status.step is None and status.restarts == 0
     return replace(
@@ -147,7 +148,7 @@ def clean(text: str) -> str:
 
 def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
     if not now.live:
-        return _last_sentence(status.result)
+        return _last_sentence(status.result or now.result)
     if starting:
         return waited_for(status)
     if phase is RunPhase.STARTING:

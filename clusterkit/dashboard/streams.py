@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from clusterkit.dashboard.live import Watched
 
 MOST = 64  # streams at a time
+FAREWELL = 0.5  # seconds for the end of a stream when the server ends
 STUCK = 15.0  # seconds that a client may take to read what it is sent
 HEARTBEAT = 10.0  # seconds without a message after which a comment is sent
 APART = 0.1  # seconds between two messages, at least
@@ -56,14 +57,20 @@ class EventStream:
         """Serve it."""
         gone = asyncio.create_task(_gone(receive))
         sending = asyncio.create_task(self._send(scope, send))
+        ended = False
         try:
             await asyncio.wait([gone, sending], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # the server ends
+            ended = True
         finally:
             for task in (gone, sending):
                 task.cancel()
             await asyncio.wait([gone, sending])
             self._places.leave()
-        if sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
+        if ended:
+            with suppress(TimeoutError, RuntimeError, OSError):
+                await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), FAREWELL)
+        elif sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
             raise error
 
     async def _send(self, scope: Scope, send: Send) -> None:
