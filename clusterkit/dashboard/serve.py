@@ -39,6 +39,19 @@ class Protocol(H11Protocol):
             self.transport.abort()
 
 
+class _Uvicorn(uvicorn.Server):
+    """uvicorn, which says when it begins to end: it waits for the streams, and they for it."""
+
+    def __init__(self, ending: asyncio.Event, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self._ending.set()
+        await super().shutdown(sockets)
+
+
 class Server:
     """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
 
@@ -48,7 +61,8 @@ class Server:
         self.token = new_token()
         self._dashboard = Dashboard(store, settings)
         app = Safety(self._dashboard.app(), self.token, self.port)
-        self._server = uvicorn.Server(
+        self._server = _Uvicorn(
+            self._dashboard.places.ending,
             uvicorn.Config(
                 app,
                 http=Protocol,
@@ -61,7 +75,7 @@ class Server:
                 limit_concurrency=MOST_CONNECTIONS,
                 h11_max_incomplete_event_size=LONGEST_HEAD,
                 timeout_graceful_shutdown=1,
-            )
+            ),
         )
 
     @property

@@ -28,6 +28,7 @@ class Places:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = self._free = most
+        self.ending = asyncio.Event()  # set when the server ends, and all streams with it
 
     @property
     def taken(self) -> int:
@@ -46,7 +47,7 @@ class Places:
 
 
 class EventStream:
-    """A response that sends messages as they come, and ends with them or with the client."""
+    """A response that sends messages as they come, and ends with them, with the client or with the server."""
 
     def __init__(self, messages: AsyncIterator[str], places: Places) -> None:
         self._messages = messages
@@ -55,22 +56,19 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve it."""
-        gone = asyncio.create_task(_gone(receive))
         sending = asyncio.create_task(self._send(scope, send))
-        ended = False
+        tasks = [sending, asyncio.create_task(_gone(receive)), asyncio.create_task(self._places.ending.wait())]
         try:
-            await asyncio.wait([gone, sending], return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # the server ends
-            ended = True
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (gone, sending):
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait([gone, sending])
+            await asyncio.wait(tasks)
             self._places.leave()
-        if ended:
+        if self._places.ending.is_set() and sending.cancelled():
             with suppress(TimeoutError, RuntimeError, OSError):
                 await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), FAREWELL)
-        elif sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
+        elif not sending.cancelled() and (error := sending.exception()) is not None:
             raise error
 
     async def _send(self, scope: Scope, send: Send) -> None:
