@@ -93,4 +93,4 @@ def test_commands_on_tasks_are_those_that_take_some() -> None:
     ]
     assert [
         name for name, command in found.items() if isinstance(command, OnRun) and not isinstance(command, OnTasks)
-    ] == [*("wait", "down", "ps", "top", "show", "dashboard", "tensorboard", "fault")]
+    ] == [*("wait", "down", "ps", "top", "show", "report", "dashboard", "tensorboard", "fault")]
