@@ -26,7 +26,7 @@ def test_a_slow_worker_is_named(up: Start, shape: str, seed: int) -> None:
     workers, step_time, step = rng.choice((2, 3)), rng.choice((0.0, 0.01)), rng.randrange(20, 200)
     print(f"seed {seed}: {workers} workers, {step_time} s, from step {step} on")
     fault = f"slow worker:1 share=20% @ step={step}"
-    run = up("--workers", workers, *SHAPES[shape], "--steps", 10**6, "--step-time", step_time, "--fault", fault)
+    run = up("--workers", workers, "--fault", fault, *SHAPES[shape], "--steps", 10**6, "--step-time", step_time)
     run.wait_for("FaultInjected", deadline=200)
     named = run.wait_for("Straggling", deadline=150)
     assert named["task"] == "worker:1"
