@@ -223,12 +223,13 @@ def test_a_run_ends_while_its_page_is_open(ck: Clusterkit, serve: Serve, browser
 
 
 def test_the_supervisor_is_killed_while_the_page_is_open(ck: Clusterkit, serve: Serve, browser: Browser) -> None:
-    """The run is lost, and the page says so; no task stays "running" for ever."""
+    """The page says what the guardian wrote; no task stays "running" for ever."""
     run = up(ck, *LIVE)
     browser.open(serve().address(f"/run/{run.name}"))
     browser.wait_text(row("worker:1"), "running")
     os.kill(supervisor(run), signal.SIGKILL)
-    browser.wait_text(".pill", "lost", 30)
+    browser.wait_text(".pill", "failed", 30)
+    browser.wait_text(".line .text", "the supervisor was killed by SIGKILL")
     browser.wait(lambda: "running" not in browser.text(".tasks table"), "no task is running")
 
 
