@@ -48,13 +48,15 @@ class PaceInspector:
         self._post = post
         self._ended = threading.Event()
         self._subjects: dict[Task, Subject] = {}
+        self._looking = False
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
         """Begin to look at these tasks, given their attempts and first processes; posts Inspected in the end."""
-        if self._thread is not None and self._thread.is_alive():
+        if self._looking:
             self._post(Inspected({}, Look.PACE))
             return
+        self._looking = True
         known = self._subjects
         self._subjects = {}
         for task, (attempt, pid) in live.items():
@@ -75,7 +77,8 @@ class PaceInspector:
             with suppress(CannotLook):  # there is another look soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
-        finally:  # the machine waits for the answer
+        finally:  # the machine waits for the answer, and may ask again at once
+            self._looking = False
             self._post(Inspected(vitals, Look.PACE))
 
     def _sample(self, subjects: Mapping[Task, Subject]) -> None:
