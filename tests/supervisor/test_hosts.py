@@ -49,7 +49,8 @@ def test_what_is_asked_of_a_run_reaches_the_tasks_on_its_hosts(up: Start, ck: Cl
     ck("fault", "stop worker:1 for=300ms")
     run.wait_for("FaultHealed")
     ck("restart", "worker:1")
-    assert run.events("Spawned", task="worker:1", attempt=2)[0]["where"].startswith("host1, pid ")
+    again = run.wait_for("Spawned", task="worker:1", attempt=2)
+    assert again["where"].startswith("host1, pid ")
     rows = {row["task"]: row for row in ck.json("ps")["tasks"]}
     assert {name: row["host"] for name, row in rows.items()} == {
         "chief:0": "host0", "worker:0": "host0", "ps:0": "host0", "worker:1": "host1",
