@@ -129,7 +129,8 @@ export class Log {
     this.unfollow();
     if (on) {
       this.following = true;
-      this.stop = this.source.followLog(this.asked, this.lines.next ?? "end", (data) => this.take(data));
+      const take = (data) => this.take(data);
+      this.stop = this.source.followLog(this.asked, this.lines.next ?? "end", take, () => this.follow(false));
       this.toEnd();
     }
     this.tools.following(on);

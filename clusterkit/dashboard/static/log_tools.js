@@ -101,9 +101,8 @@ export class LogTools {
     say(this.follow, on ? "following" : "follow");
   }
 
-  /** Whether the log can grow. */
+  /** Whether the run goes on. A log that is followed is followed to its end, which comes later. */
   live(is) {
-    if (this.isLive && !is) this.log.follow(false);
     this.isLive = is;
     this.follow.hidden = !is;
   }

@@ -95,8 +95,8 @@ class LiveSource {
     return answer.text();
   }
 
-  /** Follow the log from a cursor. Returns what ends that. */
-  followLog(asked, cursor, take) {
+  /** Follow the log from a cursor; `over` is called when nobody writes any more. Returns what ends that. */
+  followLog(asked, cursor, take, over) {
     let stream = null;
     let timer = null;
     let from = cursor;
@@ -107,7 +107,10 @@ class LiveSource {
         from = data.next ?? from;
         take(data);
       };
-      stream.addEventListener("over", () => stream.close());
+      stream.addEventListener("over", () => {
+        stream.close();
+        over();
+      });
       stream.onerror = () => {
         stream.close(); // it would begin at its first cursor again
         timer = setTimeout(open, 1000);
