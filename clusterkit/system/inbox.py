@@ -14,6 +14,7 @@ from clusterkit.system.bell import Bell
 from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
 Work = Callable[[], None]
+LOOK_EVERY = 32  # events, between two looks at the lifelines: each look gives up the interpreter's lock
 ENDING = LifelineLost | Interrupted | AllocationEnding | Crashed  # what nobody keeps waiting
 
 
@@ -30,6 +31,7 @@ class Inbox:
         self._kept = deque[Happened]()  # those that came during `work_until`
         self._bell = Bell()
         self._lifelines: dict[int, str] = {}
+        self._looked = 0  # events ago
         self._poll = select.poll()
         self._poll.register(self._bell, select.POLLIN)
 
@@ -74,16 +76,28 @@ class Inbox:
         return any(isinstance(event, AllocationEnding) for event in self._kept)
 
     def get(self, timeout: float | None) -> Happened | Work | None:
-        """Return what comes next, a cut lifeline first; None after `timeout` seconds without anything."""
+        """Return what comes next; None after `timeout` seconds without anything.
+
+        A cut lifeline comes before most of the events that wait.
+        """
         return self._kept.popleft() if self._kept else self._next(timeout)
 
     def _next(self, timeout: float | None) -> Happened | Work | None:
-        wait = 0.0 if not self._events.empty() else timeout
-        for descriptor, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000)):
-            if descriptor in self._lifelines:
-                self._poll.unregister(descriptor)
-                return LifelineLost(self._lifelines.pop(descriptor))
-            self._bell.clear()
-        with suppress(queue.Empty):
-            return self._events.get_nowait()
-        return None
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            if waiting := not self._events.empty():
+                self._looked += 1
+                if self._looked < LOOK_EVERY:
+                    return self._events.get_nowait()
+            self._looked = 0
+            wait = 0.0 if waiting else None if until is None else max(0.0, until - time.monotonic())
+            found = self._poll.poll(None if wait is None else math.ceil(wait * 1000))
+            for descriptor, _ in found:
+                if descriptor in self._lifelines:
+                    self._poll.unregister(descriptor)
+                    return LifelineLost(self._lifelines.pop(descriptor))
+                self._bell.clear()
+            with suppress(queue.Empty):
+                return self._events.get_nowait()
+            if not found:  # else the bell was rung for what is done already
+                return None

@@ -57,6 +57,7 @@ class Console:
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
+        self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # those with a line whose state has to be shown
         self._queue: deque[_Item] = deque()
         self._waiting = 0
         self._flooded = False
@@ -176,22 +177,28 @@ class Console:
             if stream is None:
                 stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color)
                 self._streams[task, attempt] = stream
-            return stream.feed(chunk, time.monotonic())
+            shown = stream.feed(chunk, time.monotonic())
+            if stream.due_at is not None:
+                self._redrawing[task, attempt] = stream
+            return shown
         stream = self._streams.pop((task, attempt), None)
+        self._redrawing.pop((task, attempt), None)
         return [] if stream is None else stream.flush(time.monotonic())
 
     def _patience(self) -> float | None:
         """Seconds until a line that is being redrawn, or the status line, has to be shown; None if none is."""
         now = time.monotonic()
-        due = [stream.due_at - now for stream in self._streams.values() if stream.due_at is not None]
+        due = [stream.due_at - now for stream in self._redrawing.values() if stream.due_at is not None]
         patience = [*due, *(() if self._screen.patience is None else (self._screen.patience,))]
         return max(0.0, min(patience)) if patience else None
 
     def _redrawn(self) -> Iterator[Chunk]:
         """The states of such lines, if their time has come."""
         now = time.monotonic()
-        for stream in self._streams.values():
+        for key, stream in list(self._redrawing.items()):
             yield from stream.due(now)
+            if stream.due_at is None:
+                del self._redrawing[key]
 
 
 def prefix(task: Task, width: int, color: bool) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from clusterkit.views import console as console_module
 from clusterkit.views.console import Console, Show
+from clusterkit.views.prefixed import Chunk, Prefixer
 from clusterkit.words import redraws
 from tests.histories import job, task
 
@@ -154,6 +155,29 @@ def test_the_state_of_a_bar_that_stops_is_shown(monkeypatch: pytest.MonkeyPatch)
     console.output(task("worker:0"), 1, b"\n")
     console.output(task("worker:0"), 1, b"done\n")
     assert read_to_the_end(console, source, sink).decode() == "worker:0    │ done\n"
+
+
+def test_who_writes_whole_lines_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of tasks, a look at each of them for each line would be all that a run does."""
+    looks = list[Prefixer]()
+    due = Prefixer.due
+
+    def counted(prefixer: Prefixer, now: float) -> list[Chunk]:
+        looks.append(prefixer)
+        return due(prefixer, now)
+
+    monkeypatch.setattr(Prefixer, "due", counted)
+    monkeypatch.setattr(redraws, "SHOW_EVERY", 0.1)
+    tasks = job(workers=300).tasks
+    source, sink = os.pipe()
+    console = Console(sink, tasks, Show())
+    for number, one in enumerate(tasks):
+        console.output(one, 1, b"a line\n")
+        assert os.read(source, 1 << 16).decode().endswith("a line\n"), number
+    console.output(tasks[0], 1, b"a bar: 1/3\r2/3")
+    assert os.read(source, 1 << 16).decode() == "worker:0   │ 2/3ar: 1/3\n"
+    read_to_the_end(console, source, sink)
+    assert 0 < len(looks) < 10
 
 
 def test_control_characters_and_bytes_that_are_no_text_do_no_harm(screen: Callable[..., Screen]) -> None:

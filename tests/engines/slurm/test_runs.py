@@ -184,15 +184,32 @@ def test_tensorflow_trains_on_three_hosts(
     assert len(set(digests)) == 1 if shape is GANG else True
 
 
+def campaign(slurm: SlurmCluster, home: Path, deadline: float, *words: str | Path) -> str:
+    """What `clusterkit chaos --engine slurm` prints in an allocation of three hosts; it leaves nothing."""
+    line = shlex.join([sys.executable, "-m", "clusterkit", "chaos", "--engine", "slurm", *map(str, words)])
+    job = slurm.submit(f"cd {shlex.quote(str(ROOT))}; CLUSTERKIT_HOME={home} exec {line}", "--nodes=3")
+    slurm.wait_state(job, "COMPLETED", "FAILED", deadline=deadline)
+    wait_until(lambda: not slurm.processes(), 20, lambda: str(slurm.processes()))
+    return slurm.output(job)
+
+
 def test_a_campaign_runs_in_an_allocation(slurm: SlurmCluster, tmp_path: Path) -> None:
     """Each of its runs starts agents on the hosts that are there."""
-    words = ["chaos", "--engine", "slurm", *GANG, *QUICK, "--runs", "3", "--seed", "5", "--actions", "kill,term,stop"]
-    line = shlex.join([sys.executable, "-m", "clusterkit", *words, str(MIMIC), "--steps", "100", "--every", "20"])
-    home = slurm.jobs / f"home-{tmp_path.name}"
-    job = slurm.submit(f"cd {shlex.quote(str(ROOT))}; CLUSTERKIT_HOME={home} exec {line}", "--nodes=3")
-    slurm.wait_state(job, "COMPLETED", "FAILED", deadline=120)
-    assert "3 of 3 runs passed" in slurm.output(job), slurm.output(job)
-    wait_until(lambda: not slurm.processes(), 20, lambda: str(slurm.processes()))
+    plan = ("--runs", "3", "--seed", "5", "--actions", "kill,term,stop")
+    job = (*GANG, *QUICK, MIMIC, "--steps", "100", "--every", "20")
+    output = campaign(slurm, slurm.jobs / f"home-{tmp_path.name}", 120, *plan, *job)
+    assert "3 of 3 runs passed" in output, output
+
+
+@pytest.mark.tensorflow
+@pytest.mark.soak
+@pytest.mark.timeout(2400)
+def test_a_campaign_with_every_fault_of_hosts_in_an_allocation(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """20 runs with TensorFlow recover from whatever is drawn."""
+    job = ("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py", "--steps", "400", "--step-time", "0.02")
+    output = campaign(slurm, slurm.jobs / f"home-{tmp_path.name}", 2300, "--runs", "20", "--seed", "20", *job)
+    print(output)
+    assert "20 of 20 runs passed" in output, output
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
