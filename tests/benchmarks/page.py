@@ -37,7 +37,7 @@ MOMENTS = 50  # that are looked for
 LONG = 180.0  # seconds
 POURS = PROGRAMS / "pouring.py"
 EIGHT = ("--workers", "6", "--ps", "1")
-OFTEN = ("--max-restarts", "1000", "--restart-backoff", "0.05", "--grace-period", "1")
+OFTEN = ("--restart-budget", "1000", "--restart-backoff", "0.05", "--grace-period", "1")
 # Notes when each attempt is painted for the first time: wall time in seconds, by task and attempt.
 WATCH = """
 window.sights = {};
