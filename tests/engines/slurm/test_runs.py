@@ -206,7 +206,7 @@ def test_a_campaign_runs_in_an_allocation(slurm: SlurmCluster, tmp_path: Path) -
 @pytest.mark.timeout(2400)
 def test_a_campaign_with_every_fault_of_hosts_in_an_allocation(slurm: SlurmCluster, tmp_path: Path) -> None:
     """20 runs with TensorFlow recover from whatever is drawn."""
-    job = ("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py", "--steps", "400", "--step-time", "0.02")
+    job = (*PS, WORKLOADS / "ps_train.py", "--steps", "400", "--step-time", "0.02")
     output = campaign(slurm, slurm.jobs / f"home-{tmp_path.name}", 2300, "--runs", "20", "--seed", "20", *job)
     print(output)
     assert "20 of 20 runs passed" in output, output
