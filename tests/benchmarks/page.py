@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from clusterkit.backends.local.logs import Arrivals
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
@@ -28,11 +29,12 @@ from tests.benchmarks import ours
 from tests.benchmarks.children import adopt, end_everything
 from tests.benchmarks.jobs import PROGRAMS
 from tests.dashboard.browser import Browser, Served
-from tests.dashboard.histories import beginning, line, progress, written
+from tests.dashboard.histories import WALL, beginning, line, progress, written
 from tests.environment import clean_environment
 from tests.support import ROOT, wait_until
 
 EVENTS, LOGS = 1_000_000, 100_000_000  # of a long run: events, and bytes of logs
+TOGETHER = 100  # lines that arrive at once
 MOMENTS = 50  # that are looked for
 LONG = 180.0  # seconds
 POURS = PROGRAMS / "pouring.py"
@@ -246,11 +248,17 @@ def long_run(place: Path) -> Path:
     both = zip(*(progress(Task(TaskType.WORKER, index), each) for index in range(2)), strict=True)
     lines = (*beginning(job), *(one for pair in both for one in pair), line(1.0 + 0.01 * each, ev.Interrupted(15)))
     run = written(place / "runs" / "20261101-000000-abcd", job, lines)
+    arrivals, lines = Arrivals(run.arrivals), LOGS // 200
     for index in range(2):
         log = run.all_tasks / f"worker:{index}" / "attempt-1.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("w") as file:
-            file.writelines(f"worker:{index} {number:010d} ".ljust(99, ".") + "\n" for number in range(LOGS // 200))
+            file.writelines(f"worker:{index} {number:010d} ".ljust(99, ".") + "\n" for number in range(lines))
+    for number in range(TOGETHER, lines + 1, TOGETHER):
+        for index in range(2):
+            arrivals.add(WALL + 0.01 * number, f"worker:{index}".encode(), 1, 100 * number)
+    arrivals.write()
+    arrivals.close()
     return run.path
 
 
