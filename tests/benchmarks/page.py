@@ -248,13 +248,13 @@ def long_run(place: Path) -> Path:
     both = zip(*(progress(Task(TaskType.WORKER, index), each) for index in range(2)), strict=True)
     lines = (*beginning(job), *(one for pair in both for one in pair), line(1.0 + 0.01 * each, ev.Interrupted(15)))
     run = written(place / "runs" / "20261101-000000-abcd", job, lines)
-    arrivals, lines = Arrivals(run.arrivals), LOGS // 200
+    arrivals, count = Arrivals(run.arrivals), LOGS // 200
     for index in range(2):
         log = run.all_tasks / f"worker:{index}" / "attempt-1.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("w") as file:
-            file.writelines(f"worker:{index} {number:010d} ".ljust(99, ".") + "\n" for number in range(lines))
-    for number in range(TOGETHER, lines + 1, TOGETHER):
+            file.writelines(f"worker:{index} {number:010d} ".ljust(99, ".") + "\n" for number in range(count))
+    for number in range(TOGETHER, count + 1, TOGETHER):
         for index in range(2):
             arrivals.add(WALL + 0.01 * number, f"worker:{index}".encode(), 1, 100 * number)
     arrivals.write()

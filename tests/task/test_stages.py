@@ -1,0 +1,122 @@
+"""How far a program's start is, as its task reports it: each stage once, and nothing that could stop the program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches import stages
+from clusterkit.task.patches.stages import Stages
+from tests.support import load
+from tests.task.counted import Reports
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports]:
+    """A pipe to a supervisor, and a task that has reached nothing."""
+    made = Reports(tmp_path / "progress")
+    monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
+    monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
+    monkeypatch.setattr(stages, "stages", Stages())
+    yield made
+    os.close(made.fd)
+
+
+def told(reports: Reports) -> list[str]:
+    """The stages that have come in."""
+    found = reports.read()
+    assert all((one["kind"], one["attempt"]) == ("stage", 3) for one in found)
+    return [one["stage"] for one in found]
+
+
+class Server:
+    """TensorFlow's, and everything else with a constructor."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Take anything."""
+
+
+class Coordinator(Server):
+    """A ClusterCoordinator."""
+
+    def schedule(self, number: int) -> int:
+        """Return what it gets."""
+        return number
+
+
+class CallbackList(Server):
+    """Keras's."""
+
+    def on_train_begin(self, logs: Any = None) -> str:
+        """Return something."""
+        return "result"
+
+
+def make_coordinator() -> None:
+    """Three steps are scheduled."""
+    coordinator = Coordinator("strategy")
+    assert [coordinator.schedule(number) for number in range(3)] == [0, 1, 2]
+
+
+def begin_fit() -> None:
+    """Two fits begin."""
+    assert [CallbackList().on_train_begin() for _ in range(2)] == ["result", "result"]
+
+
+@pytest.mark.parametrize(
+    ("watch", "module", "use", "reached"),
+    [
+        (stages.watch_import, {}, lambda: None, ["imported"]),
+        (stages.watch_server, {"Server": Server}, lambda: (Server("def"), Server()), ["serving"]),
+        (stages.watch_strategy, {"CollectiveAllReduceStrategy": Server}, Server, ["connected"]),
+        (stages.watch_coordinator, {"ClusterCoordinator": Coordinator}, make_coordinator, ["connected", "prepared"]),
+        (stages.watch_fit, {"CallbackList": CallbackList}, begin_fit, ["prepared"]),
+    ],
+    ids=["import", "server", "strategy", "coordinator", "fit"],
+)
+def test_each_stage_is_told_once(
+    watch: Callable[..., None], module: dict[str, type], use: Callable[[], object], reached: list[str],
+    reports: Reports, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What is patched does what it did, as often as it is called."""
+    for kind in module.values():  # keeps what the patch replaces
+        for name in vars(kind).copy():
+            if name in {"__init__", "schedule", "on_train_begin"}:
+                monkeypatch.setattr(kind, name, vars(kind)[name])
+    watch(SimpleNamespace(**module), load)
+    use()
+    assert told(reports) == reached
+
+
+def test_a_fork_of_the_task_says_nothing(reports: Reports) -> None:
+    """A worker of a data loader makes no progress of the task's."""
+    if (pid := os.fork()) == 0:
+        stages.stages.reach("imported")
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert told(reports) == []
+    stages.stages.reach("imported")
+    assert told(reports) == ["imported"]
+
+
+def test_a_supervisor_that_is_gone_or_late_does_not_matter(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads, the pipe is full, there is none: the program goes on at once, with as many descriptors open."""
+    before = set(Path("/proc/self/fd").iterdir())
+    filler = os.open(os.environ["CLUSTERKIT_PROGRESS"], os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(filler, bytes(1 << 16))
+    except BlockingIOError:
+        pass
+    stages.stages.reach("imported")
+    os.close(filler)
+    monkeypatch.setenv("CLUSTERKIT_PROGRESS", os.environ["CLUSTERKIT_PROGRESS"] + "-that-is-not-there")
+    stages.stages.reach("serving")
+    monkeypatch.delenv("CLUSTERKIT_PROGRESS")
+    stages.stages.reach("connected")
+    assert set(Path("/proc/self/fd").iterdir()) == before
