@@ -63,6 +63,17 @@ class Suspect:
         """Whether the attempt says that a peer is gone, while the fault keeps a task from its peers."""
         return self.fault.action in _STARVING and self._shows(failure.at) and looks_collateral(failure)
 
+    def exhausts(self, failure: Failure) -> bool:
+        """Whether the attempt failed of an error that a peer sent, which lives on and had too little memory.
+
+        TensorFlow raises a worker's error in the coordinator, and says on which task's device it was.
+        """
+        if self.fault.action is not FaultAction.MEMORY or not self._shows(failure.at):
+            return False
+        said = "\n".join((failure.exception or "", *failure.tail))
+        devices = (f"/job:{task.type}/replica:0/task:{task.index}/" for task, _ in self.hit)
+        return "ResourceExhausted" in said and any(device in said for device in devices)
+
     def spoils(self, failure: Failure, spawned: float) -> bool:
         """Whether the attempt may have failed of what was done to the checkpoints.
 
@@ -90,5 +101,6 @@ def _candidates(suspects: Sequence[Suspect], failure: Failure, spawned: float) -
     for action in (FaultAction.KILL, FaultAction.TERM):  # of two equal signals the first one did it
         yield from (one for one in real if one.fault.action is action and one.kills(failure))
     yield from (one for one in newest_first if one.weakens(failure, spawned))
+    yield from (one for one in newest_first if one.exhausts(failure))
     yield from (one for one in newest_first if one.starves(failure))
     yield from (one for one in newest_first if one.spoils(failure, spawned))

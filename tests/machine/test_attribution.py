@@ -33,6 +33,10 @@ def fails(how: Exit = RAISED, name: str = "worker:1", attempt: int = 1, says: st
 
 
 GONE = "UnavailableError: Socket closed"
+EXHAUSTED = (
+    "ResourceExhaustedError: Graph execution error: OOM when allocating tensor with shape[64,64] and type float on "
+    "/job:worker/replica:0/task:1/device:CPU:0 by allocator mklcpu"
+)
 OOM = Exit(signal=SIGKILL, out_of_memory=True)
 
 
@@ -69,6 +73,13 @@ OOM = Exit(signal=SIGKILL, out_of_memory=True)
         ([of("stop worker:1", over=2.0)], fails(attempt=2), 3.0, None),
         ([of("slow worker:1", over=2.0)], fails(attempt=2), 3.0, None),
         ([of("partition worker:1")], fails(Exit(error="no such file")), None, None),
+        # A worker that has too little memory lives on; its error is raised in the coordinator, which ends.
+        ([of("memory worker:1 limit=1GB")], fails(name="chief:0", says=EXHAUSTED), 0.0, 1),
+        ([of("memory worker:1 limit=1GB", over=9.0)], fails(name="chief:0", says=EXHAUSTED), 0.0, 1),
+        ([of("memory worker:1 limit=1GB", at=-30.0, over=-20.0)], fails(name="chief:0", says=EXHAUSTED), 0.0, None),
+        ([of("memory worker:1 limit=1GB")], fails(name="chief:0", says=EXHAUSTED.replace("k:1", "k:11")), 0.0, None),
+        ([of("memory worker:1 limit=1GB")], fails(name="chief:0"), 0.0, None),
+        ([of("stop worker:1")], fails(name="chief:0", says=EXHAUSTED), 0.0, None),
     ],
 )  # fmt: skip
 def test_which_fault_explains_a_failure(
