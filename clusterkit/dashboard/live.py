@@ -18,7 +18,7 @@ from clusterkit.dashboard.rows import NO_USAGE, Usage
 from clusterkit.system.usage import Meter
 from clusterkit.words.errors import CannotLook
 
-LOOK_EVERY = 0.05  # seconds between two looks at the size of the journal
+LOOK_EVERY = 0.1  # seconds between two looks at the size of the journal
 REFRESH_EVERY = 1.0  # seconds between two looks at what need not be seen at once
 SAMPLE_EVERY = 2.0  # seconds between two samples of what tasks use
 RESULT_WITHIN = 5.0  # seconds after the last sign of a run that was killed, for its result to be written

@@ -15,7 +15,7 @@ MOST = 64  # streams at a time
 FAREWELL = 0.5  # seconds for the end of a stream when the server ends
 STUCK = 15.0  # seconds that a client may take to read what it is sent
 HEARTBEAT = 10.0  # seconds without a message after which a comment is sent
-APART = 0.1  # seconds between two messages, at least
+APART = 0.25  # seconds between two messages, at least
 Ended = Callable[[], None]
 
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,13 +138,12 @@ def steps(place: Path, args: argparse.Namespace) -> Figures:
             home = place / f"{kind}-{number}"
             home.mkdir()
             program = (PROGRAMS / "unaware.py", "ps", "6000", home / "rate")
-            with running(home, "--workers", "2", "--ps", "1", *program) as run:
-                if kind == "page":
-                    with opened(home, run):
-                        wait_until((home / "rate").exists, LONG, "the rate")
-                else:
-                    wait_until((home / "rate").exists, LONG, "the rate")
-                wait_until(lambda: (home / "rate").read_text(), 10, "the rate")  # noqa: B023
+            with ExitStack() as stack:
+                page = stack.enter_context(opened(home)) if kind == "page" else None
+                run = stack.enter_context(running(home, "--workers", "2", "--ps", "1", *program))
+                if page is not None:
+                    page[0].open(page[1].address(f"/run/{run.name}"))
+                wait_until(lambda: (home / "rate").exists() and (home / "rate").read_text(), LONG, "the rate")  # noqa: B023
             rates[kind].append(float((home / "rate").read_text()))
     middle = {kind: statistics.median(values) for kind, values in rates.items()}
     rounds = ", ".join(f"{page:.0f}/{none:.0f}" for page, none in zip(*rates.values(), strict=True))
@@ -217,12 +216,12 @@ def running(place: Path, *job: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def opened(place: Path, run: Path, wait: bool = True) -> Iterator[tuple[Browser, Served]]:
-    """A browser at a run's page, and its server."""
+def opened(place: Path, run: Path | None = None, wait: bool = True) -> Iterator[tuple[Browser, Served]]:
+    """A browser at a run's page, or at the list of runs; and its server."""
     served, browser = Served(place), Browser()
     try:
-        browser.open(served.address(f"/run/{run.name}"))
-        if wait:
+        browser.open(served.address("/" if run is None else f"/run/{run.name}"))
+        if run is not None and wait:
             browser.wait(lambda: browser.all(".tasks tbody[data-task]"), "tasks", LONG)
         yield browser, served
     finally:
