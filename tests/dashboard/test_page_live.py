@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from clusterkit.network.virtual import why_not
 from tests.commands import ROLES, Clusterkit, journal, supervisor
 from tests.dashboard.browser import Browser, Served
 from tests.support import CHILDREN, wait_until
@@ -22,6 +23,7 @@ SAYS = CHILDREN / "says.py"
 LONG = 90.0  # seconds, for a machine that has much else to do
 LIVE = (*JOB, ROLES, "--steps", "100000")
 Serve = Callable[..., Served]
+WHY_NOT = why_not(True, False)
 NETWORK = "Failed to load resource"  # a browser says that of every answer that is none
 
 
@@ -140,6 +142,21 @@ def test_faults_are_typed_and_refused_in_words(ck: Clusterkit, serve: Serve, bro
     browser.click("dialog button", "End the run")
     browser.wait_text(".pill", "interrupted|ended|down|stopped", 30)
     assert not browser.all(".tasks button.act")
+
+
+@pytest.mark.skipif(WHY_NOT is not None, reason=f"no virtual network here: {WHY_NOT}")
+def test_a_worker_is_cut_off_in_the_matrix(ck: Clusterkit, serve: Serve, browser: Browser) -> None:
+    """A cell cuts two tasks off from each other, and heals them."""
+    run = up(ck, "--network", "virtual", *LIVE)
+    browser.open(serve().address(f"/run/{run.name}"))
+    browser.wait_text(row("chief:0"), "loss")
+    browser.click(".matrix button", "worker:1 to ps:0: as it should be")
+    browser.wait_text("dialog", "No packet passes between worker:1 and ps:0")
+    browser.click("dialog button", "Inject")
+    browser.wait_text(".matrix td.cut", "cut")
+    browser.click(".matrix button", "worker:1 to ps:0: cut")
+    browser.click("dialog button", "Heal")
+    browser.wait(lambda: not browser.all(".matrix td.cut"), "nothing is cut")
 
 
 def test_without_control_nothing_can_be_done(ck: Clusterkit, serve: Serve, browser: Browser) -> None:
