@@ -80,7 +80,7 @@ class RecoveryFold:
         """What is known so far. The first recovery that a fault explains begins with its injection."""
         recoveries, begun = [], set[int]()
         for incident in self._incidents:
-            injected = [self._fault_incidents[number].at for number in incident.faults if number not in begun]
+            injected = self._injected(number for number in incident.faults if number not in begun)
             begun |= set(incident.faults)
             recoveries.append(incident.recovery(min([incident.began, *injected])))
         return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._fault_incidents.values())))
@@ -91,7 +91,11 @@ class RecoveryFold:
 
     def began(self, incident: Incident) -> float:
         """When an incident began: with the injection of a fault that explains it, or by itself."""
-        return min([incident.began, *(self._fault_incidents[number].at for number in incident.faults)])
+        return min([incident.began, *self._injected(incident.faults)])
+
+    def _injected(self, numbers: Iterable[int]) -> list[float]:
+        """When faults were injected; a damaged journal may name others."""
+        return [self._fault_incidents[number].at for number in numbers if number in self._fault_incidents]
 
     def _fault(self, fault: FaultIncident) -> InjectedFault:
         explained = [key for key in self._failures if self._explaining.get(key) == fault.event.number]
