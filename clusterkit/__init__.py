@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clusterkit.words.events import Ready as Ready
     from clusterkit.words.events import RestartPlanned as RestartPlanned
     from clusterkit.words.events import Resumed as Resumed
+    from clusterkit.words.events import Shrunk as Shrunk
     from clusterkit.words.events import Spawned as Spawned
     from clusterkit.words.events import Stopping as Stopping
     from clusterkit.words.events import Straggling as Straggling
@@ -58,6 +59,7 @@ _NAMES = {
         "Ready",
         "RestartPlanned",
         "Resumed",
+        "Shrunk",
         "Spawned",
         "Stopping",
         "Straggling",

@@ -26,6 +26,7 @@ from clusterkit.words.actions import (
     Inject,
     Inspect,
     Record,
+    Refresh,
     Signal,
     Spawn,
     Sweep,
@@ -261,7 +262,7 @@ class History:
                 self.send(ev.FaultTook(number, self.futile.get(number, "done"), number not in self.futile))
             case _:
                 silent = Signal | Record | DumpStacks | Inject | Heal | HurrySteps | Answer | Finish
-                assert isinstance(action, silent | BeginProfile | EndProfile | Avoid)
+                assert isinstance(action, silent | BeginProfile | EndProfile | Avoid | Refresh)
 
     def _signal(self, name: str, number: int) -> None:
         self.reached.setdefault(name, []).append(number)

@@ -150,6 +150,7 @@ class Account(JournalLines):
             lost = 0 if plan or course["went_on"] else None
         return {
             "at": at, "asked": plan is not None and plan["cause"] is None, "cause": told[0] if told else None,
+            "files": [] if plan is None else plan["files"],
             "collateral": [one for one in told[1:] if key_of(one) not in same],
             "same": [one for one in told[1:] if key_of(one) in same], "allocation": None,
             "faults": faults, "detected": min(detected, default=None),
@@ -157,7 +158,15 @@ class Account(JournalLines):
             "last_step": last, "resumed_step": resumed["step"] if resumed else None,
             "checkpoint": resumed["path"] if resumed else None, "lost": lost,
             "ended": course["first_step"] if trainers else up["m"] if up else None,
+            **self._left(deaths),
         }  # fmt: skip
+
+    def _left(self, deaths: list[Line]) -> dict[str, Any]:
+        """The workers that were given up for one of these deaths, and how many were left."""
+        found = [line for line in self.of("Shrunk") if key_of(line["cause"]) in set(map(key_of, deaths))]
+        if not found:
+            return {"given_up": [], "left": None}
+        return {"given_up": found[0]["tasks"], "left": len(found[0]["left"])}
 
     def _same(self, plan: Line | None) -> set[tuple[str, int]]:
         """The failures that were as the cause; of a request, those of the plans that it overtook."""

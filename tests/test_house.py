@@ -32,6 +32,7 @@ ROOMS = {
     "faults": {"words", "system", "client", "network"},
     "machine": {"words", "faults"},
     "recovery": {"words", "client", "machine"},
+    "hooks": {"words", "system", "client", "recovery", "task"},
     "job": {"words", "system", "client", "faults"},
     "check": {"words", "system", "job"},
     "warm": {"words", "system", "client", "job", "task", "check"},
@@ -45,7 +46,7 @@ ROOMS = {
     },
     "supervisor": {
         *("words", "system", "client", "machine", "recovery", "job", "warm", "backends", "engines"),
-        *("views", "tensorboard", "dashboard", "check", "__init__"),
+        *("views", "tensorboard", "dashboard", "hooks", "check", "__init__"),
     },
     "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
@@ -63,12 +64,10 @@ ROOMS = {
 # Rules: their time, seeds and environment are arguments. They import no other modules of clusterkit than such.
 PURE = (
     *("words", "machine"),
-    *(
-        f"job/{name}"
-        for name in ("devices", "flags", "jobfile", "jobtext", "keras", "options", "plan", "spec", "step_regex")
-    ),
-    *("job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
-    *("warm/environ_writes", "warm/own_variables", "warm/servable"),
+    *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
+    *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
+    *("job/convention", "job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
+    *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
     *("backends/local/reports", "backends/local/waits"),
     *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
     *(f"recovery/{name}" for name in ("incident", "report", "goodput", "conditions", "costs", "curve", "stretch")),
@@ -85,13 +84,8 @@ PURE = (
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
 # reads what cloudpickle wrote, and that interpreter is the API's own.
 INSIDE = (
-    "task/entry",
-    "task/join",
-    "task/patches",
-    "warm/fork_server",
-    "warm/fresh",
-    "warm/warm_server",
-    "network/switch",
+    *("task/debug_session", "task/debugger", "task/debugger_pdb", "task/entry", "task/join", "task/patches"),
+    *("warm/fork_server", "warm/fresh", "warm/warm_server", "network/switch"),
 )
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}
 
@@ -217,8 +211,8 @@ def test_a_package_is_known_to_few_rooms(package: str, rooms: set[str]) -> None:
 
 
 def test_what_brings_a_job_up_loads_no_tensorflow() -> None:
-    """Everything that launch and prepare import, and what that imports, is free of it."""
-    found, new = set[Path](), {PACKAGE / "supervisor/launch.py", PACKAGE / "supervisor/prepare.py"}
+    """Everything that launch and run import, and what that imports, is free of it."""
+    found, new = set[Path](), {PACKAGE / "supervisor/launch.py", PACKAGE / "supervisor/run.py"}
     while new:
         found |= new
         new = {file for path in new for file in clusterkit_files(path)} - found

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 from sklearn.datasets import load_digits
 
 PIXELS = 64
@@ -32,5 +31,7 @@ def load(seed: int = 2017) -> tuple[Digits, Digits]:
 
 def accuracy(model: Any, data: Digits) -> float:
     """Return the share of images that the model classifies correctly."""
+    import tensorflow as tf  # here, since JAX's programs load the same data
+
     right = tf.argmax(model(data.images), axis=1) == data.labels
     return float(tf.reduce_mean(tf.cast(right, tf.float32)))

@@ -215,6 +215,8 @@ class Cluster:
             return invocation(None if program is None else os.fspath(program), args, options, problems)
         if options.get("python") is not None:
             problems.append("A function is called by the interpreter that it comes from: leave python= out.")
+        if options.get("watch") or options.get("watch_fresh"):
+            problems.append("A function has no file of its own that could change: leave watch= out.")
         path = Path(self._temporary.name, "call.pkl")
         pickle_call(program, args, kwargs or {}, path, Path.cwd())
         return invocation(RUNNER, [path], options, problems)

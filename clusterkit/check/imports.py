@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +33,11 @@ class ProgramFile(NamedTuple):
 
 
 def program_files(
-    file: Path | None, root: Path, packages: Iterable[Path] = (), most: int = sys.maxsize
+    file: Path | None,
+    root: Path,
+    packages: Iterable[Path] = (),
+    most: int = sys.maxsize,
+    others: Sequence[Path] = (),
 ) -> list[ProgramFile]:
     """Return a program's file and the files that it imports from the directory `root` or PYTHONPATH, recursively.
 
@@ -42,9 +46,10 @@ def program_files(
         root: the directory that the program imports its own modules from.
         packages: files to follow as well, such as those of `packages_of`.
         most: the size limit in bytes of all files together; a file that exceeds it is skipped.
+        others: more directories to import from.
     """
     found = []
-    roots, todo, seen = import_roots(root), [], set[Path]()
+    roots, todo, seen = [*import_roots(root), *others], [], set[Path]()
     if file is not None and os.path.isfile(file):
         todo = [*packages, file]
     while todo and len(seen) < MOST:

@@ -19,11 +19,12 @@ def refuse_unparsable(job: JobSpec) -> None:
         return
     with suppress(OSError):
         text = file.read_bytes() if file.is_file() else b""
-        if (error := _syntax_error(text) if is_text(file, text) else None) is not None:
+        if (error := syntax_error(text) if is_text(file, text) else None) is not None:
             raise BadJob([f"{shown(file)}:{error.lineno or 1} is not valid Python: {error.msg}."])
 
 
-def _syntax_error(text: bytes) -> SyntaxError | None:
+def syntax_error(text: bytes) -> SyntaxError | None:
+    """Return why Python can't compile a source; None if it can, or if that is not certain."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(text, "program", "exec", dont_inherit=True)

@@ -32,6 +32,7 @@ SECTIONS = {
         "show": ("clusterkit.cli.show", "Show how a run ended."),
         "report": ("clusterkit.cli.report", "Write a run or a campaign to a file to keep."),
         "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
+        "debug": ("clusterkit.cli.debug", "Connect this terminal to a task that waits in the debugger."),
         "profile": ("clusterkit.cli.profile", "Write a TensorBoard profile of tasks while they train."),
         "dashboard": ("clusterkit.cli.dashboard", "Show runs in a browser."),
         "tensorboard": ("clusterkit.cli.tensorboard", "Show a run in TensorBoard."),

@@ -110,8 +110,11 @@ def _asked(options: Gathered) -> JobTemplate:
     """The job, checked as `up` checks it. Raises BadJob."""
     from clusterkit.chaos.trial import JobTemplate
     from clusterkit.supervisor.prepare import prepare
+    from clusterkit.words.errors import BadJob
 
     prepared = prepare(options)
+    if prepared.job.watches:
+        raise BadJob(["--watch is not for campaigns: a run that fails would wait for a change of its program."])
     for warning in prepared.warnings:
         echo(f"clusterkit: {warning}", err=True)
     return JobTemplate(prepared.job, options.options)

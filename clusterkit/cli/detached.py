@@ -16,14 +16,16 @@ from clusterkit.cli.terminal import echo
 from clusterkit.client.directory import RunDirectory, make_private
 from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.supervisor.detach import detach, exit_code
-from clusterkit.supervisor.launch import Display, up
 from clusterkit.supervisor.prepare import Prepared
+from clusterkit.supervisor.run import Display, up
 from clusterkit.system.ports import listening
 from clusterkit.views.readiness import Readiness
+from clusterkit.views.status import RunPhase
 from clusterkit.words.durations import compact
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task
+from clusterkit.words.printable import printable
 
 A_SHORT_WHILE = 5.0  # seconds for tasks to open their ports or report anything
 WHILE_IMPORTING = 60.0  # the same where TensorFlow is imported first, by many tasks on few cores
@@ -97,6 +99,9 @@ class Beginning:
     def _is_ready(self, look: RunSnapshot) -> bool:
         look.refresh()
         assert look.info is not None
+        if look.status.phase is RunPhase.WAITING:
+            echo(f" ✘ The job failed: {printable(look.status.reason)}. Waiting for a change of its program.", err=True)
+            return True
         tasks = look.status.tasks
         pids = {task: status.pid for task, status in tasks.items() if status.alive and status.pid}
         new, silent, over = self._readiness.look(tasks, listening(look.info.endpoints, pids), time.monotonic())

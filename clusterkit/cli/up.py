@@ -67,7 +67,7 @@ def command(
     that fails is restarted, together with the tasks that its strategy needs restarted. Ctrl-C ends everything.
     """
     from clusterkit.supervisor.guardian import check_lifeline
-    from clusterkit.supervisor.launch import Display, up
+    from clusterkit.supervisor.run import Display, up
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
     from clusterkit.warm.session import Session
@@ -75,8 +75,8 @@ def command(
     with exit_on_error():
         only = tuple(filter(None, only))  # of which some may have been no task's
         prepared = _prepared(given(values), handed, only)
-        if continues:
-            prepared = _continuing(prepared, detach)
+        prepared = _continuing(prepared, detach) if continues else prepared
+        prepared = _on_terminal(prepared, detach or lifeline is not None)
         if lifeline is not None:
             check_lifeline(lifeline)
     _submit(prepared, given(values), detach)
@@ -102,6 +102,20 @@ def _continuing(prepared: Prepared, detach: bool) -> Prepared:
     if problems:
         raise BadJob(problems)
     return replace(prepared, continues=True)
+
+
+def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
+    """Breakpoints hold tasks where somebody can be expected to connect, unless an option decides.
+
+    `apart`: the run does not belong to this command's terminal.
+    """
+    from clusterkit.words.debugging import Breakpoints
+
+    job = prepared.job
+    shown = sys.stdin is not None and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+    if apart or not shown or job.hosts.count or job.debug.breakpoints is not Breakpoints.AUTO:
+        return prepared
+    return replace(prepared, job=replace(job, debug=replace(job.debug, breakpoints=Breakpoints.HOLD)))
 
 
 def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:

@@ -101,6 +101,20 @@ def _flip(file: Path, size: int, seed: str) -> str:
     return f"flipped {len(places)} byte{'s' if len(places) > 1 else ''} in"
 
 
+def move_aside(directory: Path) -> Path | None:
+    """Give what is in a directory the first free numbered name beside it, and make it anew, empty.
+
+    Returns that name; None if there was nothing in it. Raises OSError.
+    """
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return None
+    names = (directory.with_name(f"{directory.name}-{number}") for number in itertools.count(1))
+    aside = next(name for name in names if not os.path.lexists(name))
+    directory.rename(aside)
+    directory.mkdir(mode=0o700)
+    return aside
+
+
 def continue_from(old: Path, new: Path) -> None:
     """Copy the checkpoints of an old run to a new one, unless both have the same directory.
 

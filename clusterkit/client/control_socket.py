@@ -9,6 +9,7 @@ import socket
 import stat
 import struct
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.words.errors import RunDirectoryError
 
 LONGEST = 107  # bytes of a Unix socket's path
+STALE = 3600.0  # seconds after which a socket on which nothing listens is one that a killed run left
 
 
 def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
@@ -25,8 +27,9 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
     try:
         if len(os.fsencode(path)) > LONGEST:
             path = _short(run.path)
+            remove_stale(path.parent, time.time() - STALE)
             run.control_path.write_text(str(path))
-        _remove_stale(path)
+        _unlink_if_stale(path)
         server = _bound(path)
     except OSError as error:
         raise RunDirectoryError(f"Cannot create the control socket {path}: {error.strerror or error}.") from None
@@ -52,7 +55,7 @@ def _bound(path: Path) -> socket.socket:
     return server
 
 
-def _remove_stale(path: Path) -> None:
+def _unlink_if_stale(path: Path) -> None:
     """Remove the socket that a killed run with the same directory left. Raises OSError.
 
     The caller holds the run's lock, so no such run is live here. A socket on which something listens is kept all the
@@ -61,6 +64,18 @@ def _remove_stale(path: Path) -> None:
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
             path.unlink()
+
+
+def remove_stale(directory: Path, before: float) -> None:
+    """Remove the sockets that were made before this wall time and on which nothing listens.
+
+    They belong to runs that were killed with their guardians. Nobody else would remove them: the run directory that
+    names such a socket may be gone.
+    """
+    for path in directory.glob("*.sock"):
+        with suppress(OSError):
+            if path.lstat().st_mtime < before:
+                _unlink_if_stale(path)
 
 
 def _is_served(path: Path) -> bool:

@@ -27,6 +27,7 @@ class Paths(Generic[P_co]):
         self.agents_key = path / "agents.pem"  # with which agents and supervisor prove themselves to each other
         self.tensorboard = path / "tensorboard"  # what TensorBoard shows
         self.dashboard = path / "dashboard"  # the address of the run's dashboard, with its token
+        self.hooks_log = path / "hooks.log"  # what the commands of --on-failure and the like wrote
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
         self.all_tasks = path / "tasks"
         self.arrivals = self.all_tasks / "arrivals"  # when which part of which log was written
@@ -46,6 +47,10 @@ class Paths(Generic[P_co]):
     def requests(self, task: Task) -> P_co:
         """The named pipe through which the task is asked for something, such as a profile."""
         return self.of_task(task) / "requests"
+
+    def debugger(self, task: Task) -> P_co:
+        """The socket on which the task listens while it is held for the debugger."""
+        return self.of_task(task) / "debugger.sock"
 
     def stacks(self, task: Task, attempt: int) -> P_co:
         """Where the attempt's stack dumps go."""

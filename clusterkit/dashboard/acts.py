@@ -15,11 +15,11 @@ from clusterkit.dashboard.logbook import BadQuestion
 from clusterkit.dashboard.runs import OpenRun
 from clusterkit.dashboard.stories import listed
 from clusterkit.faults.aim import live_problems_of
-from clusterkit.views.details import signal_name
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Verb
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
+from clusterkit.words.outcome import signal_name
 from clusterkit.words.printable import printable_lines
 
 STACKS_WITHIN = 3.0  # seconds

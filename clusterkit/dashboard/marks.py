@@ -47,7 +47,7 @@ class Marks:
             case ev.FaultHealed(number, _, _, tasks):
                 self._change(number, until=at)
                 self._add(Mark(at, "heal", _only(tasks), _text(event), None, number))
-            case ev.RestartPlanned(tasks):
+            case ev.RestartPlanned(tasks) | ev.Shrunk(tasks):
                 self._add(Mark(at, "restart", _only(tasks), _text(event)))
             case ev.Warned(text, task):
                 self._add(Mark(at, "stall" if of_stall else "warning", None if task is None else str(task), text))
@@ -56,6 +56,10 @@ class Marks:
             case ev.Requested() | ev.RequestRefused() | ev.Interrupted() | ev.Profiled():
                 of = str(event.task) if isinstance(event, ev.Profiled) else None
                 self._add(Mark(at, "request", of, _text(event)))
+            case ev.ProgramChanged(problem=""):
+                pass  # what comes of it has a mark of its own
+            case ev.WaitsForChange() | ev.ProgramChanged():
+                self._add(Mark(at, "warning", None, _text(event)))
             case ev.HostCut() | ev.HostBack() | ev.HostLost() | ev.Continued():
                 self._add(Mark(at, "host", None, _text(event)))
 

@@ -123,8 +123,12 @@ def task_entity(of: TaskStatus, now: Now) -> TaskRow:
         cpu=None if usage is None else round(usage[0], 1),
         memory=None if usage is None else usage[1],
         faults=tuple(action.value for action in of.faults.values()) if now.live else (),
-        note=clean((straggler_note(of) or "") if now.live else ""),
+        note=clean(_note(of)) if now.live else "",
     )
+
+
+def _note(of: TaskStatus) -> str:
+    return f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
 
 
 def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
@@ -156,6 +160,8 @@ def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
     if phase is RunPhase.STOPPING:
         left = [task for task, of in status.tasks.items() if of.alive]
         return f"Stopping: {status.reason}." + (f" Waiting for {listed(left)} to end." if left else "")
+    if phase is RunPhase.WAITING:
+        return f"The job failed: {printable(status.reason)}. Waiting for a change of the program."
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterkit.words.job import JobSpec, Servers, TfConfig
+from clusterkit.words.job import Convention, JobSpec, Servers, TfConfig
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 
 # Read when TensorFlow is imported, for `from tensorflow.keras import ...`, and when a program first says `tf.keras`.
@@ -27,7 +27,7 @@ def chosen_env(job: JobSpec) -> dict[str, str]:
 def patches_of(job: JobSpec, task: Task) -> str:
     """Those that the task needs, with commas between them; empty where it needs none."""
     fixes_keras, coordinates = job.patches and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
-    if job.program.kind is ProgramKind.COMMAND:
+    if job.program.kind is ProgramKind.COMMAND or job.convention is not Convention.TENSORFLOW:
         return ""
     gang = job.shape is Shape.MULTI_WORKER
     serves, trains = job.is_server(task), task.trains and not job.is_server(task)
@@ -40,15 +40,26 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "callbacks-apart": trains and gang and job.patches and task != job.leader,
         "backup-whole": trains and gang and fixes_keras and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
-        # With servers of ours the program is taken to be the coordinator's code, and to know nothing of clusterkit.
-        "coordinator-end": trains and coordinates and job.servers is Servers.BUILTIN,
+        "coordinator-end": trains and coordinates and _ends_by_itself(job),
+        "coordinator-functions": trains and coordinates,
         "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
         "stages": trains or serves,
         "step-times": trains and coordinates,
         "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
+        "breakpoints": True,
+        "post-mortem": job.debug.post_mortem and not job.hosts.count,
+        "debugpy": job.debug.editor_port(task) is not None,
     }
     return ",".join(name for name, needed in patches.items() if needed)
+
+
+def _ends_by_itself(job: JobSpec) -> bool:
+    """Whether the coordinator's program may be one that hangs at its end when a worker is down.
+
+    With servers of ours it is taken to know nothing of clusterkit. A worker that is given up is down for good.
+    """
+    return job.servers is Servers.BUILTIN or job.restart.min_workers is not None
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from clusterkit.client.paths import RunPaths
-from clusterkit.job.devices import CORES, Share, shares_of, usual_env
+from clusterkit.job.convention import convention_env, peers_of, usual_convention_env
+from clusterkit.job.debugging import DEBUGGER, EDITOR, debugging_env
+from clusterkit.job.devices import CORES, shares_of, usual_env
 from clusterkit.job.keras import PATCHES, keras_env
 from clusterkit.job.tfconfig import Endpoints, cluster_json, tf_config
 from clusterkit.words.job import JobSpec, Servers, Setup
@@ -75,10 +77,18 @@ class Start:
 def plan_tasks(
     job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str, here: Collection[Task] | None = None
 ) -> dict[Task, TaskPlan]:
-    """Resolve every task, or those on this host. `python` is the interpreter where the job names none."""
-    cluster, shares = cluster_json(job, endpoints), shares_of(job, here)
+    """Resolve every task, or those on this host. `python` is the interpreter where the job names none.
+
+    The tasks that are left when a worker is given up keep the cores and GPUs that they had.
+    """
+    cluster, gone = cluster_json(job, endpoints), set(job.given_up)
+    shares = {task: share for task, share in shares_of(replace(job, given_up=()), here).items() if task not in gone}
     hosts = tuple(dict.fromkeys(endpoint.rpartition(":")[0] for endpoint in endpoints.values()))
-    plans = {task: _plan(job, task, cluster, share, paths, python) for task, share in shares.items()}
+    peers = peers_of(job, endpoints)
+    plans = {
+        task: _plan(job, task, cluster, {**share.env, **convention_env(job, task, peers)}, paths, python)
+        for task, share in shares.items()
+    }
     return {task: replace(plan, hosts=hosts) if "TF_CONFIG" in plan.env else plan for task, plan in plans.items()}
 
 
@@ -90,20 +100,22 @@ def program_of(job: JobSpec, task: Task) -> Program:
     return job.program if own.args is None else replace(job.program, args=own.args)
 
 
-def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths, python: str) -> TaskPlan:
+def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], paths: RunPaths, python: str) -> TaskPlan:
     own, program = job.setups.get(task.type, Setup()), program_of(job, task)
     config = tf_config(job, task, cluster)
     env = {
         "PYTHONUNBUFFERED": "1",
         **usual_env(job.devices),
+        **usual_convention_env(job),
         **job.setup.env,
         **own.env,
         # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way. On the
         # virtual network no port is held: nobody else has the address.
         **({REUSE_PORT: "true"} if job.network is Network.HOST else {}),
         **({} if config is None else {"TF_CONFIG": config}),
-        **share.env,
+        **own_env,
         **keras_env(job, task),
+        **debugging_env(job, paths, task),
         **{name: str(value(paths, task)) for name, value in _OWN.items()},
     }
     return TaskPlan(
@@ -114,7 +126,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, share: Share, paths: RunPaths,
         args=program.args,
         cwd=own.cwd or job.setup.cwd,
         env=env,
-        dropped=frozenset({"TF_CONFIG", CORES, PATCHES, "CLUSTERKIT_RESTORE"}) - env.keys(),
+        dropped=frozenset({"TF_CONFIG", CORES, PATCHES, DEBUGGER, EDITOR, "CLUSTERKIT_RESTORE"}) - env.keys(),
     )
 
 
@@ -128,7 +140,7 @@ def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
 
 
 # The variables that clusterkit sets in every task, and that a job may not.
-RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, CORES, PATCHES, *_OWN, *attempt_env(0, "", "-")})
+RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, CORES, PATCHES, DEBUGGER, EDITOR, *_OWN, *attempt_env(0, "", "-")})
 
 
 def attempt_environment(

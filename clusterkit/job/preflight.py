@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def interpreter_problems(job: JobSpec) -> list[str]:
         for python in pythons
         if python is not None and (why := why_not_startable(python, {}))
     ]
-    return [*problems, *dict.fromkeys(_keras_problems(job))]
+    return [*problems, *dict.fromkeys([*_keras_problems(job), *_debugpy_problems(job)])]
 
 
 def _is_installed(package: str) -> bool:
@@ -116,17 +116,29 @@ def dashboard_problems() -> list[str]:
 
 def _keras_problems(job: JobSpec) -> Iterator[str]:
     """Where Keras 2 is asked for, and the tasks' interpreter does not have it."""
-    for own in (Setup(), *job.setups.values()) if job.keras == 2 else ():
+    for whose in _lacking("tf_keras", job, (Setup(), *job.setups.values()) if job.keras == 2 else ()):
+        yield f"--keras 2 needs tf_keras, which {whose} lacks. {INSTALL_TF_KERAS}"
+
+
+def _debugpy_problems(job: JobSpec) -> Iterator[str]:
+    """Where an editor is to connect, and the tasks' interpreter does not have debugpy."""
+    kinds = dict.fromkeys(task.type for task in job.tasks if job.debug.editor_port(task) is not None)
+    for whose in _lacking("debugpy", job, [job.setups.get(kind, Setup()) for kind in kinds]):
+        yield f"--debugpy needs debugpy, which {whose} lacks. Install it: pip install 'tf-clusterkit[debugpy]'"
+
+
+def _lacking(package: str, job: JobSpec, setups: Iterable[Setup]) -> Iterator[str]:
+    """The interpreters of these setups that do not have the package, in words."""
+    for own in setups:
         python = own.python or job.setup.python
-        if not _has_tf_keras(python, {**job.setup.env, **own.env}):
-            of_whom = "the tasks' interpreter" if python is None else f"the interpreter {python}"
-            yield f"--keras 2 needs tf_keras, which {of_whom} lacks. {INSTALL_TF_KERAS}"
+        if not _has(package, python, {**job.setup.env, **own.env}):
+            yield "the tasks' interpreter" if python is None else f"the interpreter {python}"
 
 
-def _has_tf_keras(python: str | None, env: Mapping[str, str]) -> bool:
+def _has(package: str, python: str | None, env: Mapping[str, str]) -> bool:
     if python is None and "PYTHONPATH" not in env:
-        return importlib.util.find_spec("tf_keras") is not None
-    words = [python or sys.executable, "-c", "import importlib.util as u; print(u.find_spec('tf_keras') is None)"]
+        return importlib.util.find_spec(package) is not None
+    words = [python or sys.executable, "-c", f"import importlib.util as u; print(u.find_spec('{package}') is None)"]
     try:
         asked = subprocess.run(words, capture_output=True, timeout=20, env={**os.environ, **env})
     except (OSError, subprocess.TimeoutExpired):

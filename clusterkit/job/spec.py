@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from clusterkit.faults.aim import problems_of
+from clusterkit.job.convention import convention_problems
+from clusterkit.job.debugging import debugging_problems
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
 from clusterkit.job.options import OPTIONS, Gathered
@@ -15,8 +17,8 @@ from clusterkit.job.plan import RESERVED
 from clusterkit.job.step_regex import problem_of
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
-from clusterkit.words.job import JobSpec, Servers, StartMode
-from clusterkit.words.model import Program, ProgramKind, TaskType
+from clusterkit.words.job import JobSpec, RestartPolicy, Servers, StartMode
+from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
 from clusterkit.words.options import JobOptions
 from clusterkit.words.resources import EngineKind, Hosts, Network
 
@@ -25,6 +27,7 @@ UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
 MOST = 4096  # tasks on one machine; a slip of the finger above it, and the plans alone would fill the memory
 MOST_ON_HOSTS = 16_384  # in all; a host learns all endpoints in one message, which has up to 1 MiB
+LONGEST_COMMAND = 30_000  # characters; the system takes 128 KiB in one argument
 
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide what is right for the others. If one of them is wrong, problems of the others mislead.
@@ -52,6 +55,7 @@ def describe(given: Gathered) -> Described:
     others = [*_out_of_bounds(options, OPTIONS.keys() - _COUNTS), *_other_problems(job, wrong), *of_faults]
     clear = not (of_shape or wrong & SHAPING)
     aimed = [problem for fault in faults for problem in problems_of(fault, job)] if clear else []
+    aimed += debugging_problems(job) if clear else []
     return Described(job, [*given.problems, *of_shape, *others, *aimed], clear)
 
 
@@ -141,13 +145,38 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
             f"{GPUS}=2,3 clusterkit up …"
         )
     yield from keras_problems(job)
+    yield from convention_problems(job)
+    yield from _min_workers_problems(job, wrong)
     if job.servers is Servers.BUILTIN and "ps" not in wrong and job.counts[TaskType.PS] <= 0:
         yield "--servers builtin is for jobs with parameter servers: workers serve in no other. Add --ps 1."
+    for hook, command in job.hooks.commands.items():
+        if not command.strip() or UNFIT.search(command):
+            yield f"{hook.flag} {command!r} is not a command. Give one, such as 'cat >> events.jsonl'."
+        elif len(command) > LONGEST_COMMAND:
+            yield f"{hook.flag} is longer than {LONGEST_COMMAND} characters. Put the command into a script."
     yield from _host_problems(job)
+    if job.watches and job.hosts.count > 0:
+        yield "--watch is for a job on this machine: agents' hosts may have other files. Leave out --watch or --hosts."
     if job.pcap is not None and "network" not in wrong and job.network is not Network.VIRTUAL:
         yield "--pcap writes what crosses the virtual network. Add --network virtual."
     if job.progress_regex is not None and (problem := problem_of(job.progress_regex)):
         yield problem
+
+
+def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
+    least, workers = job.restart.min_workers, job.counts[TaskType.WORKER]
+    if least is not None and job.restart.policy is RestartPolicy.NEVER:
+        yield (
+            "--min-workers restarts tasks, which --restart never forbids. To give a worker up at its first failure, "
+            "use --restart-budget 0 instead."
+        )
+    if least is None or least < 1 or wrong & _COUNTS:
+        return
+    if job.shape is Shape.SINGLE or workers < 1:
+        yield f"--min-workers {least} is for a job of several workers. Add --workers {max(2, least)}."
+    elif least > workers:
+        there = number_of("worker", workers)
+        yield f"--min-workers is {least}, and the job has {there}. It has to be {workers} or less."
 
 
 def _host_problems(job: JobSpec) -> Iterator[str]:

@@ -28,9 +28,11 @@ def cluster_json(job: JobSpec, endpoints: Endpoints) -> str:
 def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
     """The task's TF_CONFIG as JSON; None for a job of one training task, which needs no cluster.
 
+    TensorFlow counts the tasks of a type from 0 without gaps, so those after a worker that was given up move up.
     A sidecar of such a job gets a TF_CONFIG without peers. `cluster` is what `cluster_json` made of the
     job: it is as long as the tasks are many, and they all have the same.
     """
     if job.shape is Shape.SINGLE and task.type is not TaskType.EVALUATOR:
         return None
-    return f'{{"cluster": {cluster}, "task": {json.dumps({"type": task.type, "index": task.index})}}}'
+    gone = sum(one.type is task.type and one.index < task.index for one in job.given_up)
+    return f'{{"cluster": {cluster}, "task": {json.dumps({"type": task.type, "index": task.index - gone})}}}'

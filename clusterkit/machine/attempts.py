@@ -54,6 +54,12 @@ class Attempts:
                 self.watch.said_ready(record)
             case ev.PhaseChanged():
                 self.watch.phase_changed(record, event)
+            case ev.InDebugger():
+                self.watch.held(record)
+            case ev.LeftDebugger():
+                self.watch.released(record)
+            case ev.EditorAwaited():
+                self.watch.editor_awaited(record, event)
             case ev.Reached():
                 pass  # of interest to readers of the journal only
             case ev.StepsTimed():
@@ -82,7 +88,7 @@ class Attempts:
             self.state.end(record, record.asked, record.grace)
 
     def _spawn_failed(self, record: TaskRecord, event: ev.SpawnFailed) -> None:
-        how = Exit(error=event.error, unfit=event.unfit, unreached=event.unreached)
+        how = Exit(error=event.error, unfit=event.unfit, unreached=event.unreached, crowded=event.crowded)
         how = how if event.host is None else Exit(host=event.host)
         record.exit, record.exited = replace(how, asked=record.asked), self.state.now
         self._down(record)
@@ -102,6 +108,7 @@ class Attempts:
             self.state.timers.clear(timer, record.task)
         self.faults.injections.exited(record)
         self.watch.paces.exited(record)
+        self.watch.released(record)
         self.state.move(record, TaskState.DRAINING)
 
     def _will_not_die(self, record: TaskRecord) -> None:
@@ -154,7 +161,7 @@ class Attempts:
             self.recoveries.failed(record)
         elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
             self.ending.succeed(record)  # it was done before it heard of the allocation's end
-        elif self.ending.begun or asked or self._is_collateral(record):
+        elif self.ending.begun or self.state.waiting or asked or self._is_collateral(record):
             return
         elif record.task == self.state.job.leader:
             self.ending.succeed(record)

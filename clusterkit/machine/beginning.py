@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from clusterkit.machine.cluster_state import ClusterState
@@ -50,7 +50,7 @@ class Beginning:
         else:
             self._start(self.state.job.tasks, "continued")
 
-    def _start(self, tasks: Iterable[Task], reason: str) -> None:
+    def _start(self, tasks: Collection[Task], reason: str) -> None:
         if limit := self.state.job.limits.job:
             self.state.timers.set(Timer.JOB, max(self.state.now, self.state.now + limit - self.state.before.spent))
         self.faults.begin()

@@ -14,7 +14,7 @@ SIGABRT = 6
 # TensorFlow's errors when a peer is gone. They are looked for in the exception; without one, in the end of the log.
 _PEER_GONE = re.compile(
     r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError"
-    r"|Connection (?:reset|refused)|Socket closed|failed to connect to all addresses"
+    r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"
     r"|[Hh]eartbeat timeout|coordination service|CoordinationService"
 )
 

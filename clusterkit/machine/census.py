@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.states import SETTLED, TaskState
@@ -26,6 +28,7 @@ class Census:
         self.starting: set[Task] = set()
         self.forked: set[Task] = set()
         self.cold: set[Task] = set()
+        self._gone: set[Task] = set()
 
     def moved(self, task: Task, state: TaskState, forked: bool, ready: bool, ended_well: bool) -> None:
         """A task is in another state."""
@@ -36,8 +39,14 @@ class Census:
         runs = state is TaskState.RUNNING
         _keep(self.forked, task, runs and forked and not ready)
         _keep(self.cold, task, runs and not forked and not ready)
-        if task.trains:
+        if task.trains and task not in self._gone:
             _keep(self.idle, task, not runs and not ended_well)
+
+    def give_up(self, tasks: Iterable[Task]) -> None:
+        """These are not waited for any more; what still runs of them is."""
+        self._gone.update(tasks)
+        self.unready -= self._gone
+        self.idle -= self._gone
 
     def connected(self, task: Task) -> None:
         """A task is ready."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.before import Before
 from clusterkit.machine.census import Census
+from clusterkit.machine.holds import Holds
 from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
@@ -36,6 +37,7 @@ class TaskRecord:
     where: str = ""  # the backend's name for the process that it is
     forked: bool = False
     started: float = 0.0
+    stood: float = 0.0  # for how long, in all, tasks had been held in the debugger when it started
     spawned: float | None = None  # when its process existed
     exit: Exit | None = None
     exited: float = 0.0
@@ -90,11 +92,15 @@ class ClusterState:
         self.cut_off: set[str] = set()  # hosts that may come back, or be lost
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
+        self.holds = Holds()
         self.out: list[Action] = []
         self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(before.ended)  # those that are over
         self.progress_at: float | None = None
         self.stepped_at: float | None = None  # when training last made a step that its attempt had not begun with
         self.newest_checkpoint = before.checkpoint
+        self.problem = ""  # why the program can't run as it is now, by the looks of its files
+        self.waiting = False  # the job failed, and waits for a change of its program: no task is alive for long
+        self.known: tuple[Task, ...] = ()  # workers that were given up before the leader started
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:
@@ -126,11 +132,21 @@ class ClusterState:
         asked = record.asked if state is TaskState.STOPPING else None
         self.record(Changed(record.task, record.attempt, state, asked))
 
-    def spawn(self, tasks: Iterable[Task], reason: str) -> None:
+    def give_up(self, tasks: Collection[Task]) -> None:
+        """The job continues without these workers. Nothing of them is waited for but their end."""
+        self.drop_held(tasks)
+        for record in [self.records[task] for task in sorted(tasks)]:
+            if record.alive:
+                self.end(record, Asked.GANG, 0.0)
+        self.census.give_up(tasks)
+        self.job = replace(self.job, given_up=tuple(sorted({*self.job.given_up, *tasks})))
+
+    def spawn(self, tasks: Collection[Task], reason: str) -> None:
         """Start tasks that have no process, servers first: the coordinator's start may have to wait for theirs.
 
         Where there are reasons to hold a start back, it comes when the last of them is gone.
         """
+        self.known = self.job.given_up if self.job.leader in tasks else self.known
         for task in sorted(tasks, key=lambda task: (not self.job.is_server(task), task)):
             record = self.records[task]
             if record.state is TaskState.DOWN:
@@ -158,10 +174,11 @@ class ClusterState:
                 self.move(record, TaskState.DOWN)
 
     def _start(self, record: TaskRecord) -> None:
-        fresh = TaskRecord(record.task, record.state, record.attempt + 1, started=self.now)
+        fresh = TaskRecord(record.task, record.state, record.attempt + 1, started=self.now, stood=self.timers.stood)
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
-        self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason, self._to_restore()))
+        self.known = self.job.given_up if fresh.task == self.job.leader else self.known
+        self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason, self._to_restore(), self.known))
 
     def _to_restore(self) -> str | None:
         """The newest checkpoint, for tasks on hosts. On one machine each sees it at once, and maybe a newer one."""

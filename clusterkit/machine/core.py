@@ -7,6 +7,7 @@ from clusterkit.machine.before import Before
 from clusterkit.machine.beginning import Beginning
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.delayed_starts import DelayedStarts
+from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
@@ -37,6 +38,7 @@ class Machine:
         self.ending = Ending(self.state)
         self.hosts = HostRecords(self.state)
         self.recoveries = Recoveries(self.state, self.ending, self.hosts)
+        self.edits = Edits(self.state, self.ending, self.recoveries)
         self.watch = Watch(self.state, self.ending)
         self.delayed_starts = DelayedStarts(self.state)
         self.head_start = HeadStart(self.state)
@@ -58,6 +60,7 @@ class Machine:
         else has said what there is left to do.
         """
         self.state.now, self.state.out = now, []
+        self.state.timers.stood = self.state.holds.seconds(now)
         self._take(event)
         self.recoveries.settle()
         self.faults.settle()
@@ -90,6 +93,8 @@ class Machine:
                 self._interrupted(event)
             case ev.Requested():
                 self.requests.take(event)
+            case ev.ProgramChanged():
+                self.edits.changed(event)
             case ev.FaultTook():
                 self.faults.injections.took(event)
             case ev.LifelineLost():
@@ -115,6 +120,8 @@ class Machine:
     def _of_attempt(self, event: ev.OfAttempt) -> None:
         if record := self.state.current(event.task, event.attempt):
             self.attempts.take(record, event)
+            if isinstance(event, ev.Progressed) and record.task.trains:
+                self.edits.progressed(record, event)
 
     def _ticked(self) -> None:
         for timer, task in self.state.timers.due(self.state.now):

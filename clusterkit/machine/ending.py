@@ -34,6 +34,7 @@ class Ending:
     verdict: Verdict | None = None
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
+    outlive: Callable[[str, Blame | None], None] | None = None  # what the run does when its job fails, if not end
 
     @property
     def begun(self) -> bool:
@@ -63,6 +64,13 @@ class Ending:
                 state.end(record, Asked.SUCCESS, limits.servers)
             elif record.task.type is TaskType.EVALUATOR:
                 self.evaluator_reported(record)
+
+    def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
+        """The job failed, and a restart does not help. With --watch the run waits for another program."""
+        if self.outlive is None:
+            self.fail(reason, blame, repeated)
+        elif not self.begun:
+            self.outlive(reason, blame)
 
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
         """The job failed. `repeated`: it failed twice in the same way, without a step in between."""
@@ -165,4 +173,5 @@ class Ending:
             not_injected=self.not_injected(),
             checkpoint=None if self.state.newest_checkpoint is None else self.state.newest_checkpoint[1],
             lost=verdict.lost,
+            given_up=self.state.job.given_up,
         )

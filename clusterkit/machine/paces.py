@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.shrink import true_name
 from clusterkit.machine.straggler import PATIENCE, Finding, Peers, Sight, compared, slower
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
@@ -38,12 +39,11 @@ class Paces:
     """Names a task that is persistently slower than its peers, and says when that is over.
 
     A look is asked for after a step was reported, so none comes while training stands still. What the program does
-    besides training does not count: phases, starts, and tasks that are paused.
+    besides training does not count: phases, starts, and tasks that are paused or in the debugger.
     """
 
     state: ClusterState
     ending: Ending
-    peers: Peers = field(init=False)
     sights: deque[Sight] = field(default_factory=lambda: deque(maxlen=OVER))
     steps: dict[Task, StepTimes] = field(default_factory=dict)  # of a coordinator's workers since the last look
     named: dict[Task, Named] = field(default_factory=dict)
@@ -52,8 +52,14 @@ class Paces:
     asked_at: float | None = None  # when the look that is not answered yet was asked for
     disturbed_at: float = 0.0  # when something was last seen that does not count as training
 
-    def __post_init__(self) -> None:
-        self.peers = peers_of(self.state.job)
+    _peers: tuple[JobSpec, Peers] | None = None
+
+    @property
+    def peers(self) -> Peers:
+        """The tasks that are compared, of those that the job has now."""
+        if self._peers is None or self._peers[0] is not self.state.job:
+            self._peers = self.state.job, peers_of(self.state.job)
+        return self._peers[1]
 
     def progressed(self) -> None:
         """Training makes steps: look at the tasks in a while."""
@@ -63,8 +69,8 @@ class Paces:
             timers.set(Timer.PACE, now + EVERY)
 
     def timed(self, event: StepsTimed) -> None:
-        """A coordinator tells how long its workers take for steps."""
-        for task, times in event.workers.items():
+        """A coordinator tells how long its workers take for steps. It counts those that it has."""
+        for task, times in ((true_name(task, self.state.known), times) for task, times in event.workers.items()):
             if task in self.state.records:
                 before = self.steps.get(task, StepTimes(0, 0.0))
                 self.steps[task] = StepTimes(before.count + times.count, before.seconds + times.seconds)
@@ -140,6 +146,8 @@ class Paces:
         """Whether a task that trains does something else now, or is paused, or none has made a step."""
         records, job = self.state.records, self.state.job
         training = [records[task] for task in job.training if not job.is_server(task)]
+        if self.state.holds.tasks:
+            return True
         return records[job.leader].first_step is None or any(of.phases or of.paused_by for of in training)
 
     def _is_settled(self, record: TaskRecord) -> bool:

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import Blame, blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.hosts import HostRecords
-from clusterkit.machine.repeats import UNSEEN, repeats
-from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
-from clusterkit.words.events import Failed, RestartPlanned
+from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
+from clusterkit.machine.restart import backoff_delay, budget_key, restart_scope, window
+from clusterkit.machine.roles import note_roles, was_useless
+from clusterkit.machine.shrink import given_up, needs_coordinator, restarts_with_coordinator, workers_of
+from clusterkit.machine.timers import Timer
+from clusterkit.words.actions import Refresh
+from clusterkit.words.events import Failed, RestartPlanned, Shrunk
 from clusterkit.words.job import RestartPolicy
-from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Asked, Failure, FailureRole, RoleKind
+from clusterkit.words.model import Shape, Task, TaskType
+from clusterkit.words.outcome import Asked, Failure
 from clusterkit.words.seeded import seeded_uniform
+from clusterkit.words.states import TaskState
 
-SEEN_CUT = 1.0  # seconds from half of a host's time-out until it counts as cut off
-
-
-@dataclass(slots=True)
-class OpenRecovery:
-    """A recovery in progress: it waits for collateral failures, ends what still runs of its tasks, restarts them."""
-
-    tasks: frozenset[Task]
-    failures: list[Failure]
-    decide_at: float
-    doubtful: bool  # whether each failure may be due to another one
-    respawn_at: float | None = None  # None until decided
-    key: str = ""
-    free: bool = False
-    asked: bool = False  # a requested restart: no backoff, not charged
-
-
-@dataclass(slots=True)
-class Account:
-    """The restarts that are charged to one budget key."""
-
-    used: int = 0
-    in_a_row: int = 0
-    last: float = 0.0
-    cause: Failure | None = None  # of the last restart
+EDIT_GRACE = 1.0  # seconds, where something in the task handles SIGTERM: what it trains is replaced
 
 
 @dataclass(slots=True)
@@ -53,13 +36,18 @@ class Recoveries:
     open: list[OpenRecovery] = field(default_factory=list)
     accounts: dict[str, Account] = field(default_factory=dict)
     restarts: int = 0
+    moved: frozenset[Task] = frozenset()  # lost with their host in the last recovery, and placed elsewhere
 
     def failed(self, record: TaskRecord) -> None:
         """An attempt failed; it had not been asked to end."""
         failure = record.failure()
         self.state.record(Failed(failure))
+        if self.state.waiting:
+            return
         scope = restart_scope(self.state.job, record.task, moves=failure.exit.host is not None)
-        self._open([failure], scope, self._window(failure))
+        if restarts_with_coordinator(self.state.job, self.state.known, record.task):
+            scope |= {self.state.job.leader}
+        self._open([failure], scope, window(self.state.job, failure))
 
     def ended_well(self, record: TaskRecord) -> None:
         """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""
@@ -72,6 +60,21 @@ class Recoveries:
         together = frozenset[Task]().union(*scopes)
         self._open([], together, 0.0, asked=True)
         return tuple(sorted(together))
+
+    def edited(self, files: tuple[str, ...]) -> None:
+        """The program changed: restart every task, together with what restarts already."""
+        now = self.state.now
+        for recovery in self.open:
+            if recovery.edit is not None and recovery.respawn_at is not None:
+                recovery.edit.files.update(files)
+                recovery.respawn_at = recovery.edit.ready_at(now)
+                return
+        self._open([], frozenset(self.state.job.tasks), 0.0, asked=True, edit=Edit({*files}, now))
+
+    @property
+    def is_edit_open(self) -> bool:
+        """Whether the tasks were ended for a changed program, and have not started again."""
+        return any(recovery.edit is not None for recovery in self.open)
 
     def settle(self) -> None:
         """Decide each recovery for which the decision is due."""
@@ -98,7 +101,14 @@ class Recoveries:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
-    def _open(self, failures: list[Failure], tasks: frozenset[Task], window: float, asked: bool = False) -> None:
+    def _open(
+        self,
+        failures: list[Failure],
+        tasks: frozenset[Task],
+        window: float,
+        asked: bool = False,
+        edit: Edit | None = None,
+    ) -> None:
         decide_at, doubtful = self.state.now + window, all(map(looks_collateral, failures))
         for other in [other for other in self.open if other.tasks is tasks or not other.tasks.isdisjoint(tasks)]:
             self.open.remove(other)
@@ -106,29 +116,8 @@ class Recoveries:
             failures = other.failures
             tasks = tasks if other.tasks is tasks else tasks | other.tasks  # a gang's is one set for all its failures
             decide_at, asked = min(decide_at, other.decide_at), asked or other.asked
-            doubtful = doubtful and other.doubtful
-        self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, asked=asked))
-
-    def _window(self, failure: Failure) -> float:
-        limits = self.state.job.limits
-        if failure.exit.unreached:
-            return self._until_seen
-        if failure.exit.error is not None or not can_be_collateral(self.state.job, failure.task):
-            return 0.0
-        if failure.exit.preempted:
-            # Peers that were asked to stop may still be writing the checkpoint that the first one has written.
-            return limits.grace if len(restart_scope(self.state.job, failure.task)) > 1 else 0.0
-        if self.state.job.hosts.count and looks_collateral(failure):
-            return self._until_seen
-        return limits.collateral
-
-    @property
-    def _until_seen(self) -> float:
-        """Seconds within which a host that may be the cause is known to be cut off: after half of its time-out.
-
-        No time is lost: where one of its tasks was on such a host, it could not start again before.
-        """
-        return max(self.state.job.limits.collateral, self.state.job.hosts.timeout / 2 + SEEN_CUT)
+            doubtful, edit = doubtful and other.doubtful, edit or other.edit
+        self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, asked=asked, edit=edit))
 
     def _in_doubt(self, recovery: OpenRecovery) -> bool:
         """Whether the cause may be a host that is cut off, of which it will be known whether it is lost."""
@@ -144,32 +133,74 @@ class Recoveries:
             self._grant(recovery)
             return
         blamed = blame(recovery.failures)
-        self._note(blamed)
+        note_roles(self.state, blamed)
         cause = blamed.cause
-        rules, now = self.state.job.restart, self.state.now
+        if cause.task in self.state.job.given_up:  # that is decided; others failed before the restart
+            self._continue(recovery, blamed)
+            return
+        rules = self.state.job.restart
         recovery.key = budget_key(restart_scope(self.state.job, cause.task), cause.task)
         recovery.free = cause.exit.preempted or cause.exit.ok
         account = self._account(recovery.key)
-        repeated, account.cause = self._repeats(account.cause, cause), cause
+        repeated, account.cause = was_useless(self.state, account.cause, cause), cause
         cant_start = cause.exit.error is not None and not (cause.exit.unfit and self.state.job.hosts.count)
-        hopeless = rules.policy is RestartPolicy.NEVER or cant_start
+        hopeless = rules.policy is RestartPolicy.NEVER or cant_start or bool(self.state.problem)
         hopeless |= repeated and rules.policy is not RestartPolicy.ALWAYS
         if hopeless or (not recovery.free and account.used >= rules.budget):
-            self._give_up(recovery, blamed, account, repeated)
+            is_programs = repeated or bool(self.state.problem)
+            if lost := given_up(self.state.job, blamed, is_programs, self.moved):
+                self._shrink(recovery, blamed, account, lost)
+            else:
+                self._give_up(recovery, blamed, account, repeated)
             return
         if self.hosts.judge(recovery.failures):
             self._widen(recovery)
             blamed = blame(recovery.failures)
-            self._note(blamed)
+            note_roles(self.state, blamed)
+        self._plan(recovery, blamed, account, account.used + (not recovery.free))
+
+    def _plan(self, recovery: OpenRecovery, blamed: Blame, account: Account, charged: int) -> None:
+        rules, now = self.state.job.restart, self.state.now
         self._clear(recovery, Asked.GANG, 0.0)
         nth = account.in_a_row + 1
         delay = backoff_delay(rules, nth, seeded_uniform(self.state.seed, recovery.key, self.restarts))
         recovery.respawn_at = max(now, recovery.failures[0].at + delay)
-        charged = account.used + (not recovery.free)
+        self.moved = frozenset(failure.task for failure in recovery.failures if failure.exit.host is not None)
         tasks, delay = tuple(sorted(recovery.tasks)), recovery.respawn_at - now
         self.state.record(
             RestartPlanned(tasks, blamed.cause, blamed.collateral, delay, charged, rules.budget, same=blamed.same)
         )
+
+    def _shrink(self, recovery: OpenRecovery, blamed: Blame, account: Account, lost: tuple[Task, ...]) -> None:
+        """Give workers up. The others of a gang restart; a coordinator does only if it can't continue otherwise."""
+        state, cause = self.state, blamed.cause
+        state.give_up(lost)
+        recovery.tasks -= frozenset(lost)
+        job = state.job
+        if job.shape is Shape.MULTI_WORKER or cause.exit.crowded:
+            self._widen(recovery)
+        elif not recovery.tasks and self._is_coordinator_stuck():
+            recovery.tasks = frozenset({job.leader})
+        newest = state.newest_checkpoint if recovery.tasks else None
+        workers, step = job.counts[TaskType.WORKER], None if newest is None else newest[0]
+        least, left = job.restart.min_workers or 1, workers_of(job)
+        state.record(Shrunk(lost, left, cause, account.used, workers, least, bool(recovery.tasks), step))
+        if recovery.tasks:
+            self._continue(recovery, blamed)
+        else:
+            self.open.remove(recovery)
+
+    def _continue(self, recovery: OpenRecovery, blamed: Blame) -> None:
+        """Restart those that are left. Their restart budget is a new one, to which this is not charged."""
+        job, cause = self.state.job, blamed.cause
+        recovery.key, recovery.shrinks = budget_key(restart_scope(job, job.leader), job.leader), True
+        self._plan(recovery, blamed, self.accounts.setdefault(recovery.key, Account(cause=cause)), 0)
+
+    def _is_coordinator_stuck(self) -> bool:
+        records, leader = self.state.records, self.state.records[self.state.job.leader]
+        started = {task: math.inf if self.covers(task) else record.started for task, record in records.items()}
+        stuck = needs_coordinator(self.state.job, started, leader.first_step is not None)
+        return stuck and leader.alive and not self.covers(leader.task)
 
     def _widen(self, recovery: OpenRecovery) -> None:
         """Tasks move: all that know an endpoint restart, together with what else is restarting."""
@@ -178,34 +209,32 @@ class Recoveries:
             self.open.remove(other)
             recovery.failures += other.failures if other.respawn_at is None else []
             tasks |= other.tasks
-        recovery.tasks = tasks
-
-    def _note(self, blamed: Blame) -> None:
-        """Record the role of each attempt."""
-        cause = blamed.cause
-        parts = ((RoleKind.CAUSE, (cause,)), (RoleKind.SAME, blamed.same), (RoleKind.COLLATERAL, blamed.collateral))
-        for kind, failures in parts:
-            for failure in failures:
-                ended = self.state.attempts[failure.task, failure.attempt]
-                self.state.note(replace(ended, role=FailureRole(kind, cause.task, cause.attempt)))
-
-    def _repeats(self, before: Failure | None, cause: Failure) -> bool:
-        """Whether a restart was useless: it failed as the attempt before it did, without a step in between."""
-        state, record = self.state, self.state.records[cause.task]
-        if cause.task.type is TaskType.EVALUATOR:
-            stepped = record.first_step is not None
-        elif state.progress_at is None:
-            stepped = cause.at - record.started > UNSEEN
-        else:
-            stepped = state.stepped_at is not None and state.stepped_at >= record.started
-        return not stepped and repeats(before, cause)
+        recovery.tasks = tasks - set(self.state.job.given_up)
 
     def _grant(self, recovery: OpenRecovery) -> None:
         """Begin a requested restart. It also repairs a failure of the same tasks."""
         recovery.key, recovery.free, recovery.respawn_at = "asked", True, self.state.now
-        self._clear(recovery, Asked.REQUEST, self.state.job.limits.grace)
-        budget = self.state.job.restart.budget
-        self.state.record(RestartPlanned(tuple(sorted(recovery.tasks)), None, (), 0.0, 0, budget))
+        planned = RestartPlanned(tuple(sorted(recovery.tasks)), None, (), 0.0, 0, self.state.job.restart.budget)
+        if (edit := recovery.edit) is None:
+            self._clear(recovery, Asked.REQUEST, self.state.job.limits.grace)
+        else:
+            self.end_for_edit(recovery.tasks)
+            recovery.respawn_at = edit.ready_at(self.state.now)
+            step = None if self.state.newest_checkpoint is None else self.state.newest_checkpoint[0]
+            step = 0 if self.state.job.watch_fresh else step
+            planned = replace(planned, files=tuple(sorted(edit.files)), step=step)
+        self.state.record(planned)
+
+    def end_for_edit(self, tasks: Iterable[Task]) -> None:
+        """End tasks at once. Where something may handle SIGTERM, it gets a moment to save what it wants to keep."""
+        self.state.drop_held(tasks)
+        for task in sorted(tasks):
+            record = self.state.records[task]
+            grace = EDIT_GRACE if record.sigterm_handled else 0.0
+            if record.state is TaskState.STOPPING and record.asked is not Asked.EDIT and grace:
+                self.state.timers.set(Timer.KILL, self.state.now + grace, task)  # what was asked before may take longer
+            elif record.alive:
+                self.state.end(record, Asked.EDIT, grace)
 
     def _clear(self, recovery: OpenRecovery, asked: Asked, grace: float) -> None:
         self.state.drop_held(recovery.tasks)  # they start with the others, not before
@@ -217,8 +246,7 @@ class Recoveries:
         """The key's account, reset if the job has made progress for long enough since its last restart."""
         account = self.accounts.setdefault(key, Account())
         well_until = self.state.now if self.state.progress_at is None else self.state.progress_at
-        if well_until - account.last >= self.state.job.restart.forgive_after:
-            account.used = account.in_a_row = 0
+        account.forgive(well_until, self.state.job.restart.forgive_after)
         return account
 
     def _give_up(self, recovery: OpenRecovery, blamed: Blame, account: Account, repeated: bool) -> None:
@@ -236,7 +264,9 @@ class Recoveries:
             why += ", as the attempt before it did, with the same error and without a new step"
         elif account.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
             why += f", and its restart budget is used up ({account.used} of {rules.budget})"
-        self.ending.fail(why, blamed, repeated)
+        if self.state.problem:
+            why += f", and {self.state.problem}"
+        self.ending.give_up(why, blamed, repeated)
 
     def _respawn_when_clear(self, recovery: OpenRecovery) -> None:
         due = recovery.respawn_at is not None and self.state.now >= recovery.respawn_at
@@ -244,13 +274,22 @@ class Recoveries:
             return
         self.open.remove(recovery)
         if not recovery.asked:
-            account = self.accounts[recovery.key]
-            account.used += not recovery.free
-            account.in_a_row += 1
-            account.last = self.state.now
+            charged = not (recovery.free or recovery.shrinks)
+            self.accounts[recovery.key].note(self.state.now, charged)
         self.restarts += 1
         reason = "asked" if recovery.asked else "preempted" if recovery.free else "failure"
+        if recovery.edit is not None:
+            reason = "edited"
+            self._refresh(recovery.edit)
         self.state.spawn(recovery.tasks, reason)
+
+    def _refresh(self, edit: Edit) -> None:
+        """It is another program: what failed before says nothing about it."""
+        self.accounts.clear()
+        fresh = self.state.job.watch_fresh
+        if fresh:
+            self.state.newest_checkpoint = None
+        self.state.out.append(Refresh(tuple(sorted(edit.files)), fresh))
 
     def _is_unsettled(self, tasks: frozenset[Task]) -> bool:
         """Whether something of one of them is still waited for. Mostly their number says it."""

@@ -67,6 +67,13 @@ class Requests:
         if self.ending.begun:
             self._refuse(event, "The run is being ended, so nothing is started any more.")
             return
+        if gone := [record.task for record in records if record.task in self.state.job.given_up]:
+            was, it = ("was", "it") if len(gone) == 1 else ("were", "them")
+            self._refuse(event, f"{_listed(gone)} {was} given up: the job continues without {it}.")
+            return
+        if self.state.waiting:  # no task runs
+            self.state.waiting = False
+            records = [self.state.records[task] for task in self.state.job.tasks]
         self._answer(event, self.recoveries.asked({record.task for record in records}))
 
     def _pause(self, event: Requested, records: list[TaskRecord]) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from clusterkit.machine.blame import looks_collateral
 from clusterkit.words.job import JobSpec, RestartRules, RestartScope
 from clusterkit.words.model import Shape, Task, TaskType
+from clusterkit.words.outcome import Failure
+
+SEEN_CUT = 1.0  # seconds from half of a host's time-out until it counts as cut off
 
 
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
@@ -44,3 +48,26 @@ def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
     """
     plain: float = min(rules.backoff_max, rules.backoff * 2.0 ** min(nth - 1, 30))
     return plain * (0.9 + 0.2 * jitter)
+
+
+def window(job: JobSpec, failure: Failure) -> float:
+    """Seconds for which other failures are waited for, that may be the cause of this one or due to it."""
+    limits = job.limits
+    if failure.exit.unreached:
+        return _until_seen(job)
+    if failure.exit.error is not None or not can_be_collateral(job, failure.task):
+        return 0.0
+    if failure.exit.preempted:
+        # Peers that were asked to stop may still be writing the checkpoint that the first one has written.
+        return limits.grace if len(restart_scope(job, failure.task)) > 1 else 0.0
+    if job.hosts.count and looks_collateral(failure):
+        return _until_seen(job)
+    return limits.collateral
+
+
+def _until_seen(job: JobSpec) -> float:
+    """Seconds within which a host that may be the cause is known to be cut off: after half of its time-out.
+
+    No time is lost: where one of its tasks was on such a host, it could not start again before.
+    """
+    return max(job.limits.collateral, job.hosts.timeout / 2 + SEEN_CUT)

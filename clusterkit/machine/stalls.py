@@ -127,6 +127,8 @@ class Stalls:
 
     def _quiet_since(self) -> float | None:
         """Since when there should be progress: a recovery is not a stall, and a restarted task gets its full time."""
+        if self.state.holds.tasks:
+            return self.state.now
         begun = self.state.progress_at
         if begun is None:
             begun = self.state.records[self.state.job.leader].ready_at

@@ -26,6 +26,9 @@ class Timer(enum.Enum):
     LATE_START = "the start of a task that is held back"
 
 
+# They stand still while a task is held in the debugger.
+STANDING_STILL = frozenset({Timer.STARTUP, Timer.STALL, Timer.SILENCE, Timer.JOB, Timer.FINISH, Timer.EVALUATOR})
+
 Key = tuple[Timer, Task | None]
 Deadline = tuple[float, int]  # when, and a number that no other has, so that the heap never compares keys
 
@@ -41,12 +44,16 @@ class Timers:
         self._set: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
         self._count = 0
+        self._stood: dict[Key, float] = {}  # how long they had stood still when the deadline was set
+        self.stood = 0.0  # for how long, in all, those that can have stood still
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
         """Set or move a deadline."""
         self._count += 1
         deadline = self._set[timer, task] = (at, self._count)
         heappush(self._heap, (deadline, (timer, task)))
+        if timer in STANDING_STILL:
+            self._stood[timer, task] = self.stood
 
     def is_set(self, timer: Timer, task: Task | None = None) -> bool:
         """Whether there is such a deadline, which has not come yet."""
@@ -66,10 +73,13 @@ class Timers:
         return None
 
     def due(self, now: float) -> list[Key]:
-        """Take out the deadlines that have come, earliest first."""
+        """Take out the deadlines that have come, earliest first. One that has stood still meanwhile comes later."""
         keys = []
         while (at := self.next()) is not None and at <= now:
             _, key = heappop(self._heap)
             del self._set[key]
-            keys.append(key)
+            if (owed := self.stood - self._stood.pop(key, self.stood)) > 0:
+                self.set(key[0], at + owed, key[1])
+            else:
+                keys.append(key)
         return keys

@@ -15,6 +15,7 @@ from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (
     Checkpointed,
     CheckpointFound,
+    EditorAwaited,
     Inspected,
     Look,
     PhaseChanged,
@@ -77,6 +78,23 @@ class Watch:
         if event.begun:
             record.phases[event.phase] = self.state.now
         elif record.phases.pop(event.phase, None) is not None and record.task.type is not TaskType.EVALUATOR:
+            self.stalls.phase_ended()
+
+    def held(self, record: TaskRecord) -> None:
+        """The task is held in the debugger. Until it is released nobody can expect progress."""
+        if record.alive:
+            self.state.holds.enter(record.task, self.state.now)
+            self.paces.disturb()
+
+    def editor_awaited(self, record: TaskRecord, event: EditorAwaited) -> None:
+        """The task listens for an editor. Where its program waits for that, it is held."""
+        if event.waits:
+            self.held(record)
+
+    def released(self, record: TaskRecord) -> None:
+        """The task has left the debugger, or is gone; with the last one, the time for the next step begins."""
+        if self.state.holds.leave(record.task, self.state.now):
+            self.paces.disturb()
             self.stalls.phase_ended()
 
     def progressed(self, record: TaskRecord, event: Progressed) -> None:
@@ -152,8 +170,15 @@ class Watch:
         return [
             record.task
             for record in self.state.alive()
-            if record.task in vitals and not record.ready and self.state.now >= record.started + self._startup
+            if record.task in vitals
+            and not record.ready
+            and self.state.now >= self._due(record)
+            and self.state.job.listens(record.task)
         ]
+
+    def _due(self, record: TaskRecord) -> float:
+        """When the task has to be connected; the time for which tasks were held in the debugger does not count."""
+        return record.started + self._startup + self.state.timers.stood - record.stood
 
     def _judge_startup(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
         late = self._late(vitals)
@@ -161,7 +186,7 @@ class Watch:
             return
         names = ", ".join(map(str, late))
         doing = "; ".join(whereabouts(task, vitals) for task in late if whereabouts(task, vitals) != str(task))
-        self.ending.fail(
+        self.ending.give_up(
             f"{names} opened no port and reported no progress within {self._startup:g} s of the start"
             + (f": {doing}. " if doing else ". ")
             + (f"What was seen of every task is in {report}. " if report else "")

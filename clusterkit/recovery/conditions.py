@@ -98,6 +98,8 @@ class Conditions:
                 self._asked.add(task)
             case ev.Paused(task, _, paused) if task.type is not TaskType.EVALUATOR:
                 self._pause(task, paused)
+            case ev.InDebugger(task, editor=False) | ev.LeftDebugger(task) if task.type is not TaskType.EVALUATOR:
+                self._pause(task, isinstance(event, ev.InDebugger))
             case ev.PhaseChanged(task, _, phase, begun) if trains(task):
                 self._phase(task, phase, begun)
             case ev.FaultInjected(number, fault, FaultAction.PARTITION):

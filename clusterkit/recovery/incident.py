@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from clusterkit.words.events import FaultInjected
+from clusterkit.words.events import FaultInjected, Shrunk
 from clusterkit.words.faults import AT_ONCE
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, Return
@@ -48,7 +48,9 @@ class Incident:
     detected: float | None
     same: frozenset[Task] = frozenset()
     asked: bool = False
+    files: tuple[str, ...] = ()  # that changed, which is why it restarts
     allocation: int | None = None
+    shrunk: Shrunk | None = None
     left: float | None = None  # when the allocation before that had ended
     planned: float | None = None
     returns: dict[Task, Return] = field(default_factory=dict)
@@ -67,6 +69,11 @@ class Incident:
     def over(self) -> bool:
         """Whether no later event can change it."""
         return self.course.settled and (self.up is not None or self.planned is None)
+
+    @property
+    def ended(self) -> float | None:
+        """When the first new step was made; if no training task restarted, when the last task was up."""
+        return self.course.first_step if self.trainers else self.up
 
     @property
     def began(self) -> float:
@@ -132,6 +139,7 @@ class Incident:
         return Recovery(
             at=at,
             asked=self.asked,
+            files=self.files,
             cause=self.deaths[0] if self.deaths else None,
             collateral=tuple(death for death in self.deaths[1:] if death.task not in self.same),
             faults=self.faults,
@@ -145,9 +153,11 @@ class Incident:
             resumed_step=None if self.resumed is None else self.resumed[0],
             checkpoint=None if self.resumed is None else self.resumed[1],
             lost=self._lost(),
-            ended=self.course.first_step if self.trainers else self.up,
+            ended=self.ended,
             same=tuple(death for death in self.deaths[1:] if death.task in self.same),
             allocation=self.allocation,
+            given_up=() if self.shrunk is None else self.shrunk.tasks,
+            left=None if self.shrunk is None else len(self.shrunk.left),
         )
 
     def _lost(self) -> int | None:

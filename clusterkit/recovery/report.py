@@ -60,6 +60,8 @@ class RecoveryFold:
                 self._failed(now, failure)
             case ev.RestartPlanned():
                 self._planned(now, event)
+            case ev.Shrunk():
+                self._shrunk(event)
             case ev.Continued(allocation):
                 self._continued(now, allocation)
             case ev.Finished(result) if result.cause is not None:
@@ -88,6 +90,10 @@ class RecoveryFold:
     def repairs(self) -> list[Incident]:
         """The restarts of training tasks after which there was no new step yet."""
         return [one for one in self._still_open() if one.trainers and not one.course.settled]
+
+    def mending(self) -> list[Incident]:
+        """The restarts that are decided, and have not ended yet."""
+        return [one for one in self._still_open() if one.planned is not None and one.ended is None]
 
     def began(self, incident: Incident) -> float:
         """When an incident began: with the injection of a fault that explains it, or by itself."""
@@ -190,10 +196,16 @@ class RecoveryFold:
     def _planned(self, now: float, event: ev.RestartPlanned) -> None:
         blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
         incident = self._merge(blamed, now, frozenset(event.tasks))
-        incident.asked = event.cause is None
+        incident.asked, incident.files = event.cause is None, event.files
         returns = [Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks]
         incident.plan(now, returns, self._trainers(frozenset(event.tasks)))
         self._open = [*(one for one in self._open if one is not incident), incident]
+
+    def _shrunk(self, event: ev.Shrunk) -> None:
+        """Nobody waits any more for those that were given up."""
+        self._job = replace(self._job, given_up=(*self._job.given_up, *event.tasks))
+        if (incident := self._incident_of.get((event.cause.task, event.cause.attempt))) is not None:
+            incident.shrunk = event
 
     def _continued(self, now: float, allocation: int) -> None:
         """Every task starts again, and with that repairs what failed last; since then nothing was trained."""
@@ -201,6 +213,7 @@ class RecoveryFold:
         deaths = [death for incident in self._incidents if incident in repaired for death in incident.deaths]
         self._incidents = [incident for incident in self._incidents if incident not in repaired]
         detected = min((one.detected for one in repaired if one.detected is not None), default=None)
+        self._job = replace(self._job, given_up=())
         tasks, self._stalled = self._job.tasks, None
         self._states = dict.fromkeys(self._states, TaskState.DOWN)
         incident = Incident(deaths, detected, allocation=allocation, left=self._at)
@@ -224,6 +237,7 @@ class RecoveryFold:
         same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
         merged.same = same or merged.same  # one empty set for all of them
         merged.course = old[0].course if old else merged.course
+        merged.shrunk = next((incident.shrunk for incident in old if incident.shrunk is not None), None)
         place = self._incidents.index(old[0]) if old else len(self._incidents)
         gone = set(old)
         self._incidents = [incident for incident in self._incidents if incident not in gone]

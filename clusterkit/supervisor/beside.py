@@ -1,17 +1,24 @@
-"""What runs beside the tasks, in processes of their own: if one fails, the run continues."""
+"""What runs beside the tasks: processes of their own, without which the run continues, and who watches the files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.dashboard.metrics_process import MetricsProcess
 from clusterkit.dashboard.process import DashboardProcess
+from clusterkit.hooks.runner import HookRunner
+from clusterkit.supervisor.edits import EditWatcher
+from clusterkit.system.inbox import Inbox
 from clusterkit.tensorboard.process import TensorBoard
+from clusterkit.views.console import Console
 from clusterkit.warm.choice import marks
+from clusterkit.words.events import Event
 from clusterkit.words.job import JobSpec
+
+Observer = Callable[[Event, float], None]
 
 
 def start_beside(
@@ -27,6 +34,29 @@ def start_beside(
     if job.dashboard or job.dashboard_control:
         env = {**marks(run), "CLUSTERKIT_TASK": "dashboard"}
         stack.callback(DashboardProcess(run, post, say, job.dashboard_control, env).stop)
+    if job.watches:
+        stack.callback(EditWatcher(job, post).stop)
     if job.metrics_port is not None:
         env = {**marks(run), "CLUSTERKIT_TASK": "metrics"}
         stack.callback(MetricsProcess(run, job.metrics_port, post, env).stop)
+
+
+def start_hooks(
+    job: JobSpec,
+    run: RunDirectory,
+    inbox: Inbox,
+    console: Console,
+    past: Iterable[tuple[float, Event]],
+    stack: ExitStack,
+) -> Observer:
+    """Start what runs the job's hooks, if there are any, and return what has to see each event of the run.
+
+    At the stack's end the hooks that still wait run, and that of the run's end.
+    """
+    if not job.hooks.commands:
+        return lambda event, now: None
+    env = {**marks(run), "CLUSTERKIT_TASK": "hooks"}
+    hooks = HookRunner(job, run, inbox, lambda text: console.say(text, bad=True), env)
+    stack.callback(hooks.end)
+    hooks.recall(past)
+    return hooks.see

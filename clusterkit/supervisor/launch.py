@@ -1,4 +1,4 @@
-"""Launching: starts the guardian, the supervisor, and everything that a run needs around the loop."""
+"""Launching: what the supervisor starts around the loop, and what it writes and shows in the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit import __version__
@@ -21,125 +20,49 @@ from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.directory import RunDirectory, RunInfo
-from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.engines.choice import engine_for
 from clusterkit.machine import Machine
 from clusterkit.recovery.account import AccountFold
 from clusterkit.supervisor import crash, signals
 from clusterkit.supervisor.allocation import again, ends
-from clusterkit.supervisor.beside import start_beside
+from clusterkit.supervisor.beside import start_beside, start_hooks
 from clusterkit.supervisor.control import ControlServer
-from clusterkit.supervisor.guardian import guard
-from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
-from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.notices import HEEDED, Notices
 from clusterkit.supervisor.past import NONE, Past, take_over
 from clusterkit.supervisor.prepare import Prepared
-from clusterkit.system.barrier import crashed
+from clusterkit.supervisor.run import Run, make_and_lock
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie
-from clusterkit.views.console import Console, Show
+from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
-from clusterkit.warm.choice import launch_for, warm_places
-from clusterkit.warm.run_server import Launch
-from clusterkit.warm.session import Session
-from clusterkit.warm.starter import Inherited, Warmth
+from clusterkit.warm.run_server import Inherited
+from clusterkit.warm.starter import Warmth
 from clusterkit.words.account import Account
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import SUSPENDED, RunResult, RunState
-from clusterkit.words.printable import printable_lines
+from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.resources import EngineKind
 from clusterkit.words.secrets import without_secrets
 
-GUARDIAN = "clusterkit's guardian process"
-OWNER = "the Python process that started the run"
 
-
-@dataclass(frozen=True, slots=True)
-class Display:
-    """How a run is shown."""
-
-    show: Show = field(default_factory=Show)
-    level: Level = Level.INFO
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run that is about to begin, in this process or in another one."""
-
-    prepared: Prepared
-    run_id: str
-    display: Display
-    launch: Launch | None = None  # of its fork server
-
-    @property
-    def directory(self) -> RunDirectory:
-        """Its directory, which may not exist yet."""
-        return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
-
-    def warned(self, warning: str) -> Run:
-        """Return the same run with one more warning."""
-        return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
-
-    def supervise(self, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:
-        """Be the supervisor, perhaps with a fork server that runs already; return the exit code."""
-        try:
-            return _supervise(self, lifelines, inherited)
-        except ClusterkitError as error:
-            print(f"clusterkit: {printable_lines(str(error))}", file=sys.stderr)
-            return error.exit_code
-        except Exception as error:
-            return crash.end(self.directory, crashed("its supervisor", error))
-
-
-def up(prepared: Prepared, display: Display, lifeline: int | None = None, session: Session | None = None) -> int:
-    """Run a prepared job to its end under a guardian; return the exit code.
-
-    `lifeline` is a pipe to the Python process that the run must not outlive; `session` is that process where it keeps
-    warm servers.
-    """
-    run = Run(prepared, prepared.run_id or new_run_id(), display)
-    on_hosts = prepared.job.hosts.count > 0  # each agent has a fork server of its own
-    heeded = HEEDED if prepared.continues else ENDING
-    launch = None if on_hosts else launch_for(prepared.job, run.directory)
-    run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
-    for place in () if prepared.continues else warm_places(run.launch, session, lifeline):
-        code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)
-        if isinstance(code, int):
-            return code
-        run = run.warned(code)
-    owner = {} if lifeline is None else {lifeline: OWNER}
-    return guard(
-        lambda guardian: run.supervise({guardian: GUARDIAN, **owner}),
-        lambda number, left: _lost(run, number, left),
-        heeded,
-    )
-
-
-def _lost(run: Run, number: int, left: int) -> int:
-    supervisor_lost(run.run_id, number, left)
-    return SUSPENDED if run.prepared.continues else 1
-
-
-def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
+def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
+    """Run the job; return the exit code. The run's directory is made and locked already, unless it continues."""
     prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
     for lifeline, who in lifelines.items():
         inbox.watch(lifeline, who)
-    directory = run.directory
-    engine = engine_for(job, directory, prepared.continues) if job.hosts.count else None
+    engine = _engine(prepared, directory)
     _listen(prepared, engine, inbox)
     past = take_over(directory, job) if prepared.continues else None
-    if past is None:
-        directory.make()
+    if prepared.continues and past is None:
+        make_and_lock(directory)
     seed = _seed(job, past)
     with ExitStack() as stack:
         console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
@@ -163,6 +86,17 @@ def _supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | No
         signals.end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=recovered))
     return again(engine) if result.state is RunState.SUSPENDED else result.exit_code
+
+
+def _engine(prepared: Prepared, directory: RunDirectory) -> Engine | None:
+    if not prepared.job.hosts.count:
+        return None
+    try:
+        return engine_for(prepared.job, directory, prepared.continues)
+    except ClusterkitError:
+        if not prepared.continues:
+            directory.discard()
+        raise
 
 
 def _listen(prepared: Prepared, engine: Engine | None, inbox: Inbox) -> None:
@@ -203,6 +137,7 @@ def _run(
         journal.write(event, now)
         console.see(time.time(), event)
         fold.take(now, event)
+        tell_hooks(event, now)
         if isinstance(event, Crashed):
             console.say(crash.keep(directory, event), bad=True)
         if isinstance(event, Placed):
@@ -218,6 +153,7 @@ def _run(
         stack.callback(control.stop)
         stack.callback(backend.shut)
         start_beside(job, directory, inbox.put, console.say if level <= Level.INFO else None, stack)
+        tell_hooks = start_hooks(job, directory, inbox, console, past.events, stack)
         machine = Machine(job, seed, past.before)
         loop = Loop(machine, backend, inbox, observe, control.answer, past.first, past.clock)
         result = explained(loop.run(), job)
@@ -252,7 +188,6 @@ def _fill(directory: RunDirectory, prepared: Prepared, backend: Backend, seed: i
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past.info))
         return warnings
     try:
-        directory.lock()
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
         if prepared.resume is not None:
             continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)

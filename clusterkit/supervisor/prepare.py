@@ -7,8 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clusterkit.backends.agents.preflight import preflight as agents_preflight
-from clusterkit.backends.local.preflight import preflight as local_preflight
+from clusterkit.backends.base import Preflight
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RUN_ID, RunStore
@@ -53,7 +52,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     except ClusterkitError as error:
         problems.append(str(error))
     if clear:
-        job, of_machine, warnings = (agents_preflight if job.hosts.count else local_preflight)(job)
+        job, of_machine, warnings = _preflight(job)
         problems += [*_only_problems(job, only), *of_machine]
     if problems or not clear:
         raise BadJob(problems)
@@ -61,6 +60,17 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     if must_parse:
         refuse_unparsable(job)
     return Prepared(replace(job, resume=resume.run_id if resume else None), run_id, resume, (*warnings, *_inherited()))
+
+
+def _preflight(job: JobSpec) -> Preflight:
+    """Check what the job asks for where it runs, with what that takes alone: a fork server may wait for it."""
+    if job.hosts.count:
+        from clusterkit.backends.agents.preflight import preflight as of_agents
+
+        return of_agents(job)
+    from clusterkit.backends.local.preflight import preflight as of_local
+
+    return of_local(job)
 
 
 def gather(flags: Gathered) -> Gathered:

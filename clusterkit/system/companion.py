@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +55,10 @@ class Companion:
     def pid(self) -> int:
         """The process id."""
         return self._process.pid
+
+    def send(self, message: Any) -> None:
+        """Send the process a line of JSON, which has to be small. Raises OSError if the process has ended."""
+        self._channel.sendall(json.dumps(message).encode() + b"\n")
 
     def stop(self, within: float) -> None:
         """Ask the process to end by closing the channel, and kill it after `within` seconds."""

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from clusterkit.training.background import CheckpointNotSaved as CheckpointNotSaved
     from clusterkit.training.backup import Backup as Backup
     from clusterkit.training.checkpoint_store import Checkpoint as Checkpoint
     from clusterkit.training.checkpointer import Checkpointer as Checkpointer
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from clusterkit.training.this_task import tensorboard_dir as tensorboard_dir
 
 _HOMES = {
+    "background": ("CheckpointNotSaved",),
     "backup": ("Backup",),
     "checkpoint_store": ("Checkpoint",),
     "checkpointer": ("Checkpointer", "CheckpointMismatch"),

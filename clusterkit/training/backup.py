@@ -43,6 +43,7 @@ class Backup(ReportProgress):
         directory: see `Checkpointer`. A program that calls `fit` more than once needs a directory for each call.
         keep: the number of checkpoints to keep.
         report_every: report each batch whose number is a multiple of this.
+        background: see `Checkpointer`.
         preemption: on SIGTERM, save after the current batch and exit with code 42; see `on_preemption`.
 
     Raises:
@@ -57,6 +58,7 @@ class Backup(ReportProgress):
         directory: str | os.PathLike[str] | None = None,
         keep: int = 3,
         report_every: int = 1,
+        background: bool = True,
         preemption: bool = False,
     ) -> None:
         super().__init__(report_every)
@@ -66,7 +68,7 @@ class Backup(ReportProgress):
                 "with parameter servers only 'epoch' is supported."
             )
         self._save_every = every if isinstance(every, int) else None  # batches
-        self._directory, self._keep = directory, keep
+        self._directory, self._keep, self._in_background = directory, keep, background
         self._preemptible = preemption
         self._handler: preempting.Preemption | None = None
         self._checkpointer: Checkpointer
@@ -77,11 +79,18 @@ class Backup(ReportProgress):
         """The optimizer's step count at the newest checkpoint."""
         return self._checkpointer.step
 
-    def save(self, step: int) -> str | None:
-        """Save a checkpoint now; `fit` calls this by itself. In a multi-worker job every worker must call it."""
+    def save(self, step: int, *, wait: bool = False) -> str | None:
+        """Save a checkpoint now; `fit` calls this by itself. In a multi-worker job every worker must call it.
+
+        See `Checkpointer.save`.
+        """
         self._saved_position.assign(self._position)
         self._unsaved = 0
-        return self._checkpointer.save(step)
+        return self._checkpointer.save(step, wait=wait)
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is on disk; the end of `fit` calls this by itself."""
+        self._checkpointer.wait()
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         super().on_train_begin(logs)
@@ -93,7 +102,7 @@ class Backup(ReportProgress):
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
         if seeds := resumption.seeds(self.model):
             named["seeds"] = seeds
-        self._checkpointer = Checkpointer(self._directory, keep=self._keep, **named)
+        self._checkpointer = Checkpointer(self._directory, keep=self._keep, background=self._in_background, **named)
         # Partial: Keras creates a model's metrics in its first step, and resets them at the start of each epoch anyway.
         if step := self._checkpointer.restore(partial=True):
             self._resume(step)
@@ -134,6 +143,7 @@ class Backup(ReportProgress):
         if self._trained:  # saves what other callbacks changed at the end, such as restoring the best weights
             self._position = self._position._replace(stopped=int(self.model.stop_training))
             self.save(self._steps())
+        self.wait()
 
     def _build(self) -> None:
         model = self.model

@@ -48,6 +48,10 @@ class CheckpointStore:
         self.directory = Path(directory)
         self._prefix = f".saving-{owner.replace(':', '-')}-"
 
+    def path_of(self, step: int) -> Path:
+        """Return where the complete checkpoint of a step is, or would be."""
+        return self.directory / f"ckpt-{step}"
+
     def stage(self) -> Path:
         """Create a hidden directory to write a checkpoint into.
 
@@ -62,7 +66,7 @@ class CheckpointStore:
     def publish(self, staged: Path, step: int) -> str:
         """Seal `staged` and rename it to ``ckpt-<step>``, replacing a checkpoint of that step. Returns its path."""
         _seal(staged, step)
-        final = self.directory / f"ckpt-{step}"
+        final = self.path_of(step)
         replaced = self.directory / f".replaced-{final.name}"
         if final.exists():
             # Why not exchange the two names at once: network file systems do not support it. Between the two renames
@@ -189,7 +193,7 @@ def _seal(directory: Path, step: int) -> None:
     }
     manifest = directory / MANIFEST
     manifest.write_text(json.dumps({"format": 1, "step": step, "files": files}, indent=1) + "\n")
-    for path in (*paths, manifest, *{path.parent for path in paths}, directory):
+    for path in (*paths, manifest, *({path.parent for path in paths} | {directory})):
         _sync(path)
 
 

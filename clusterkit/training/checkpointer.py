@@ -7,18 +7,20 @@ import logging
 import operator
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from clusterkit.training import agreement, progress, this_task
+from clusterkit.training.background import PHASE, Background, finish_all
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, verify
+from clusterkit.training.snapshot import Snapshots
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
 SOON = 1.0  # seconds in which a checkpoint is waited for without a word
 VISIBLE_WITHIN = 60.0  # seconds that it may take a file system to show what another host has saved
-PHASE = "checkpoint"  # reported to the supervisor, so that a long one does not count as a stall
 _restores = itertools.count(1)  # numbers the choices of a checkpoint alike in all workers
 
 
@@ -36,35 +38,55 @@ class Checkpointer:
             step += 1
             if step % 100 == 0:
                 checkpointer.save(step)
+        checkpointer.wait()
+
+    `save` copies the values, and a thread writes them while training continues. One checkpoint is written at a time.
+    The end of the program waits for the last one.
 
     Args:
         directory: by default the run's checkpoint directory; outside clusterkit ``./checkpoints``. All tasks of a job
             must share it, parameter servers too: each writes its own variables.
         keep: the number of checkpoints to keep, at least 1.
+        background: whether `save` returns before the checkpoint is on disk. This takes memory for a second copy of all
+            values; with parameter servers in the coordinator, so above 1 GiB each of them writes its own values, and
+            training waits for that.
         trackables: the objects to save, by name: models, optimizers, variables. Build them first
             (``model.build(shape)``, ``optimizer.build(model.trainable_variables)``), or `restore` finds values that
             have no variable.
 
     Raises:
-        ValueError: there is nothing to save, or `keep` is below 1.
+        ValueError: there is nothing to save, or an argument is invalid.
     """
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None, *, keep: int = 3, **trackables: Any) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        keep: int = 3,
+        background: bool = True,
+        **trackables: Any,
+    ) -> None:
         if keep < 1:
             raise ValueError(f"Checkpointer(keep={keep}) is invalid: keep must be at least 1.")
+        if not isinstance(background, bool):
+            raise ValueError(f"Checkpointer(background={background!r}) is invalid: background must be True or False.")
         if not trackables:
             raise ValueError("Checkpointer has nothing to save: pass it trackables by name, such as model=model.")
         path = this_task.checkpoint_dir() if directory is None else str(Path(directory).absolute())
         self._store = CheckpointStore(path, this_task.task())
         self._keep = keep
+        self._in_background = background
+        self._background = Background(path)
         self._checkpoint = tf.train.Checkpoint(**trackables)
         # Traced once: otherwise TensorFlow traces its saver for each save and sends it to every worker, and waits even
         # for a worker that it can't reach.
         self._save = tf.function(self._checkpoint.write) if this_task.has_ps() else self._checkpoint.write
+        self._snapshots = Snapshots(self._checkpoint)
         self._damaged: list[str] = []
         self._step = 0
         tf.get_logger().addFilter(_is_not_retracing)
         if not this_task.is_evaluator():
+            finish_all()  # another Checkpointer may be writing into this directory
             self._store.clean()
 
     @property
@@ -77,14 +99,18 @@ class Checkpointer:
         """The step that this object last saved or restored; 0 before that."""
         return self._step
 
-    def save(self, step: int) -> str | None:
+    def save(self, step: int, *, wait: bool = False) -> str | None:
         """Save the state after `step` steps, atomically: if killed meanwhile, the earlier checkpoints stay intact.
+
+        It returns once the values are copied, or earlier values are written: it waits for the checkpoint before this
+        one. Later changes of the variables do not matter. A checkpoint counts only when it is complete on disk.
 
         Every worker of a MultiWorkerMirroredStrategy job must call this at the same step, since saving may need a
         collective operation. Only the chief's checkpoint is kept. It replaces a checkpoint of the same step.
 
         Args:
             step: the number of steps done, from 0.
+            wait: return only when the checkpoint is on disk.
 
         Returns:
             The checkpoint's directory in the chief and outside a cluster; None in other workers.
@@ -92,18 +118,23 @@ class Checkpointer:
         Raises:
             ValueError: `step` is negative or not an integer.
             RuntimeError: the task is an evaluator, or a worker or ps of a parameter-server job.
+            CheckpointNotSaved: the checkpoint before this one could not be written, or this one if `wait` is True.
         """
         step = _as_step(step)
         _require_saving_task()
         with progress.phase(PHASE):
-            path = self._write(step)
+            self._background.wait()
+            wait = wait or not self._in_background
+            self._begin(step, wait)
+            if wait:
+                self._background.wait()
         self._step = step
-        if path is None:
-            return None
-        progress.channel().send("checkpoint", step=step, path=path)
-        self._store.prune(step, self._keep, self._damaged)
-        self._damaged.clear()
-        return path
+        return str(self._store.path_of(step)) if this_task.is_chief() else None
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is on disk. Raises CheckpointNotSaved if it could not be written."""
+        with progress.phase(PHASE):
+            self._background.wait()
 
     def restore(self, checkpoint: Checkpoint | None = None, *, partial: bool = False) -> int:
         """Restore the newest intact checkpoint; skip damaged ones with a warning on stderr.
@@ -122,8 +153,11 @@ class Checkpointer:
 
         Raises:
             CheckpointMismatch: the checkpoint is intact but does not fit the program, which has changed since.
+            CheckpointNotSaved: the last checkpoint of this object could not be written.
         """
         with progress.phase(PHASE):
+            self._background.wait()
+            finish_all()
             self._wait_for(os.environ.get("CLUSTERKIT_RESTORE", ""))
             found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
             if found is not None:
@@ -141,14 +175,40 @@ class Checkpointer:
         if not self._store.has(named, VISIBLE_WITHIN):
             _warn(f"did not see {named} within {VISIBLE_WITHIN:g} s. Do all hosts share {self.directory}?")
 
-    def _write(self, step: int) -> str | None:
-        """Write a checkpoint together with the other tasks. Returns its path in the chief."""
+    def _begin(self, step: int, wait: bool) -> None:
+        """Copy the values, or write them if that is not possible, and leave the rest to the background."""
+        # Workers in step that wait for a checkpoint all write it: one that had no part in it would return at once, and
+        # its exit after a preemption would leave the chief no more than the grace period.
+        together = this_task.in_cluster() and not this_task.has_ps()
+        snapshot = self._snapshots.take() if self._in_background and not (wait and together) else None
+        if snapshot is not None:
+            if this_task.is_chief():
+                self._background.start(step, lambda: self._publish(self._staged(snapshot.write), step))
+            return
+        staged = self._staged(lambda prefix: self._save(tf.constant(prefix)))
+        if this_task.is_chief():
+            self._background.start(step, lambda: self._publish(staged, step))
+        else:
+            self._store.discard(staged)
+
+    def _staged(self, write: Callable[[str], object]) -> Path:
+        """Return a hidden directory with the files that `write`, which gets their prefix, has written there."""
         staged = self._store.stage()
         try:
-            self._save(tf.constant(str(staged / PREFIX)))
-            return self._store.publish(staged, step) if this_task.is_chief() else None
+            write(str(staged / PREFIX))
+        except BaseException:
+            self._store.discard(staged)
+            raise
+        return staged
+
+    def _publish(self, staged: Path, step: int) -> None:
+        try:
+            path = self._store.publish(staged, step)
         finally:
             self._store.discard(staged)
+        progress.channel().send("checkpoint", step=step, path=path)
+        self._store.prune(step, self._keep, self._damaged)
+        self._damaged.clear()
 
     def _agreed_choice(self) -> Checkpoint | None:
         if not this_task.in_cluster() or this_task.has_ps():

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from clusterkit.training import this_task
 
@@ -25,6 +25,15 @@ class Saver(Protocol):
     def step(self) -> int: ...
 
     def save(self, step: int) -> str | None: ...
+
+
+@runtime_checkable
+class _BackgroundSaver(Protocol):
+    """Saves in the background, unless it is asked to wait."""
+
+    def save(self, step: int, *, wait: bool = False) -> str | None: ...
+
+    def wait(self) -> None: ...
 
 
 def on_preemption(checkpointer: Saver) -> Preemption:
@@ -85,7 +94,10 @@ class Preemption:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
 
     def _save(self) -> None:
-        self._checkpointer.save(self._done)
+        if isinstance(self._checkpointer, _BackgroundSaver):
+            self._checkpointer.save(self._done, wait=True)
+        else:  # of the program's own
+            self._checkpointer.save(self._done)
 
     def _exit(self) -> None:
         self.close()

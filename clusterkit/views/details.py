@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import SIGNAL_NAMES, RoleKind
+from clusterkit.words.outcome import RoleKind, signal_name
 
 
 def detail(event: ev.Event) -> str | None:
@@ -69,11 +69,6 @@ def _of_the_run(event: ev.Event) -> str | None:
             return f"The run {result.state} after {shown(result.duration)} ({code}): {result.reason}."
         case _:
             return None
-
-
-def signal_name(number: int) -> str:
-    """`SIGTERM`, or `signal 63` where it has no name."""
-    return SIGNAL_NAMES.get(number, f"signal {number}")
 
 
 def _of_attempt(event: ev.AttemptEnded) -> str:

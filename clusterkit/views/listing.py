@@ -12,6 +12,7 @@ from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
+from clusterkit.words.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
         "ready": live and status.ready,
         "paused": live and status.paused,
         "straggler": straggler_note(status) if live else None,
+        "debugger": status.debugger if live else None,
         "faults": [action.value for action in status.faults.values()] if live else [],
         "uptime": round(now - (status.started or now), 3) if up else None,
         "cpu": round(usage.cpu, 1) if usage else None,
@@ -117,8 +119,14 @@ def _step_cell(row: Mapping[str, Any]) -> str:
 
 
 def _state_cell(row: Mapping[str, Any]) -> str:
-    """The state, with the faults that are open: `running (slow)`, and whether the task is slower than its peers."""
+    """The state, with the faults that are open: `running (slow)`, and whether the task is slower than its peers.
+
+    Of a task in the debugger, where it is.
+    """
     notes = [*row["faults"], *(["straggler"] if row["straggler"] else [])]
+    notes += (
+        [f"debugger: {printable(row['debugger'].partition(' in ')[0].rpartition('/')[2])}"] if row["debugger"] else []
+    )
     return " ".join([row["state"], *(f"({note})" for note in notes)])
 
 

@@ -6,11 +6,11 @@ import enum
 import re
 from collections.abc import Mapping, Sequence
 
-from clusterkit.views.details import signal_name
+from clusterkit.views import edits
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import Failure
+from clusterkit.words.outcome import Failure, signal_name
 from clusterkit.words.printable import printable, printable_lines
 
 MOST_NAMED, NAMED = 32, 8  # of more tasks or hosts than that, a sentence names so many
@@ -77,7 +77,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Straggling() | ev.KeepsUp():
             return _of_pace(event)
         case _:
-            return _of_pages(event)
+            return _of_others(event)
 
 
 def _stopping(event: ev.Stopping) -> str:
@@ -96,12 +96,23 @@ _ADVICE = {
 }
 
 
-def _of_pages(event: ev.Event) -> tuple[Level, str] | None:
+def _of_others(event: ev.Event) -> tuple[Level, str] | None:
+    """What few runs have: workers that are given up, a program that is edited, pages, the debugger."""
     match event:
+        case ev.Shrunk():
+            return Level.WARNING, _shrunk(event)
+        case ev.ProgramChanged(_, _, problem, same):
+            return (Level.WARNING if problem else Level.INFO if same else Level.DEBUG), edits.of_change(event)
+        case ev.WaitsForChange():
+            return Level.WARNING, edits.of_waiting(event)
+        case ev.EditTrains():
+            return Level.INFO, edits.of_training(event)
         case ev.TensorBoardReady(address):
             return Level.INFO, f"TensorBoard answers at {address}"
         case ev.DashboardReady(address):
             return Level.DEBUG, f"The dashboard answers at {address}"
+        case ev.InDebugger() | ev.LeftDebugger() | ev.EditorAwaited():
+            return _of_debugger(event)
         case _:
             return None
 
@@ -156,7 +167,10 @@ def failed(failure: Failure) -> str:
 
 def is_bad(event: ev.Event) -> bool:
     """Whether the sentence is about something that went wrong."""
-    return isinstance(event, ev.Failed | ev.Warned) or (isinstance(event, ev.FaultTook) and not event.done)
+    if isinstance(event, ev.FaultTook):
+        return not event.done
+    broken = isinstance(event, ev.ProgramChanged) and bool(event.problem)
+    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange)
 
 
 def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[Level, str] | None:
@@ -199,6 +213,21 @@ def _of_profile(event: ev.Profiled) -> str:
     return f"{event.task} wrote a profile{of}: {event.path}"
 
 
+def _of_debugger(event: ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited) -> tuple[Level, str]:
+    match event:
+        case ev.InDebugger(editor=True):
+            return Level.INFO, f"An editor is attached to {event.task}; until it leaves, no time limit counts."
+        case ev.InDebugger():
+            why = f" after {event.error}" if event.error else ""
+            how = f"Connect with: clusterkit debug {event.task}"
+            return Level.WARNING, f"{event.task} waits in the debugger at {event.place}{why}. {how}"
+        case ev.LeftDebugger():
+            return Level.INFO, f"{event.task} has left the debugger."
+        case ev.EditorAwaited(task, _, address, waits):
+            then = " Its program begins when one is attached." if waits else ""
+            return Level.WARNING, f"{task} runs debugpy at {address}, for an editor to attach to.{then}"
+
+
 def _hit(event: ev.FaultInjected) -> str:
     """The tasks that were hit, if the text of the fault does not name them."""
     names = [str(task) for task in event.tasks]
@@ -221,12 +250,22 @@ def _few(names: list[str], what: str = "") -> list[str]:
 
 
 def _planned(event: ev.RestartPlanned) -> str:
+    if event.files:
+        return edits.of_restart(event)
     names = _listed(event.tasks)
     verb = "start" if len(event.tasks) > 1 else "starts"
     if event.cause is None:
         return f"{names} {verb} again, as asked (not charged to the restart budget)."
     charge = f"restart {event.charged} of {event.budget}"
-    if event.cause.exit.preempted:
+    if event.cause.exit.preempted or not event.charged:
         charge = "not charged to the restart budget"
     why = f" because {event.cause.task} {event.cause.exit}" if event.tasks != (event.cause.task,) else ""
     return f"{names} {verb} again in {event.delay:.1f} s{why} ({charge})."
+
+
+def _shrunk(event: ev.Shrunk) -> str:
+    who = f"{_listed(event.tasks)} {'is' if len(event.tasks) == 1 else 'are'} given up"
+    after = f" after {number_of('restart', event.restarts)}" if event.restarts else ""
+    left = f"{len(event.left)} of {number_of('worker', event.workers)} (--min-workers {event.least})"
+    step = "" if event.step is None else f" from the checkpoint of step {event.step}"
+    return f"{who}{after}; the job continues with {left}{step}."

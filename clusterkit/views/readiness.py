@@ -39,7 +39,7 @@ class Readiness:
 
     def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> Look:
         """Take in how the tasks are `now`, in seconds of any clock."""
-        cluster = [tasks[task] for task in self.job.tasks if task in self.job.cluster]
+        cluster = [tasks[task] for task in self.job.tasks if task in self.job.cluster and not tasks[task].given_up]
         ready = {of.task for of in cluster if self._is_ready(of, of.task in listening)}
         new = tuple(of.task for of in cluster if of.task in ready - self._ready)
         self._ready = ready

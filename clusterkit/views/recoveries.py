@@ -7,6 +7,7 @@ from itertools import zip_longest
 from pathlib import PurePath
 from textwrap import wrap
 
+from clusterkit.views.edits import files as names_of
 from clusterkit.words.columns import columns, fitted
 from clusterkit.words.durations import precise
 from clusterkit.words.model import Task, number_of
@@ -77,7 +78,7 @@ def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict
         _since(recovery.at, recovery.up),
         "went on" if recovery.went_on else first,
         _NONE if recovery.lost is None else str(recovery.lost),
-        ", ".join([*_origin(recovery), *(text for fault in begun_by for text in _heal(fault))]),
+        ", ".join([*_origin(recovery), *_left(recovery), *(text for fault in begun_by for text in _heal(fault))]),
     )
 
 
@@ -90,7 +91,11 @@ def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int
         said.append(f"still of {texts[recovery.cause.fault]}")
     if recovery.allocation is not None:
         said.append(f"continued in allocation {recovery.allocation}")
-    return ", ".join([*said, "restarted as asked"] if recovery.asked else said)
+    if recovery.files:
+        said.append(f"{names_of(recovery.files)} changed")
+    elif recovery.asked:
+        said.append("restarted as asked")
+    return ", ".join(said)
 
 
 def _death(death: Death) -> str:
@@ -128,6 +133,11 @@ def _origin(recovery: Recovery) -> Iterator[str]:
         yield PurePath(recovery.checkpoint).name
     elif recovery.resumed_step is not None:
         yield f"step {recovery.resumed_step}"
+
+
+def _left(recovery: Recovery) -> Iterator[str]:
+    if recovery.left is not None:
+        yield f"{number_of('worker', recovery.left)} left".replace(" ", _TIED)
 
 
 def _heal(fault: InjectedFault) -> Iterator[str]:

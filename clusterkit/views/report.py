@@ -45,6 +45,9 @@ def report(
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
+    if gone := result.given_up:
+        without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
+        lines.append([("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())])
     lines += _tasks(result.attempts, columns)
     if recovered is not None:
         lines += _recoveries(result, recovered, columns)

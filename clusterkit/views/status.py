@@ -11,6 +11,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.faults import AT_ONCE, FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, RunResult
+from clusterkit.words.reports import EDITOR
 from clusterkit.words.states import ALIVE, TaskState
 
 WINDOW = 30.0  # seconds of progress over which the speed is measured
@@ -22,6 +23,7 @@ class RunPhase(enum.StrEnum):
 
     STARTING = "starting"
     RUNNING = "running"
+    WAITING = "waiting"  # the job failed; a change of its program starts it again
     STOPPING = "stopping"
     OVER = "over"
 
@@ -46,7 +48,9 @@ class TaskStatus:
     resumed_step: int | None = None
     last_exit: Exit | None = None
     reports: deque[tuple[float, int]] = field(default_factory=deque)
+    debugger: str | None = None  # where it is held: `train.py:31 in step()`
     straggling: ev.Straggling | None = None  # why it is slower than its peers at present
+    given_up: bool = False  # the job continues without it
     faults: dict[int, FaultAction] = field(default_factory=dict)  # those that are open, by their numbers
 
     @property
@@ -56,7 +60,9 @@ class TaskStatus:
 
     @property
     def shown_state(self) -> str:
-        """The state as it is shown: a running task may be paused."""
+        """The state as it is shown: a running task may be paused, and one that is down be so for good."""
+        if self.given_up and self.state is TaskState.DOWN:
+            return "given up"
         return "paused" if self.paused and self.state is TaskState.RUNNING else self.state.value
 
     def speed(self, now: float) -> float | None:
@@ -71,7 +77,7 @@ class TaskStatus:
         """A new attempt begins: forget all of the one before it but its exit and its step."""
         self.attempt, self.pid, self.started = attempt, None, None
         self.ready = self.paused = False
-        self.resumed_step = self.straggling = None
+        self.resumed_step = self.straggling = self.debugger = None
         self.reports.clear()
 
     def progressed(self, at: float, event: ev.Progressed) -> None:
@@ -127,6 +133,14 @@ class RunStatus:
                 self._continue()
             case ev.RestartPlanned():
                 self.restarts += 1
+                if self.phase is RunPhase.WAITING:
+                    self.phase, self.reason = RunPhase.RUNNING, ""
+            case ev.WaitsForChange(reason):
+                self.phase, self.reason = RunPhase.WAITING, reason
+            case ev.Shrunk(tasks):
+                for task in tasks:
+                    if status := self.tasks.get(task):
+                        status.given_up = True
             case ev.Succeeded(task):
                 self._stop(f"{task} exited with code 0")
             case ev.Stopping(reason, tasks, grace):
@@ -161,7 +175,7 @@ class RunStatus:
                 status.pid, status.started = event.pid, at
             case ev.Exited(_, _, exit_):
                 status.last_exit, status.pid, status.paused = replace(exit_, asked=status.asked), None, False
-                status.straggling = None
+                status.straggling = status.debugger = None
             case ev.AttemptEnded() if event.exit is not None:
                 status.last_exit = event.exit
             case ev.Paused(_, _, paused):
@@ -170,6 +184,12 @@ class RunStatus:
                 status.straggling = event
             case ev.KeepsUp():
                 status.straggling = None
+            case ev.InDebugger():
+                status.debugger = event.place
+            case ev.EditorAwaited() if event.waits:
+                status.debugger = EDITOR
+            case ev.LeftDebugger():
+                status.debugger = None
             case ev.Progressed():
                 status.progressed(at, event)
             case ev.Resumed(_, _, step):
@@ -192,6 +212,7 @@ class RunStatus:
         for status in self.tasks.values():
             status.state = TaskState.DOWN if status.alive else status.state
             status.pid, status.straggling, status.ready, status.paused = None, None, False, False
+            status.given_up, status.debugger = False, None
 
     def _stop(self, reason: str) -> None:
         self.phase, self.reason = RunPhase.STOPPING, self.reason or reason

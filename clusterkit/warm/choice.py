@@ -27,7 +27,7 @@ from clusterkit.warm.run_server import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.session import Session
 from clusterkit.warm.shared import SharedServer, WarmServerError, warm_dir
-from clusterkit.words.job import JobSpec, Servers, Setup, StartMode
+from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
 OTHERS_IDLE = 20.0  # seconds without a run after which a session's servers exit, except its first
@@ -42,7 +42,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     A command is forked from a server that imports nothing. That costs less than a fresh interpreter, which a cold
     start needs to tie the command to the supervisor.
     """
-    if job.start is StartMode.COLD:
+    if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
     log, ours = str(paths.path / "fork-server.log"), {**os.environ, **marks(paths)}
     is_command, serves = job.program.kind is ProgramKind.COMMAND, job.servers is Servers.BUILTIN

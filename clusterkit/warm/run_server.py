@@ -80,41 +80,38 @@ class Launch:
         return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
 
 
+class Inherited(NamedTuple):
+    """A fork server that this process or a warm server has started: its pid, and the descriptors to reach it."""
+
+    pid: int
+    channel: int
+    lifeline: int
+
+
 class ForkServer:
     """A fork server. A thread waits until it is ready and then until it ends, and posts both.
 
     Why not a Poller: it waits for one thing after the other, which is simpler as a sequence.
     """
 
-    def __init__(self, channel: socket.socket, lifeline: int, pid: int, post: Post, tries: int = TRIES) -> None:
+    def __init__(self, inherited: Inherited, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # its imported modules, each with its directory
         self.ready = self.gone = False
         self.tries = tries  # servers to start, including this one, until one has forked a task
         self._forked = False
-        self._why = ""  # why it was given up
+        self._why = ""  # why it was given up, or retired
+        self._retired = False
         self._post = post
-        self._channel = channel
-        self._lifeline = lifeline
-        self._pid = pid
-        self._pidfd = os.pidfd_open(pid)
+        self._pid, channel, self._lifeline = inherited
+        self._channel = socket.socket(fileno=channel)
+        self._pidfd = os.pidfd_open(self._pid)
         self._bell = Bell()
         self._thread = start_thread("fork server", self._attend, post)
 
     @classmethod
     def start(cls, launch: Launch, post: Post, tries: int) -> ForkServer:
         """Start a fork server. Raises OSError."""
-        channel, other = socket.socketpair()
-        lifeline, held = os.pipe2(os.O_CLOEXEC)
-        try:
-            pid = _start(launch, other.fileno(), held)
-        except OSError:
-            channel.close()
-            os.close(lifeline)
-            raise
-        finally:
-            other.close()
-            os.close(held)
-        return cls(channel, lifeline, pid, post, tries)
+        return cls(begin(launch), post, tries)
 
     def fork(self, start: Start) -> int:
         """Fork a task and return its pid, now a child of this process. Raises NoForkServer, or OSError like Popen."""
@@ -136,6 +133,11 @@ class ForkServer:
         finally:
             for descriptor in (cwd, gate, opened):
                 os.close(descriptor)
+
+    def retire(self, why: str) -> None:
+        """Stop the server since another one takes its place; `why`, a clause, is told."""
+        self._why, self._retired = why, True
+        self.stop()
 
     def stop(self) -> None:
         """Kill the server, which has no state to save. One that SIGKILL does not end is swept at the end of the run."""
@@ -178,9 +180,9 @@ class ForkServer:
             self._post(ForkServerReady(self._pid, report.seconds))
             _first_of((self._pidfd, self._bell.fileno()))
         was_ready, self.gone, self.ready = self.ready, True, False
-        self.tries = TRIES if self._forked else 0 if problem else self.tries - 1
+        self.tries = TRIES if self._forked or self._retired else 0 if problem else self.tries - 1
         self._kill()
-        why = problem or self._why or ("it was killed" if was_ready else "it did not become ready")
+        why = self._why or problem or ("it was killed" if was_ready else "it did not become ready")
         self._post(ForkServerLost(why, was_ready, self.tries > 0))
 
     def _read_report(self) -> _Report | None:
@@ -228,6 +230,21 @@ def _is_child(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+def begin(launch: Launch) -> Inherited:
+    """Start a fork server, as a child of this thread, and leave it to its imports. Raises OSError."""
+    channel, other = socket.socketpair()
+    lifeline, held = os.pipe2(os.O_CLOEXEC)
+    try:
+        return Inherited(_start(launch, other.fileno(), held), channel.detach(), lifeline)
+    except OSError:
+        channel.close()
+        os.close(lifeline)
+        raise
+    finally:
+        other.close()
+        os.close(held)
 
 
 def _start(launch: Launch, channel: int, lifeline: int) -> int:

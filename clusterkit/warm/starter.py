@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
-from clusterkit.warm.run_server import TRIES, ForkServer, ForkServerLost, ForkServerReady, Launch
+from clusterkit.warm.run_server import TRIES, ForkServer, ForkServerLost, ForkServerReady, Inherited, Launch
 from clusterkit.warm.servable import differing, shadowed
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.model import ProgramKind
 
 Post = Callable[[Noted | Crashed], None]
-
-
-class Inherited(NamedTuple):
-    """A fork server that a warm server has forked for this run: its pid, and the descriptors to reach it."""
-
-    pid: int
-    channel: int
-    lifeline: int
 
 
 class Warmth(NamedTuple):
@@ -46,8 +37,7 @@ class WarmStarter:
         self._server: ForkServer | None = None
         self._first = True
         if inherited is not None:
-            channel = socket.socket(fileno=inherited.channel)
-            self._server = ForkServer(channel, inherited.lifeline, inherited.pid, self._report)
+            self._server = ForkServer(inherited, self._report)
         else:
             self._start_server(TRIES)
 
@@ -75,6 +65,24 @@ class WarmStarter:
         self._server = None
         if server.tries > 0:
             self._start_server(server.tries)
+
+    def renew(self, launch: Launch | str | None, changed: Sequence[Path]) -> None:
+        """The program is another one from now on, which `launch` suits, and these of its files have changed.
+
+        A server that has imported one of them, or that suits it no longer, is replaced, and attempts wait for that.
+        """
+        old, server = self._launch, self._server
+        if isinstance(launch, str):
+            if old is not None:
+                self._post(Noted(f"Tasks start cold: {launch}."))
+            launch = None
+        why = _why_renewed(old, launch) or (server is not None and _imported(server, changed, old))
+        if not why:
+            return
+        self._launch, self._server, self._first = launch, None, True
+        if server is not None:
+            server.retire(str(why))
+        self._start_server(TRIES)
 
     def stop(self) -> None:
         """End the server, if there is one."""
@@ -117,6 +125,25 @@ class WarmStarter:
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
         found = shadowed(self._server.modules, str(directory), _modules_in(directory))
         return f"{directory} has modules with the names of preloaded ones: {', '.join(found)}" if found else None
+
+
+def _why_renewed(old: Launch | None, new: Launch | None) -> str:
+    """Why a server with the one launch does not suit a program that needs the other; empty if it does."""
+    if old is None or new is None:
+        return "" if old is new else "the changed program starts in another way"
+    same = (old.python, old.preload, old.own) == (new.python, new.preload, new.own)
+    return "" if same else "the changed program sets or imports something else first"
+
+
+def _imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
+    """Why the server has an old version of one of these files; empty if it has none of them."""
+    if not server.ready and launch is not None and launch.preload.modules:
+        return "what it preloads may have changed"
+    for file in changed:
+        for name, place in server.modules.items():
+            if place and (file == Path(place, f"{name}.py") or file.is_relative_to(Path(place, name))):
+                return f"{file.name} has changed, which it had imported"
+    return ""
 
 
 def _modules_in(directory: Path) -> list[str]:

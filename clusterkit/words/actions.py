@@ -14,13 +14,15 @@ from clusterkit.words.outcome import RunResult
 class Spawn:
     """Start an attempt: Spawned or SpawnFailed. `reason` is what CLUSTERKIT_RESTART_REASON says.
 
-    `restore` is the checkpoint that it has to wait for, since its host may not see it yet.
+    `restore` is the checkpoint that it has to wait for, since its host may not see it yet. Its cluster is without the
+    workers that are `given_up`.
     """
 
     task: Task
     attempt: int
     reason: str
     restore: str | None = None
+    given_up: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,17 @@ class Avoid:
 
 
 @dataclass(frozen=True, slots=True)
+class Refresh:
+    """What is spawned next runs a changed program: drop what is kept of these files, relative to its directory.
+
+    `fresh`: it trains from the start, so the checkpoints are moved aside.
+    """
+
+    files: tuple[str, ...]
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to a request: the tasks that it was carried out for, or why it was not."""
 
@@ -139,6 +152,6 @@ class Finish:
 
 Order = (
     Spawn | Signal | Sweep | CloseOutput | Inspect | DumpStacks | BeginProfile | EndProfile | Inject | Heal
-    | HurrySteps | Avoid
+    | HurrySteps | Avoid | Refresh
 )  # fmt: skip
 Action = Order | Answer | Record | Finish

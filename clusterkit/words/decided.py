@@ -33,7 +33,8 @@ class Failed:
 class RestartPlanned:
     """These tasks restart `delay` seconds from now. `charged` restarts of `budget` are used.
 
-    Without a `cause`, the restart was requested. `same` are other tasks' own failures with the same error.
+    Without a `cause`, the restart was requested, or comes because of a change of `files` of the program; then `step` is
+    that of the newest checkpoint, 0 to train from the start. `same` are other tasks' own failures with the same error.
     """
 
     tasks: tuple[Task, ...]
@@ -43,6 +44,43 @@ class RestartPlanned:
     charged: int
     budget: int
     same: tuple[Failure, ...] = ()
+    files: tuple[str, ...] = ()
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EditTrains:
+    """The changed program has made its first new step, `seconds` after the change was saved."""
+
+    step: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForChange:
+    """The job failed, for this reason, a clause. Its tasks are ended, and start again when the program changes."""
+
+    reason: str
+    program: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """Workers are given up, and the job continues with those that are `left`, in the order of their new indices.
+
+    `cause` is the failure that it was for, after so many `restarts`. `workers` is how many the job has when it is
+    whole, `least` how many it needs. `restarting`: training stops for it, and resumes from the newest checkpoint, which
+    is that of `step`.
+    """
+
+    tasks: tuple[Task, ...]
+    left: tuple[Task, ...]
+    cause: Failure
+    restarts: int
+    workers: int
+    least: int
+    restarting: bool
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +209,7 @@ class Finished:
 
 
 Decided = (
-    Changed | AttemptEnded | Failed | RestartPlanned | HostAvoided | RequestRefused | Paused | FaultInjected
-    | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp | Finished
+    Changed | AttemptEnded | Failed | RestartPlanned | Shrunk | HostAvoided | RequestRefused | Paused
+    | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp | EditTrains
+    | WaitsForChange | Finished
 )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clusterkit.words.beside import *  # noqa: F403
-from clusterkit.words.beside import DashboardLost, DashboardReady, TensorBoardLost, TensorBoardReady
+from clusterkit.words.beside import DashboardLost, DashboardReady, ProgramChanged, TensorBoardLost, TensorBoardReady
 from clusterkit.words.decided import *  # noqa: F403 - whoever reads events reads both
 from clusterkit.words.decided import Decided
 from clusterkit.words.model import Task
@@ -15,6 +15,9 @@ from clusterkit.words.outcome import Exit
 from clusterkit.words.reports import *  # noqa: F403
 from clusterkit.words.reports import (
     Checkpointed,
+    EditorAwaited,
+    InDebugger,
+    LeftDebugger,
     PhaseChanged,
     Profiled,
     Progressed,
@@ -83,7 +86,7 @@ class SpawnFailed:
     """The attempt has no process: it could not be started, or was signalled before that, or its `host` was lost.
 
     `unfit`: the reason is the host's it was to start on, such as a full disk; `unreached` are peers that do not answer
-    there.
+    there. `crowded`: the hosts that are left have no room for all tasks.
     """
 
     task: Task
@@ -92,6 +95,7 @@ class SpawnFailed:
     host: str | None = None
     unfit: bool = False
     unreached: tuple[Task, ...] = ()
+    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +286,11 @@ class StorageFailed:
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
     | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | SigtermHandled | StepsTimed
+    | InDebugger | LeftDebugger | EditorAwaited
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
-    | DashboardReady | DashboardLost
+    | DashboardReady | DashboardLost | ProgramChanged
     | Inspected | Interrupted | Requested | FaultTook | LifelineLost
     | Impaired | Crashed | StorageFailed | Placed | HostJoined
     | HostCut | HostBack | HostLost

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from clusterkit.words.debugging import Debugging
 from clusterkit.words.faults import Fault
+from clusterkit.words.hooks import Hooks
 from clusterkit.words.model import TYPE_ORDER, Program, Shape, Task, TaskType
 from clusterkit.words.resources import Devices, Hosts, Network
 
@@ -54,6 +56,14 @@ class TfConfig(enum.StrEnum):
     OURS = "ours"  # clusterkit's, whatever the program sets
 
 
+class Convention(enum.StrEnum):
+    """By which variables the tasks of a job find each other, beside TF_CONFIG."""
+
+    TENSORFLOW = "tensorflow"
+    KERAS = "keras"  # of Keras 3's own distribution, on JAX
+    JAX = "jax"
+
+
 class Servers(enum.StrEnum):
     """What the workers and parameter servers of a parameter-server job run."""
 
@@ -71,6 +81,7 @@ class RestartRules:
     backoff_max: float = 30.0
     scope: RestartScope = RestartScope.AUTO
     forgive_after: float = 600.0  # seconds of progress since the last restart after which the budget is full again
+    min_workers: int | None = None  # with so many a job continues when others are given up; None: it fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +112,13 @@ class JobSpec:
     limits: Limits = Limits()
     checkpoint_dir: str | None = None
     resume: str | None = None
+    watch: bool = False  # whether a change of the program restarts the tasks
+    watch_fresh: bool = False  # the same, and they train from the start then
     progress_regex: str | None = None
     start: StartMode = StartMode.AUTO
     preload: tuple[str, ...] = ()
     network: Network = Network.HOST
+    convention: Convention = Convention.TENSORFLOW
     tf_config: TfConfig = TfConfig.PROGRAM
     servers: Servers = Servers.PROGRAM
     keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
@@ -115,14 +129,22 @@ class JobSpec:
     dashboard: bool = False  # whether the dashboard does
     dashboard_control: bool = False  # and whether it may act on the run
     metrics_port: int | None = None  # at which metrics are served, 0 for a free port
+    hooks: Hooks = field(default_factory=Hooks)
+    debug: Debugging = field(default_factory=Debugging)
     pcap: str | None = None  # where the packets of the virtual network are written to
     faults: tuple[Fault, ...] = ()
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
+    given_up: tuple[Task, ...] = ()  # workers that the job continues without
 
     @property
     def every_setup(self) -> dict[str, Setup]:
         """Every setup by its place in a job file: "" for the job's own, `task.worker.` for that of the workers."""
         return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
+
+    @property
+    def watches(self) -> bool:
+        """Whether the tasks restart when the program changes."""
+        return self.watch or self.watch_fresh
 
     @property
     def needs_dashboard(self) -> bool:
@@ -131,8 +153,9 @@ class JobSpec:
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """Every task, chief first."""
-        return tuple(Task(kind, index) for kind in TYPE_ORDER for index in range(self.counts.get(kind, 0)))
+        """Every task that is not given up, chief first."""
+        every = (Task(kind, index) for kind in TYPE_ORDER for index in range(self.counts.get(kind, 0)))
+        return tuple(task for task in every if task not in self.given_up)
 
     @cached_property
     def training(self) -> tuple[Task, ...]:
@@ -149,12 +172,17 @@ class JobSpec:
         """The strategy that the counts imply."""
         if self.counts.get(TaskType.PS, 0):
             return Shape.PARAMETER_SERVER
-        return Shape.MULTI_WORKER if len(self.training) > 1 else Shape.SINGLE
+        training = self.counts.get(TaskType.CHIEF, 0) + self.counts.get(TaskType.WORKER, 0)
+        return Shape.MULTI_WORKER if training > 1 else Shape.SINGLE
 
     @property
     def leader(self) -> Task:
-        """The chief, or worker:0, which TensorFlow takes as chief where there is none."""
+        """The chief, or the first worker, which TensorFlow takes as chief where there is none."""
         return self.training[0]
+
+    def listens(self, task: Task) -> bool:
+        """Whether the task opens its port when it is up. Of JAX's processes, only the first one does."""
+        return self.convention is Convention.TENSORFLOW or task == self.leader
 
     def is_server(self, task: Task) -> bool:
         """Whether the task only serves: it never returns from TensorFlow's `Server.join()`."""

@@ -80,6 +80,17 @@ class RestartOptions(TypedDict, total=False):
         Literal["auto", "task", "job"],
         Option("Which tasks restart together; auto: what the strategy needs.", "restart.scope"),
     ]
+    watch: Annotated[bool, Option("Restart all tasks when the program, or a module of its own, changes.", "watch")]
+    watch_fresh: Annotated[bool, Option("The same, but train from the start then.", "watch_fresh")]
+    min_workers: Annotated[
+        int,
+        Option(
+            "Continue with so many workers or more when others are lost for good.",
+            "restart.min_workers",
+            default="the job fails",
+            least=1,
+        ),
+    ]
 
 
 class TimeOptions(TypedDict, total=False):
@@ -123,6 +134,10 @@ class FaultOptions(TypedDict, total=False):
 class LibraryOptions(TypedDict, total=False):
     """TensorFlow and Keras"""
 
+    convention: Annotated[
+        Literal["tensorflow", "keras", "jax"],
+        Option("For Keras on JAX, or for JAX: set the variables that it reads, too.", "convention"),
+    ]
     tf_config: Annotated[
         Literal["program", "ours"], Option("Whose TF_CONFIG the tasks use if the program sets its own.", "tf_config")
     ]
@@ -166,6 +181,23 @@ class HostOptions(TypedDict, total=False):
     sbatch_arg: Annotated[Sequence[str], Option("Another option of sbatch.", "hosts.sbatch_args", "--NAME=VALUE")]
 
 
+class DebugOptions(TypedDict, total=False):
+    """Debugging"""
+
+    breakpoints: Annotated[
+        Literal["auto", "hold", "skip"],
+        Option(
+            "Whether a task waits at breakpoint() for `clusterkit debug`; auto: if `up` is on a terminal.",
+            "debug.breakpoints",
+        ),
+    ]
+    pdb: Annotated[bool, Option("Hold a task that raises an exception, for `clusterkit debug`.", "debug.post_mortem")]
+    debugpy: Annotated[
+        Sequence[str], Option("Run debugpy in this task, for an editor.", "debug.editors", "TASK[=PORT]")
+    ]
+    debugpy_wait: Annotated[bool, Option("With --debugpy: begin the program when an editor is attached.", "debug.wait")]
+
+
 class ProgressOptions(TypedDict, total=False):
     """Progress"""
 
@@ -180,6 +212,17 @@ class ProgressOptions(TypedDict, total=False):
     ]
 
 
+class HookOptions(TypedDict, total=False):
+    """Hooks"""
+
+    on_failure: Annotated[
+        str, Option("Run when a task has failed; the event is JSON on its standard input.", "hooks.failure", "COMMAND")
+    ]
+    on_recovery: Annotated[str, Option("Run when the run has recovered from a failure.", "hooks.recovery", "COMMAND")]
+    on_stall: Annotated[str, Option("Run when training has stalled.", "hooks.stall", "COMMAND")]
+    on_end: Annotated[str, Option("Run when the run has ended.", "hooks.end", "COMMAND")]
+
+
 class Options(
     ShapeOptions,
     ProcessOptions,
@@ -190,7 +233,9 @@ class Options(
     LibraryOptions,
     DeviceOptions,
     HostOptions,
+    DebugOptions,
     ProgressOptions,
+    HookOptions,
     total=False,
 ):
     """What a job is, apart from its program: the flags of `clusterkit up`, under the same names."""
@@ -199,7 +244,7 @@ class Options(
 # Their docstrings are headings in the help.
 GROUPS = (
     *(ShapeOptions, ProcessOptions, RestartOptions, TimeOptions, RunOptions, FaultOptions, LibraryOptions),
-    *(DeviceOptions, HostOptions, ProgressOptions),
+    *(DeviceOptions, HostOptions, DebugOptions, ProgressOptions, HookOptions),
 )
 
 

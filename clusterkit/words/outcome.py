@@ -21,6 +21,11 @@ SIGNAL_NAMES = {
 }  # fmt: skip
 
 
+def signal_name(number: int) -> str:
+    """`SIGTERM`, or `signal 63` where it has no name."""
+    return SIGNAL_NAMES.get(number, f"signal {number}")
+
+
 class Asked(enum.StrEnum):
     """Why the supervisor itself ended an attempt."""
 
@@ -29,6 +34,7 @@ class Asked(enum.StrEnum):
     GANG = "ended to restart with its peers"
     STALL = "ended for its stall"
     REQUEST = "ended to restart, as asked"
+    EDIT = "ended for a change of the program"
     SUSPENSION = "ended with its allocation"
 
 
@@ -38,7 +44,7 @@ class Exit:
 
     Exactly one of `code`, `signal`, `error` (it never started), `host` (the one that was lost with it) and `lost` (its
     supervisor was, so that nobody saw its end) is set. With `unfit`, the error is its host's own, such as a full disk;
-    `unreached` are the peers that did not answer there.
+    `unreached` are the peers that did not answer there. With `crowded`, the hosts have no room for all tasks.
     """
 
     code: int | None = None
@@ -50,6 +56,7 @@ class Exit:
     lost: bool = False
     unfit: bool = False
     unreached: tuple[Task, ...] = ()
+    crowded: bool = False
 
     @property
     def ok(self) -> bool:
@@ -69,7 +76,7 @@ class Exit:
         if self.lost:
             return "was lost with its supervisor"
         if self.signal is not None:
-            name = SIGNAL_NAMES.get(self.signal, f"signal {self.signal}")
+            name = signal_name(self.signal)
             how = f"was killed by the kernel, out of memory ({name})" if self.out_of_memory else f"was killed by {name}"
         else:
             name = f"exit code {self.code}"
@@ -156,7 +163,8 @@ class RunResult:
     `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
     failed in the same way, with no step in between. `not_injected` are the faults that had no effect; if the job
     succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains the
-    failure, if anything. `lost`: something other than the run ended its supervisor.
+    failure, if anything. `lost`: something other than the run ended its supervisor. `given_up` are the workers that
+    it continued without.
     """
 
     state: RunState
@@ -175,6 +183,7 @@ class RunResult:
     finding: str | None = None
     checkpoint: str | None = None  # the newest one that was reported, from which the job can be resumed
     lost: bool = False
+    given_up: tuple[Task, ...] = ()
 
     @property
     def final(self) -> bool:

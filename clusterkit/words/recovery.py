@@ -50,6 +50,8 @@ class Recovery:
     | resumed_step, checkpoint | where they reported to have resumed; None if they did not, or began anew |
     | lost | steps that had to be repeated; at least so many if no resumption was reported |
     | ended | when the first new step was made; if no training task restarted, when the last task was up |
+    | files | the program's files whose change was the reason, with --watch |
+    | given_up, left | the workers that were given up for it; how many are left then, None if none was given up |
     """
 
     at: float
@@ -70,6 +72,9 @@ class Recovery:
     ended: float | None
     same: tuple[Death, ...] = ()
     allocation: int | None = None
+    files: tuple[str, ...] = ()
+    given_up: tuple[Task, ...] = ()
+    left: int | None = None
 
     @property
     def seconds(self) -> float | None:

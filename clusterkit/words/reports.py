@@ -9,6 +9,8 @@ from types import MappingProxyType
 from clusterkit.words.model import Task
 from clusterkit.words.startup import Stage
 
+EDITOR = "an editor"  # what debugs the task, if it is not at a prompt
+
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
@@ -81,6 +83,47 @@ class Profiled:
     path: str | None
     steps: int | None = None
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InDebugger:
+    """The task waits in the debugger, at a line of a function; `error` is what it raised there, empty at a breakpoint.
+
+    `editor`: an editor is attached to it instead, and it may run.
+    """
+
+    task: Task
+    attempt: int
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    error: str = ""
+    editor: bool = False
+
+    @property
+    def place(self) -> str:
+        """`train.py:31 in step()`."""
+        code = self.function.startswith("<")  # <module>, <lambda>
+        of = "" if self.function in ("", "<module>") else f" in {self.function}{'' if code else '()'}"
+        return EDITOR if self.editor else f"{self.file}:{self.line}{of}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftDebugger:
+    """The task has left the debugger, and continues or ends."""
+
+    task: Task
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class EditorAwaited:
+    """The task runs debugpy, for an editor to connect to; `waits`: its program begins when one is attached."""
+
+    task: Task
+    attempt: int
+    address: str
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,7 @@ def test_leaving_the_block_ends_the_run(home: Path) -> None:
         (ROLES, {"workers": -1}, ("-1",)),
         (ROLES, {"grace_period": "soon"}, ("soon",)),
         (ROLES, {"args": "--steps 3"}, ("has to be a list",)),
+        (print, {"watch": True}, ("A function has no file of its own that could change",)),
         (ROLES, {"kwargs": {"a": 1}}, ("kwargs are for functions",)),
         (print, {"python": sys.executable}, ("leave python= out",)),
         (print, {"args": [threading.Lock()]}, ("print or its arguments can't be pickled",)),

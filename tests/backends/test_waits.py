@@ -16,6 +16,11 @@ CALL = (
     f"{TENSORFLOW}/eager/polymorphic_function/polymorphic_function.py 833 __call__",
     f"{TENSORFLOW}/util/traceback_utils.py 164 error_handler",
 )
+BACKGROUND = (
+    f"{PYTHON}/threading.py 1149 join",
+    f"{TRAINING}/background.py 54 finish",
+    f"{TRAINING}/background.py 45 wait",
+)
 SAVE = (
     f"{TENSORFLOW}/checkpoint/functional_saver.py 558 save",
     f"{TENSORFLOW}/checkpoint/checkpoint.py 1356 save",
@@ -102,6 +107,11 @@ def written(*frames: str, thread: str = "Current thread") -> str:
                 f"{CHECKOUT}/training/checkpointer.py 79 save",
                 f"{HOME}/ps_train.py 129 train",
             ),
+            "writes a checkpoint",
+            True,
+        ),
+        (
+            (*BACKGROUND, f"{TRAINING}/checkpointer.py 135 wait", f"{HOME}/ps_train.py 131 train"),
             "writes a checkpoint",
             True,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.benchmarks.counting import counting_scenarios, fit_ending_scenario
+from tests.benchmarks.edits import edit_scenarios
 from tests.benchmarks.figures import Kind, Row, Target
 from tests.benchmarks.networks import mwms_network_scenario, ps_network_scenario
 from tests.benchmarks.output import output_scenario
@@ -12,7 +13,7 @@ from tests.benchmarks.plain import ending_scenario, growth_scenario, many_scenar
 from tests.benchmarks.recovery import gang_scenario, worker_scenario
 from tests.benchmarks.scenario import Scenario
 from tests.benchmarks.slurm import slurm_scenario
-from tests.benchmarks.training import mwms_scenario, ps_scenario, steady_scenario
+from tests.benchmarks.training import mwms_scenario, ps_scenario, steady_scenarios
 
 # The supervisor's time for a task with 256 tasks over that with 64. 1 is what is meant; clocks of 10 ms are coarse.
 NO_GROWTH = 1.15
@@ -22,7 +23,7 @@ COUNTING = Target(0.995, "uncounted", least=True)
 ROWS = (
     Row(
         "PS job (chief, 2 workers, ps), 200 steps, start to end", "ps", "end", "s",
-        (Target(0.50, "honcho"), Target(0.50, "shell"), Target(0.45, "mpr")),
+        (Target(0.45, "honcho"), Target(0.50, "shell"), Target(0.45, "mpr")),
     ),
     Row("PS job, start to first step", "ps", "first", "s"),
     Row("PS job after `clusterkit warm`, start to first step", "ps", "first", "s", (Target(0.25, "honcho"),), "warmed"),
@@ -37,13 +38,17 @@ ROWS = (
         "MWMS worker SIGKILLed, kill to first step of the new gang", "mwms-worker-killed", "back", "s",
         (Target(0.30, "cold"),),
     ),
+    *(
+        Row(f"{what} edited, save to first new step", f"edit-{kind}", "back", "s", (Target(1.2, "restart"),))
+        for kind, what in (("ps", "PS job"), ("mwms", "MWMS, 2 workers,"))
+    ),
     Row(
         "output of 4 tasks, short lines, merged and prefixed", "output", "rate", "MB/s",
         (Target(60, "honcho", least=True), Target(0.25, "limit", least=True)),
     ),
     Row("  of all lines", "output", "shown", "%"),
     Row("output of 4 tasks, their files alone", "output", "rate", "MB/s", (Target(0.6, "limit", least=True),), "files"),
-    Row("256 tasks of sleep, all up and all down again", "many", "both", "s", (Target(3, "limit"),)),
+    Row("256 tasks of sleep, all up and all down again", "many", "both", "s", (Target(2.5, "limit"),)),
     Row("  all up", "many", "up", "s"),
     Row("  all down", "many", "down", "s"),
     Row("supervisor's time per task, 64 tasks", "growth", "few", "ms"),
@@ -59,7 +64,12 @@ ROWS = (
         "PS job on Slurm, begin of its batch script to first step", "slurm", "first", "s", (Target(1.0, "srun"),)
     ),
     Row("  its worker SIGKILLed, kill to its server up again", "slurm", "back", "s", (Target(0.2, "srun"),)),
-    Row("training, PS job", "steady", "rate", "steps/s", (Target(0.98, "shell", least=True),)),
+    Row(
+        "training, PS job, a checkpoint every 250 steps", "steady", "rate", "steps/s",
+        (Target(0.98, "without", least=True), Target(0.98, "shell", least=True)),
+    ),
+    Row("  a checkpoint holds up training for", "steady", "held", "ms", (Target(0.5, "shell"),)),
+    Row("  the same without checkpoints", "steady-bare", "rate", "steps/s", (Target(0.98, "shell", least=True),)),
     *(
         Row(f"{what} whose steps clusterkit counts", f"counting-{kind}", "rate", "steps/s", (COUNTING,))
         for kind, what in (("ps", "a coordinator's closures"), ("mwms", "a mirrored loop"), ("fit", "one `fit`"))
@@ -82,7 +92,8 @@ def scenarios(torchrun: Sequence[str] | None) -> list[Scenario]:
         ps_scenario(),
         worker_scenario(),
         gang_scenario(),
-        steady_scenario(),
+        *edit_scenarios(),
+        *steady_scenarios(),
         *counting_scenarios(),
         ps_network_scenario(),
         mwms_network_scenario(),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
+
+CHECKPOINT = ("checkpoint begun", "checkpoint over")
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """`kind` is started, ready, step, end or another report of clusterkit.training; `at` is monotonic time."""
+    """`kind` is started, ready, step, end, a phase (`checkpoint begun`, `checkpoint over`) or another report of
+    clusterkit.training; `at` is monotonic time."""
 
     kind: str
     at: float
@@ -37,6 +41,14 @@ def first(place: Path, kind: str, after: float = 0.0, least: int = 0) -> Note | 
 def pids(place: Path) -> list[int]:
     """The tasks, in the order in which they were started."""
     return [note.pid for note in notes(place) if note.kind == "started"]
+
+
+def held(place: Path) -> float:
+    """Milliseconds for which a checkpoint holds up training, the median of those after the first step."""
+    found = notes(place)
+    since = next(note.at for note in found if note.kind == "step")
+    begun, over = ([note.at for note in found if note.kind == kind and note.at > since] for kind in CHECKPOINT)
+    return statistics.median((end - start) * 1000 for start, end in zip(begun, over, strict=True))
 
 
 def rate(place: Path, least: int = 0) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from tests.benchmarks import notes, ours, usage
 from tests.benchmarks.children import Launcher, call, launched
-from tests.benchmarks.jobs import TrainingJob, as_honcho, as_mpr, as_script, as_up, mwms_job, ps_job
+from tests.benchmarks.jobs import PROGRAMS, TrainingJob, as_honcho, as_mpr, as_script, as_up, mwms_job, ps_job
 from tests.benchmarks.scenario import Competitor, Figures, Scenario
 
 STEPS = 200
@@ -46,16 +47,28 @@ def mwms_scenario() -> Scenario:
     )
 
 
-def steady_scenario() -> Scenario:
-    """Steps a second once training is under way."""
-    job = ps_job("--steps", str(STEADY_STEPS))
-    return Scenario(
-        "steady",
-        {
-            "clusterkit": lambda place: _rate(as_up(job, place), place),
-            "shell": lambda place: _rate(as_script(job, place), place),
-        },
-    )
+def steady_scenarios() -> list[Scenario]:
+    """Steps a second once training is under way: with a checkpoint every 250 steps, and without."""
+    steps = ("--steps", str(STEADY_STEPS))
+    saving, bare = ps_job(*steps), ps_job(*steps, "--checkpoint-every", "1000000")
+    managed = replace(saving, program=str(PROGRAMS / "ps_manager.py"))
+    return [
+        Scenario(
+            "steady",
+            {
+                "clusterkit": lambda place: _rate_and_held(as_up(saving, place), place),
+                "without": lambda place: _rate(as_up(bare, place), place),
+                "shell": lambda place: _rate_and_held(as_script(managed, place), place),
+            },
+        ),
+        Scenario(
+            "steady-bare",
+            {
+                "clusterkit": lambda place: _rate(as_up(bare, place), place),
+                "shell": lambda place: _rate(as_script(bare, place), place),
+            },
+        ),
+    ]
 
 
 def _to_end(argv: list[str], place: Path) -> Figures:
@@ -75,6 +88,10 @@ def _rate(argv: list[str], place: Path) -> Figures:
     with launched(argv, place, LONG, ours.env(place)) as launcher:
         launcher.wait_for_exit()
     return {"rate": notes.rate(place)}
+
+
+def _rate_and_held(argv: list[str], place: Path) -> Figures:
+    return {**_rate(argv, place), "held": notes.held(place)}
 
 
 def _eight(argv: list[str], place: Path, watched: bool = False) -> Figures:

@@ -31,7 +31,8 @@ options = parser.parse_args()
 
 task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])
 kind, index = task.split(":")
-cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+cluster, index = config.get("cluster", {}), config.get("task", {}).get("index", index)
 saved = Path(os.environ["CLUSTERKIT_CHECKPOINT_DIR"])
 progress = os.open(os.environ["CLUSTERKIT_PROGRESS"], os.O_WRONLY | os.O_NONBLOCK)
 

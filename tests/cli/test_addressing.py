@@ -89,7 +89,7 @@ def test_commands_on_tasks_are_those_that_take_some() -> None:
     """One grammar for all."""
     found = {name: cli.get_command(click.Context(cli), name) for name in cli.list_commands(click.Context(cli))}
     assert [name for name, command in found.items() if isinstance(command, OnTasks)] == [
-        *("attach", "logs", "events", "stacks", "profile", "kill", "pause", "unpause", "restart")
+        *("attach", "logs", "events", "stacks", "debug", "profile", "kill", "pause", "unpause", "restart")
     ]
     assert [
         name for name, command in found.items() if isinstance(command, OnRun) and not isinstance(command, OnTasks)

@@ -165,6 +165,7 @@ JOBS: dict[str, list[str]] = {  # option sets of which the job file is the same 
                   "train.py"],
     "restarts": ["--restart", "always", "--restart-budget", "0", "--restart-backoff", "250ms", "--restart-scope",
                  "job", "train.py"],
+    "fewer workers": ["--workers", "4", "--min-workers", "2", "train.py"],
     "environments": ["--env", "A=1", "--env", "B=x=y z", "--env", "C.D=\x1b[31m", "--env", "E=", "train.py"],
     "places": ["--cwd", "sub", "--python", "./python", "--checkpoint-dir", "saved", "train.py"],
     "faults": ["--fault", "kill worker:0 @ step=5", "--fault", "slow worker share=20% for=1s @ every=10s p=0.5",

@@ -36,6 +36,7 @@ LASTING = {  # what shows, waits for or ends a run, until it is over or Ctrl-C: 
     "tensorboard": NEWEST,
     "dashboard": NEWEST,
     "profile": NEWEST[:2],
+    "debug": NEWEST[:2],
     "down": NEWEST,
     "rm": NEWEST,
     "warm start": NEWEST[:1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.control_socket import connect, listen
+from clusterkit.client.control_socket import connect, listen, remove_stale
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words.errors import RunDirectoryError
 
@@ -89,3 +90,19 @@ def test_who_comes_while_many_wait_waits_too(run: RunDirectory) -> None:
         accepting.join()
         assert (first.gettimeout(), second.gettimeout()) == (10, 20)
     unlink()
+
+
+def test_sockets_of_killed_runs_do_not_pile_up(tmp_path: Path) -> None:
+    """Old ones on which nothing listens are removed; a served one, a new one and what is no socket stay."""
+    old, served, new, other = (tmp_path / f"{name}.sock" for name in ("old", "served", "new", "other"))
+    other.write_text("mine")
+    with ExitStack() as stack:
+        for path in (old, served, new):
+            server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            server.bind(str(path))
+            if path is served:
+                server.listen()
+        for path in (old, served, other):
+            os.utime(path, (1000.0, 1000.0))
+        remove_stale(tmp_path, 2000.0)
+        assert [path.exists() for path in (old, served, new, other)] == [False, True, True, True]

@@ -148,7 +148,7 @@ def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     act = f"/api/run/{name}/act"
     answer = browser.ask("POST", act, json.dumps({"verb": "pause", "tasks": ["worker:1"]}).encode())
     assert (answer.status, answer.read()) == (200, b'{"text": "Paused: worker:1."}')
-    wait_until(lambda: browser.known["task/worker:1"]["state"] == "paused", WITHIN, "the pause on the page")
+    wait_until(lambda: browser.known.get("task/worker:1", {}).get("state") == "paused", WITHIN, "the pause on the page")
     assert browser.ask("POST", act, json.dumps({"verb": "down"}).encode()).status == 200
     run.wait(WITHIN)
     assert browser.ended.wait(WITHIN)

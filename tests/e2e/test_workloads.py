@@ -40,7 +40,9 @@ def test_the_main_job_reaches_its_accuracy(up: Start) -> None:
 
 
 @pytest.mark.skipif(NO_OPTIMIZERS, reason="an optimizer of so old a Keras is refused on several workers")
-@pytest.mark.parametrize("workers", [pytest.param(2, marks=[cold_too, pytest.mark.matrix]), 4])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(2, marks=[cold_too, pytest.mark.matrix]), pytest.param(4, marks=pytest.mark.soak)]
+)
 def test_all_workers_end_with_the_same_weights(up: Start, workers: int) -> None:
     """MultiWorkerMirroredStrategy keeps its replicas equal; each worker prints the digest of its weights."""
     run = up("--workers", workers, WORKLOADS / "mwms_train.py", "--steps", "300")

@@ -34,6 +34,8 @@ QUICK: dict[str, tuple[list[str], int]] = {
     "imdb_text.py": (["--epochs", "1", "--steps", "10"], 10),
     "all_reduce.py": (["--steps", "200"], 200),
     "sync_async.py": (["--examples", "3200", "--points", "4"], 50),  # of two workers; 100 of one at a time
+    "jax_train.py": (["--steps", "20"], 20),
+    "keras_jax.py": (["--epochs", "2", "--steps-per-epoch", "10"], 20),
     "evaluator.py": (["--steps", "60", "--checkpoint-every", "20"], 60),
 }
 
@@ -88,6 +90,7 @@ def test_a_workload_is_short(path: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
 def test_a_few_steps(cluster: Clusters, command: Shown, tmp_path: Path) -> None:
     """It comes to its end, with the last step that was asked for, without a restart."""
+    needs_jax(command)
     few, last_step = QUICK[command.program]
     run = cluster(**keywords([*command.words, *few, *places(command, tmp_path)]))
     result = run.wait()
@@ -102,11 +105,18 @@ def test_a_few_steps(cluster: Clusters, command: Shown, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
 def test_the_accuracy_that_is_stated(cluster: Clusters, command: Shown, tmp_path: Path) -> None:
     """Also when one task is killed on the way, whichever it is."""
+    needs_jax(command)
     run = cluster(**keywords([*command.words, *places(command, tmp_path)]), fault="kill any @ checkpoint")
     result = run.wait()
     assert result.restarts >= 1
     if command.accuracy is not None:
         assert (accuracy_of(run) or 0.0) >= command.accuracy - 0.02
+
+
+def needs_jax(command: Shown) -> None:
+    """Skip the command if it is JAX's, and that is not installed."""
+    if "--convention" in command.words:
+        pytest.importorskip("jax", reason="JAX is not installed: pip install 'tf-clusterkit[jax]'")
 
 
 def accuracy_of(run: Cluster) -> float | None:

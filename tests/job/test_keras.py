@@ -10,7 +10,7 @@ import pytest
 from clusterkit.job.keras import keras_env, keras_problems, patches_of
 from clusterkit.job.options import Gathered
 from clusterkit.job.spec import describe
-from clusterkit.words.job import Servers, TfConfig
+from clusterkit.words.job import RestartRules, Servers, TfConfig
 from clusterkit.words.model import Program, ProgramKind
 from clusterkit.words.options import JobOptions
 from tests.histories import job, task
@@ -19,13 +19,17 @@ from tests.histories import job, task
 @pytest.mark.parametrize(
     ("counts", "name", "patches"),
     [
-        ({"workers": 1}, "worker:0", "steps,stages"),
-        ({"workers": 2}, "worker:1", "keras-fit,callbacks-apart,sigterm,steps,stages"),
-        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,backup-whole,sigterm,steps,stages"),
-        ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations"),
-        ({"workers": 2, "ps": 1, "chief": 1}, "chief:0", "keras-ps,steps,stages,step-times"),
-        ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator,stages"),
-        ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator,stages"),
+        ({"workers": 1}, "worker:0", "steps,stages,breakpoints"),
+        ({"workers": 2}, "worker:1", "keras-fit,callbacks-apart,sigterm,steps,stages,breakpoints"),
+        ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,backup-whole,sigterm,steps,stages,breakpoints"),
+        ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations,breakpoints"),
+        (
+            {"workers": 2, "ps": 1, "chief": 1},
+            "chief:0",
+            "keras-ps,coordinator-functions,steps,stages,step-times,breakpoints",
+        ),
+        ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator,stages,breakpoints"),
+        ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator,stages,breakpoints"),
     ],
 )
 def test_a_task_is_told_what_to_patch(counts: dict[str, Any], name: str, patches: str) -> None:
@@ -38,8 +42,14 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
     gang, servers = job(workers=2), job(workers=2, ps=1, chief=1)
     for change in ({"patches": False}, {"keras": 2}):
         assert "keras-fit" not in keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
-        assert keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"] == "steps,stages,step-times"
-        assert keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"] == "coordinator,stages"
+        assert (
+            keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"]
+            == "coordinator-functions,steps,stages,step-times,breakpoints"
+        )
+        assert (
+            keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
+            == "coordinator,stages,breakpoints"
+        )
 
 
 def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
@@ -47,17 +57,17 @@ def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
     servers = replace(job(workers=1, ps=1, chief=1, evaluator=1), tf_config=TfConfig.OURS)
     names = ("chief:0", "worker:0", "ps:0", "evaluator:0")
     assert [patches_of(servers, task(name)) for name in names] == [
-        "tf-config,keras-ps,steps,stages,step-times",
-        "tf-config,coordinator,stages",
-        "tf-config,coordinator,stages",
-        "tf-config,evaluations",
+        "tf-config,keras-ps,coordinator-functions,steps,stages,step-times,breakpoints",
+        "tf-config,coordinator,stages,breakpoints",
+        "tf-config,coordinator,stages,breakpoints",
+        "tf-config,evaluations,breakpoints",
     ]
     assert patches_of(replace(servers, servers=Servers.BUILTIN), task("ps:0")) == ""
 
 
 def test_steps_that_are_found_in_the_log_are_not_counted_too() -> None:
     """With --progress-regex."""
-    assert patches_of(replace(job(workers=1), progress_regex="step ([0-9]+)"), task("worker:0")) == "stages"
+    assert patches_of(replace(job(workers=1), progress_regex="step ([0-9]+)"), task("worker:0")) == "stages,breakpoints"
 
 
 def test_what_runs_no_program_of_python_is_not_patched() -> None:
@@ -67,8 +77,16 @@ def test_what_runs_no_program_of_python_is_not_patched() -> None:
     builtin = replace(job(workers=2, ps=1, chief=1), servers=Servers.BUILTIN)
     assert keras_env(builtin, task("worker:0")) == {}
     assert keras_env(builtin, task("chief:0")) == {
-        "CLUSTERKIT_PATCHES": "keras-ps,coordinator-end,steps,stages,step-times"
+        "CLUSTERKIT_PATCHES": "keras-ps,coordinator-end,coordinator-functions,steps,stages,step-times,breakpoints"
     }
+
+
+def test_a_coordinator_that_may_lose_a_worker_for_good_ends_without_it() -> None:
+    """Also where its program does not call `training.serve()`."""
+    may = replace(job(workers=2, ps=1), restart=RestartRules(min_workers=1))
+    assert "coordinator-end" in patches_of(may, task("chief:0")).split(",")
+    assert "coordinator-end" not in patches_of(may, task("worker:0"))
+    assert "coordinator-end" not in patches_of(job(workers=2, ps=1), task("chief:0"))
 
 
 @pytest.mark.parametrize(("keras", "value"), [(None, None), (2, "1"), (3, "0")])

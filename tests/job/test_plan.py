@@ -47,7 +47,7 @@ def test_a_task_is_told_all_about_itself() -> None:
         "CLUSTERKIT_CHECKPOINT_DIR": "/data/ckpt",
         "CLUSTERKIT_RUN_DIR": "/state/runs/r-1",
         "CLUSTERKIT_PROGRESS": "/state/runs/r-1/tasks/worker:1/progress",
-        "CLUSTERKIT_PATCHES": "keras-fit,callbacks-apart,sigterm,steps,stages",
+        "CLUSTERKIT_PATCHES": "keras-fit,callbacks-apart,sigterm,steps,stages,breakpoints",
     }
     assert '"index": 1' in env["TF_CONFIG"]
 
@@ -127,6 +127,16 @@ def test_a_tasks_share_of_the_machine_is_in_its_environment() -> None:
         "CUDA_VISIBLE_DEVICES": "b",
     }
     assert env["CLUSTERKIT_CORES"] == "2,3"
+
+
+def test_who_is_left_keeps_its_share_of_the_machine() -> None:
+    """What was wrong may have been the worker's that was given up: nobody else gets its GPU, or its cores."""
+    devices = Devices(cpus=1, gpus=1, cores=(0, 1, 2), names=("a", "b", "c"))
+    spec = replace(job(workers=3), devices=devices, given_up=(task("worker:1"),))
+    endpoints = {one: f"localhost:{2000 + one.index}" for one in job(workers=3).tasks}
+    plans = plan_tasks(spec, endpoints, PATHS, "python", here=set(endpoints))
+    shares = {str(one): (p.env["CUDA_VISIBLE_DEVICES"], p.env["CLUSTERKIT_CORES"]) for one, p in plans.items()}
+    assert shares == {"worker:0": ("a", "0"), "worker:2": ("c", "2")}
 
 
 def test_cores_of_a_run_around_this_one_are_not_inherited() -> None:

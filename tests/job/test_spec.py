@@ -86,6 +86,8 @@ def test_every_option_finds_its_place() -> None:
         restart_backoff=0.5,
         restart_backoff_max=4.0,
         restart_scope="job",
+        workers=3,
+        min_workers=2,
         grace_period=1.0,
         startup_timeout=2.0,
         stall_warning=3.0,
@@ -98,7 +100,7 @@ def test_every_option_finds_its_place() -> None:
     assert job.program.args == ("--epochs", "3")
     assert job.setup == Setup({"A": "1"}, "/tmp", None, "/usr/bin/python3")
     assert job.setups == {TaskType.WORKER: Setup({"B": "2"}, args=("-v",)), TaskType.PS: Setup()}
-    assert job.restart == RestartRules(RestartPolicy.ALWAYS, 0, 0.5, 4.0, RestartScope.JOB)
+    assert job.restart == RestartRules(RestartPolicy.ALWAYS, 0, 0.5, 4.0, RestartScope.JOB, min_workers=2)
     assert job.limits == Limits(grace=1.0, startup=2.0, stall_warning=3.0, stall=4.0, job=5.0)
     assert (job.checkpoint_dir, job.resume, job.progress_regex) == ("ckpt", "r-1", r"step (\d+)")
 
@@ -153,6 +155,22 @@ def test_a_module_is_a_program_too() -> None:
             {"servers": "builtin", "workers": 2},
             "--servers builtin is for jobs with parameter servers: workers serve in no other. Add --ps 1.",
         ),
+        ({"workers": 4, "min_workers": -1}, "--min-workers is -1. It has to be 1 or more."),
+        ({"workers": 4, "min_workers": 0}, "--min-workers is 0. It has to be 1 or more."),
+        (
+            {"workers": 4, "min_workers": 5},
+            "--min-workers is 5, and the job has 4 workers. It has to be 4 or less.",
+        ),
+        ({"min_workers": 1}, "--min-workers 1 is for a job of several workers. Add --workers 2."),
+        (
+            {"chief": True, "evaluator": True, "min_workers": 3},
+            "--min-workers 3 is for a job of several workers. Add --workers 3.",
+        ),
+        (
+            {"workers": 4, "min_workers": 2, "restart": "never"},
+            "--min-workers restarts tasks, which --restart never forbids. To give a worker up at its first failure, "
+            "use --restart-budget 0 instead.",
+        ),
         ({"progress_regex": "step"}, "--progress-regex 'step' has no group. Put the step in one: 'step (\\d+)'."),
         (
             {"progress_regex": "(step|epoch) \\d+"},
@@ -187,6 +205,12 @@ def test_there_has_to_be_one_program(options: dict[str, Any], start: str) -> Non
     """A file or a module, not neither and not both."""
     (problem,) = problems(**options)
     assert problem.startswith(start)
+
+
+def test_all_problems_with_too_few_workers_are_told_at_once() -> None:
+    """The bound, and what contradicts it."""
+    assert len(problems(program="train.py", workers=2, min_workers=-1, restart="never")) == 2
+    assert len(problems(program="train.py", workers=2, min_workers=3, restart="never")) == 2
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,26 @@ def test_a_task_gets_the_cluster_and_who_it_is(spec: JobSpec, name: str, cluster
     config = config_of(spec, name)
     assert config is not None
     assert json.loads(config) == {"cluster": cluster, "task": {"type": name[:-2], "index": int(name[-1])}}
+
+
+@pytest.mark.parametrize(
+    ("name", "index"), [("worker:0", 0), ("worker:2", 1), ("worker:4", 2), ("chief:0", 0), ("ps:0", 0)]
+)
+def test_the_workers_after_one_that_was_given_up_move_up(name: str, index: int) -> None:
+    """TensorFlow counts from 0 without gaps; each keeps its name and its endpoint."""
+    spec = job(workers=5, ps=1)
+    every, left = endpoints(spec), replace(spec, given_up=(task("worker:1"), task("worker:3")))
+    config = json.loads(tf_config(left, task(name), cluster_json(left, every)) or "")
+    assert config["task"] == {"type": name[:-2], "index": index}
+    assert config["cluster"]["worker"] == [every[task(f"worker:{n}")] for n in (0, 2, 4)]
+    assert config["cluster"][name[:-2]][index] == every[task(name)]
+
+
+def test_a_worker_that_is_left_alone_still_has_a_cluster() -> None:
+    """The program is the same: it asks TF_CONFIG who it is."""
+    left = replace(job(workers=2), given_up=(task("worker:0"),))
+    config = json.loads(config_of(left, "worker:1") or "")
+    assert config == {"cluster": {"worker": ["localhost:2000"]}, "task": {"type": "worker", "index": 0}}
 
 
 def test_the_evaluator_is_told_the_cluster_that_it_is_no_part_of() -> None:

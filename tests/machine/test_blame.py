@@ -28,6 +28,13 @@ def failure(
         (Exit(code=1), "tensorflow.python.framework.errors_impl.DeadlineExceededError: x", (), True),
         (Exit(code=1), "ConnectionResetError: [Errno 104] Connection reset by peer", (), True),
         (Exit(code=1), "RuntimeError: Socket closed", (), True),
+        (
+            Exit(code=1),
+            "ValueError: UNKNOWN: Gloo all-reduce failed: Connection closed by peer",
+            (),
+            True,
+        ),
+        (Exit(code=1), "jax.errors.JaxRuntimeError: UNKNOWN: Gloo all-gather failed: [pair.cc:538] Read", (), True),
         (Exit(code=1), None, ("E0000 failed to connect to all addresses; last error",), True),
         (Exit(code=1), None, ("heartbeat timeout from the coordination service", "bye"), True),
         (Exit(code=1), "ValueError: mine", ("W Connection reset by peer",), False),

@@ -43,6 +43,26 @@ def a_failing_gang(run: History) -> None:
         run.after(41.7)
 
 
+def a_gang_that_shrinks(run: History) -> None:
+    """It loses its first worker, and succeeds with the others."""
+    for _ in range(2):
+        run.checkpoints("worker:0", 10)
+        run.exits("worker:0", signal=SIGKILL)
+        run.after(41.7)
+    run.exits("worker:1", code=0)
+    run.after(41.7)
+
+
+def a_failing_worker(run: History) -> None:
+    """The coordinator continues without it, then restarts without it, and succeeds."""
+    run.progresses("chief:0", 10)
+    for name in ("worker:1", "worker:1", "chief:0"):
+        run.exits(name, signal=SIGKILL)
+        run.after(41.7)
+    run.exits("chief:0", code=0)
+    run.after(41.7)
+
+
 def a_stalled_and_stopped_job(run: History) -> None:
     """A stall is warned of and then acted upon; Ctrl-C and the grace period end the rest."""
     run.stubborn.add("worker:0")
@@ -61,6 +81,8 @@ def a_stalled_and_stopped_job(run: History) -> None:
         (job(workers=2, ps=1, evaluator=1), a_ps_job),
         (job(workers=2, restart=RestartRules(budget=2)), a_failing_gang),
         (job(workers=2, limits=Limits(stall=70)), a_stalled_and_stopped_job),
+        (job(workers=4, restart=RestartRules(budget=1, min_workers=3)), a_gang_that_shrinks),
+        (job(workers=2, ps=1, restart=RestartRules(budget=1, min_workers=1)), a_failing_worker),
     ],
 )
 def test_a_journal_replays_to_the_same_decisions(

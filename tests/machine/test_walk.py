@@ -10,7 +10,7 @@ import pytest
 
 from clusterkit.machine import Machine
 from clusterkit.words import events as ev
-from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Signal, Spawn, Sweep
+from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Record, Signal, Spawn, Sweep
 from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit, RunState
@@ -47,6 +47,8 @@ class Walk:
     processes: dict[Task, Process] = field(default_factory=dict)
     pending: list[Callable[[], ev.Happened]] = field(default_factory=list)
     finishes: int = 0
+    given_up: set[Task] = field(default_factory=set)
+    known: tuple[Task, ...] = ()  # those that the leader began without
     events: list[ev.Happened] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -66,7 +68,16 @@ class Walk:
         """What a backend does; here are the promises."""
         match action:
             case Spawn(task, attempt):
+                assert task not in self.given_up, f"{task} was given up"
+                leads = task == self.machine.state.job.leader
+                self.known = action.given_up if leads else self.known
+                now = tuple(sorted(self.given_up))
+                assert action.given_up in ((now,) if leads else (now, self.known)), f"{task} is in a cluster of its own"
                 self.spawn(task, attempt)
+            case Record(ev.Shrunk(tasks, left)):
+                assert self.given_up.isdisjoint(tasks)
+                assert len(left) >= (self.spec.restart.min_workers or 99)
+                self.given_up.update(tasks)
             case Signal(task, attempt, number) if not self.processes[task].exists:
                 process = self.processes[task]
                 assert (process.attempt, process.exited) == (attempt, False), f"{action} is for no start"
@@ -94,6 +105,7 @@ class Walk:
                 self.pending.append(lambda: ev.Inspected(seen, look))
             case Finish(result):
                 assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
+                assert set(result.given_up) == self.given_up
                 proved = 3 if result.not_injected else 0
                 assert (result.exit_code == proved) == (result.state is RunState.SUCCEEDED)
                 self.finishes += 1
@@ -200,9 +212,10 @@ def some_job(rng: random.Random) -> JobSpec:
         policy=rng.choice([*RestartPolicy, *[RestartPolicy.ON_FAILURE] * 5]),
         budget=rng.choice((0, 2, 20, 20)),
         scope=rng.choice([RestartScope.AUTO, RestartScope.AUTO, *RestartScope]),
+        min_workers=rng.choice((None, 1, 2)),
     )
     limits = Limits(job=rng.choice((0, 0, 0, 0, 200)), stall=rng.choice((0, 20)), grace=rng.choice((0, 10)))
-    workers, ps, chief = rng.choice([(1, 0, 0), (3, 0, 0), (2, 0, 1), (2, 2, 1), (0, 0, 1)])
+    workers, ps, chief = rng.choice([(1, 0, 0), (3, 0, 0), (4, 0, 0), (2, 0, 1), (2, 2, 1), (3, 1, 1), (0, 0, 1)])
     return job(workers, ps, chief, rng.choice((0, 1)), restart=rules, limits=limits)
 
 
@@ -225,13 +238,15 @@ def test_random_histories_keep_every_promise_and_end(block: int) -> None:
 def test_the_walks_go_everywhere() -> None:
     """The random histories would prove little if none of them restarted, failed or succeeded."""
     kinds: set[type] = set()
-    attempts = 0
+    attempts = shrunk = 0
     for seed in range(200):
         walk = Walk(seed)
         for _ in range(STEPS):
             if not walk.finishes:
                 walk.step(calm=False)
         kinds |= {type(event) for event in walk.events}
+        shrunk += bool(walk.given_up)
         attempts = max([attempts, *(process.attempt for process in walk.processes.values())])
     assert attempts >= 8
+    assert shrunk >= 8
     assert kinds >= {ev.Exited, ev.Swept, ev.Drained, ev.SpawnFailed, ev.Inspected, ev.Ticked, ev.Interrupted}

@@ -101,9 +101,9 @@ def check_sums(told: Goodput, duration: float) -> None:
     assert told.share is None or 0 <= told.share <= 1
 
 
-def ps_job(*faults: str, **more: Any) -> Told:
+def ps_job(*faults: str, watch: bool = False, **more: Any) -> Told:
     """A parameter-server job at step 45, 10 s old, whose newest checkpoint is that of step 40."""
-    told = Told(job(workers=2, ps=1, restart=SOON, limits=Limits(startup=0, **more)), *faults)
+    told = Told(replace(job(workers=2, ps=1, restart=SOON, limits=Limits(startup=0, **more)), watch=watch), *faults)
     told.ready("worker:0", "worker:1", "ps:0")
     told.run.after(5)
     told.run.checkpoints("chief:0", 40)

@@ -249,6 +249,18 @@ def test_a_restart_that_was_asked_for() -> None:
     assert (second.asked, deaths(second), returned(second)) == (True, ["worker:1"], ["worker:1"])
 
 
+def test_a_change_of_the_program() -> None:
+    """The report names the files, and the steps that an edit cost."""
+    told = ps_job(watch=True)
+    told.run.send(ev.ProgramChanged(("model.py", "train.py")))
+    told.run.after(12)
+    told.run.resumes("chief:0", 40, "/c/ckpt-40")
+    told.run.progresses("chief:0", 41)
+    one = told.one()
+    assert (one.asked, one.cause, one.files) == (True, None, ("model.py", "train.py"))
+    assert "2 files changed at 10.0 s" in told.most
+
+
 def test_a_preemption() -> None:
     """Exit 42 is a death as any other in the report; it lost nothing since it had checkpointed."""
     told = gang()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.benchmarks.figures import Judged, Kind, Row, Target, Word, judge, medians, verdict
 from tests.benchmarks.measures import ROWS, scenarios
+from tests.benchmarks.notes import CHECKPOINT, held
 from tests.benchmarks.scenario import Scenario
 from tests.benchmarks.table import number, sentence, table
 
@@ -113,6 +117,18 @@ def test_every_row_has_its_scenario_and_its_peers() -> None:
         assert row.ours in by_name[row.scenario].competitors
         for target in row.targets:
             assert target.peer in ("", *by_name[row.scenario].competitors)
+
+
+def test_how_long_checkpoints_hold_up_training(tmp_path: Path) -> None:
+    """The median, without the restore before the first step."""
+    begun, over = CHECKPOINT
+    moments = [(begun, 1), (over, 9), ("step", 10), *[(kind, n) for n in (20, 30, 40) for kind in (begun, over)]]
+    lines = [
+        json.dumps({"kind": kind, "at": at + (0.25 if kind == over else 0), "task": "chief:0", "pid": 1, "step": 0})
+        for kind, at in moments
+    ]
+    (tmp_path / "notes").write_text("\n".join(lines) + "\n")
+    assert held(tmp_path) == 250
 
 
 def test_a_scenario_can_be_played_by_some_of_its_competitors() -> None:

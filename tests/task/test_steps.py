@@ -91,7 +91,8 @@ def test_the_total_is_known_where_keras_knows_it(
 def test_the_total_of_a_fit_on_parameter_servers(reports: Reports) -> None:
     """Its steps are those of the closures, from the one on at which the coordinator began."""
     made, queue = coordinator()
-    patch.register(Optimizer(100))
+    optimizer = Optimizer(100)  # a program keeps its own, too
+    patch.register(optimizer)
     patch.steps.coordinates = True
     fit = callbacks(None, {"epochs": 2, "steps": 3})
     fit.on_train_begin()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clusterkit import training
-from clusterkit.training import progress
+from clusterkit.training import background, progress
 from tests.support import Lazily
 
 pytestmark = pytest.mark.tensorflow
@@ -33,6 +33,7 @@ def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[d
     fd = os.open(os.devnull, os.O_WRONLY)
     monkeypatch.setattr(progress, "_channel", Recorder(fd, 1))
     yield sent
+    background.finish_all()
     os.close(fd)
 
 
@@ -83,7 +84,7 @@ def test_damaged_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     saver = training.Checkpointer(tmp_path, weights=weights)
     for step in (10, 20):
         weights.assign([float(step)] * 3)
-        saver.save(step)
+        saver.save(step, wait=True)
     (data,) = (tmp_path / "ckpt-20").glob("state.data*")
     data.write_bytes(data.read_bytes()[:-3])
     resumed = training.Checkpointer(tmp_path, weights=weights)
@@ -91,7 +92,7 @@ def test_damaged_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     warning = capfd.readouterr().err
     assert f"clusterkit: worker:0 skipped the checkpoint {tmp_path / 'ckpt-20'}: {data.name} has " in warning
     assert weights.numpy().tolist() == [10.0] * 3
-    resumed.save(15)
+    resumed.save(15, wait=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt-10", "ckpt-15"]
 
 
@@ -154,7 +155,7 @@ def test_the_evaluator_does_not_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: list[dict[str, Any]]
 ) -> None:
     """The evaluator restores the newest checkpoint, but does not report that training resumed."""
-    training.Checkpointer(tmp_path, weights=variable(1.0)).save(10)
+    training.Checkpointer(tmp_path, weights=variable(1.0)).save(10, wait=True)
     be(monkeypatch, "evaluator:0", worker=1, evaluator=1)
     messages.clear()
     weights = variable()
@@ -163,7 +164,10 @@ def test_the_evaluator_does_not_resume(
     assert but_phases(messages) == []
 
 
-@pytest.mark.parametrize(("arguments", "why"), [({"keep": 0}, "at least 1"), ({}, "nothing to save")])
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [({"keep": 0}, "at least 1"), ({}, "nothing to save"), ({"background": 3}, "must be True or False")],
+)
 def test_bad_arguments(tmp_path: Path, arguments: dict[str, Any], why: str) -> None:
     """Invalid arguments are rejected by the constructor."""
     with pytest.raises(ValueError, match=why):

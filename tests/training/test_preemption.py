@@ -53,6 +53,30 @@ def test_run_counts_from_the_restored_step(capsys: pytest.CaptureFixture[str]) -
     assert "worker:0 was preempted. It has saved the state after step 102" in capsys.readouterr().err
 
 
+class BackgroundSaver(Saver):
+    """Records whether it was asked to wait, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[bool] = []
+
+    def save(self, step: int, *, wait: bool = False) -> str | None:
+        self.waited.append(wait)
+        return super().save(step)
+
+    def wait(self) -> None:
+        raise AssertionError("it is asked to wait as it saves")
+
+
+def test_a_saver_in_the_background_is_waited_for() -> None:
+    """The program exits only when its last checkpoint is on disk."""
+    saver = BackgroundSaver()
+    handler = on_preemption(saver)
+    signal.raise_signal(signal.SIGTERM)
+    assert ends(handler, 7)
+    assert (saver.saved, saver.waited) == ([7], [True])
+
+
 def test_a_loop_that_counts_itself() -> None:
     """The loop reports its own count, which may advance by several steps at once."""
     saver = Saver()

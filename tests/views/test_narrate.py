@@ -51,6 +51,22 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             "find out what stops it: a fault, a debugger or a quota.",
         ),
         (ev.KeepsUp(WORKER, 1, 61.5), Level.INFO, "worker:1 keeps up with its peers again, after 1 min 2 s."),
+        (
+            ev.Shrunk((WORKER,), (CHIEF, PS, CHIEF), KILLED, 3, 4, 2, True, 120),
+            Level.WARNING,
+            "worker:1 is given up after 3 restarts; the job continues with 3 of 4 workers (--min-workers 2) from the "
+            "checkpoint of step 120.",
+        ),
+        (
+            ev.Shrunk((WORKER, PS), (CHIEF,), KILLED, 0, 3, 1, False),
+            Level.WARNING,
+            "worker:1 and ps:0 are given up; the job continues with 1 of 3 workers (--min-workers 1).",
+        ),
+        (
+            ev.RestartPlanned((CHIEF,), KILLED, (), 1.0, 0, 3),
+            Level.WARNING,
+            "chief:0 starts again in 1.0 s because ps:0 was killed by SIGKILL (not charged to the restart budget).",
+        ),
         (ev.HostBack("n2"), Level.INFO, "The host n2 is connected again; nothing was lost."),
         (ev.HostLost("n2", "It was silent."), Level.WARNING, "The host n2 is lost. It was silent."),
         (ev.HostJoined("n2"), Level.INFO, "The host n2 has joined. It gets tasks when they are placed again."),

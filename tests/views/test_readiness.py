@@ -45,6 +45,12 @@ def two() -> Looking:
     return looking
 
 
+def test_a_worker_that_is_given_up_is_not_waited_for(two: Looking) -> None:
+    """The job continues without it."""
+    assert two.look(2.0, "worker:1") == ("worker:1", "", False)
+    assert two.look(3.0, "worker:1", worker_0={"state": DOWN, "given_up": True}) == ("", "", True)
+
+
 def test_each_task_is_told_once(two: Looking) -> None:
     """When it listens, or has reported; ready are all when the last one is."""
     assert two.look(2.0, "worker:1") == ("worker:1", "", False)

@@ -259,6 +259,7 @@ def test_a_run_that_recovered_once_has_its_table(result: RunResult, recoveries: 
         (replace(KILLED, went_on=True, first_step=None), ["worker:1", "+0.4 s", "went on", "0"]),
         (replace(PS, returns=(), planned=None, first_step=None, lost=None), ["nothing", "—", "—", "—"]),
         (replace(PS, cause=None, asked=True, detected=None), ["restarted as asked", "      —"]),
+        (replace(PS, cause=None, asked=True, files=("train.py",)), ["train.py changed"]),
         (replace(PS, checkpoint=None, resumed_step=0), ["step 0"]),
         (
             replace(PS, checkpoint=None, resumed_step=None, at=4000.0, first_step=5000.0),

@@ -102,6 +102,17 @@ def test_an_exit_that_was_asked_for_says_so(why: ev.Event, asked: Asked) -> None
     assert status.tasks[WORKER].pid is None
 
 
+def test_a_worker_that_is_given_up_is_shown_as_such() -> None:
+    """Once nothing is left of it, and until the run continues with all of its tasks in another allocation."""
+    shrunk = ev.Shrunk((WORKER,), (CHIEF,), FAILURE, 3, 2, 1, True)
+    told = [*starts(WORKER, 1, 7), *ends(WORKER, 1, KILLED), (9.5, shrunk)]
+    assert status_of(*told).tasks[WORKER].shown_state == "draining"
+    status = status_of(*told, (9.6, ev.Changed(WORKER, 1, TaskState.DOWN)))
+    assert [of.shown_state for of in status.tasks.values()] == ["waiting", "given up"]
+    status.take(20.0, ev.Continued(2))
+    assert status.tasks[WORKER].shown_state == "down"
+
+
 def test_an_exit_that_nobody_asked_for_is_the_tasks_own() -> None:
     """Also while the run is being ended."""
     status = status_of(*starts(WORKER, 1, 7), (8.0, ev.Succeeded(CHIEF)), *ends(WORKER, 1, Exit(code=1)))

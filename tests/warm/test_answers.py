@@ -18,7 +18,7 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange
 from clusterkit.warm import run_server as warm
 from clusterkit.warm import shared
-from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, NoForkServer
+from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, Inherited, NoForkServer
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
@@ -33,11 +33,11 @@ class Stage:
     """A process that plays the fork server, and the ends of its socket and its lifeline, which the test holds."""
 
     def __init__(self) -> None:
-        channel, self.other = socket.socketpair()
+        ours, self.other = socket.socketpair()
         lifeline, self.held = os.pipe2(os.O_CLOEXEC)
         self.process = subprocess.Popen(["sleep", "60"])
         self.posted = queue.SimpleQueue[ForkServerReady | ForkServerLost | Crashed]()
-        self.server = ForkServer(channel, lifeline, self.process.pid, self.posted.put)
+        self.server = ForkServer(Inherited(self.process.pid, ours.detach(), lifeline), self.posted.put)
 
     def ready(self) -> None:
         """It has imported."""

@@ -37,7 +37,7 @@ def test_a_worker_that_is_killed_comes_back_through_the_server(up: Start) -> Non
     assert run.events("Noted", server="cold") == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed: int) -> None:
     """During its import, when the tasks start, and when a worker does again: the job ends as without it."""
     moment = (None, "Spawned", "RestartPlanned")[seed]

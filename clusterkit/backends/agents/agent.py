@@ -201,7 +201,7 @@ class Agent:
 
     def _claim(self, order: ms.Claim) -> ms.Claimed:
         backend = self._opened
-        if problems := preflight(self._job, here=order.tasks).problems:
+        if problems := preflight(self._job, here=order.here or order.tasks).problems:
             return ms.Claimed({}, "; ".join(problems))
         try:
             ends = backend.claim(order.tasks)

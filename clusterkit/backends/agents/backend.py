@@ -102,7 +102,7 @@ class AgentsBackend:
                 self._merging.fault(number, self._split(order))
             case ac.BeginProfile() | ac.EndProfile():
                 self._split(order)
-            case ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
+            case ac.DumpStacks() | ac.Heal() | ac.HurrySteps() | ac.Refresh():
                 self._tell(self._hosts.ready, order)
                 if isinstance(order, ac.DumpStacks):
                     for host in self._hosts.ready:
@@ -186,7 +186,7 @@ class AgentsBackend:
             self._place_anew()
             return
         self._problems.append(f"{host.name}: {said.problem}")
-        self._fail_waiting(self._problems[-1])
+        self._fail_waiting(self._problems[-1], crowded=True)
 
     def _opened(self, host: Host, said: ms.Opened) -> None:
         self._problems += [f"{host.name}: {problem}" for problem in said.problems]
@@ -230,6 +230,7 @@ class AgentsBackend:
             self._place_anew()
 
     def _spawn(self, order: ac.Spawn) -> None:
+        self._seating.leave_out(order.given_up)
         if self._seating.is_settled:
             host = self._seating.placed[order.task]
             self._hosts.order(host, order.task, order.attempt)
@@ -244,10 +245,10 @@ class AgentsBackend:
         if not self._seating.begin():
             self._fail_waiting("no host is left")
 
-    def _fail_waiting(self, why: str) -> None:
+    def _fail_waiting(self, why: str, crowded: bool = False) -> None:
         waiting, self._waiting = self._waiting, []
         for order in waiting:
-            self._inbox.put(ev.SpawnFailed(order.task, order.attempt, why))
+            self._inbox.put(ev.SpawnFailed(order.task, order.attempt, why, crowded=crowded))
 
     def _seated(self) -> None:
         """Every host knows where all tasks are."""

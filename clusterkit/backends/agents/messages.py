@@ -28,9 +28,13 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Hold ports for these tasks, none of which runs; answered by Claimed."""
+    """Hold ports for these tasks, none of which runs; answered by Claimed.
+
+    The host is to have room for all that are `here`; for these tasks alone, if it is not said who is.
+    """
 
     tasks: tuple[Task, ...]
+    here: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

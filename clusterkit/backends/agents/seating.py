@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from clusterkit.backends.agents import messages as ms
 from clusterkit.backends.agents.hosts import Host, Hosts
@@ -47,10 +48,16 @@ class Seating:
             missing = frozenset(tasks[host]) - host.ports.keys() - frozenset().union(*host.claims)
             if missing:
                 host.claims.append(missing)
-                self._tell([host], ms.Claim(tuple(sorted(missing))))
+                everyone = () if self._job.restart.min_workers is None else tuple(tasks[host])
+                self._tell([host], ms.Claim(tuple(sorted(missing)), everyone))
         self._asked = {host for host in tasks if host.claims}
         self._settle_if_complete()
         return True
+
+    def leave_out(self, given_up: tuple[Task, ...]) -> None:
+        """These get no place any more when the tasks are placed anew."""
+        if self._job.given_up != given_up:
+            self._job = replace(self._job, given_up=given_up)
 
     def claimed(self, host: Host, answer: ms.Claimed) -> None:
         """A host holds the ports, or can't."""

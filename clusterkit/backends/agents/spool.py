@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,6 +17,8 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.words.model import Task
 
 SHARED = ("tensorboard", "export")  # in the directory that all hosts share: tasks write there, for all to see
+PREFIX = "clusterkit-agent-"
+KEPT = 24 * 3600.0  # seconds after its last change: a killed agent's spool may be the only copy of a log
 Send = Callable[[ms.FromAgent, bytes | FileRange], None]
 
 
@@ -23,7 +27,8 @@ class Spool:
 
     def __init__(self, order: ms.Open, send: Send) -> None:
         """Create the directory below the temporary one. Raises RunDirectoryError, OSError."""
-        self._place = Path(tempfile.mkdtemp(prefix="clusterkit-agent-"))
+        remove_orphans(time.time() - KEPT)
+        self._place = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._send = send
         self._sent: dict[Path, int] = {}
         self.directory = RunDirectory(self._place / order.run_id, Path(order.checkpoints))
@@ -64,3 +69,20 @@ class Spool:
         with suppress(FileNotFoundError):
             own.rmdir()
         own.symlink_to(shared / name)
+
+
+def remove_orphans(before: float) -> None:
+    """Delete this user's spools that have no agent and were last changed before this wall time.
+
+    An agent deletes its own spool, unless it is killed together with its guardian.
+    """
+    for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            seen = place.lstat()
+            if stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and _is_orphan(place, before):
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def _is_orphan(place: Path, before: float) -> bool:
+    changed = max(path.lstat().st_mtime for path in [place, *place.rglob("*")])
+    return changed < before and not any(RunDirectory(path).is_live() for path in place.iterdir())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -15,11 +14,12 @@ from clusterkit.backends.local.family import Ended, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, Subject
 from clusterkit.backends.local.logs import LogPump, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
+from clusterkit.backends.local.plans import Plans
 from clusterkit.backends.local.preflight import preflight
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
-from clusterkit.backends.local.scout import Scout
-from clusterkit.backends.local.stacks import ask, dump_for
+from clusterkit.backends.local.scout import Scout, start_afresh
+from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
@@ -27,11 +27,12 @@ from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
-from clusterkit.job.plan import Start, attempt_environment, plan_tasks
+from clusterkit.job.plan import Start, attempt_environment
 from clusterkit.system import procfs
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child
 from clusterkit.system.sweep import WillNotDie
+from clusterkit.warm.renewal import renew
 from clusterkit.warm.starter import WarmStarter, Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
@@ -98,7 +99,7 @@ class LocalBackend:
         if self._network is not None:
             ending(self._network.stop)
             self._inbox.watch(self._network.pidfd, SWITCH)
-        ending(self._remove_empty_dumps)
+        ending(lambda: remove_empty_dumps(directory))
         self._logs = LogPump(post, self._view, directory.arrivals)
         ending(self._logs.stop)
         self._scout = Scout(directory.checkpoints, post)
@@ -131,7 +132,7 @@ class LocalBackend:
     def plan(self, endpoints: Mapping[Task, str]) -> None:
         """Know where each task of the job listens, here or elsewhere."""
         self._endpoints = endpoints
-        self._plans = plan_tasks(self._job, endpoints, self._directory, sys.executable, self._here)
+        self._plans = Plans(self._job, endpoints, self._directory, self._here)
 
     def do(self, order: ac.Order) -> None:
         """See the contract."""
@@ -161,6 +162,10 @@ class LocalBackend:
                 self._watcher.hurry()
             case ac.Avoid():
                 pass  # there is no other host
+            case ac.Refresh(files, fresh):
+                renew(self._starts, self._job, self._directory, files)
+                if fresh:
+                    self._post(start_afresh(self._directory.checkpoints))
             case _:
                 assert_never(order)
 
@@ -176,7 +181,7 @@ class LocalBackend:
         self._stack.close()
 
     def _spawn(self, order: ac.Spawn) -> None:
-        plan = self._plans[order.task]
+        plan = self._plans.of(order)
         env = attempt_environment(self._environ, plan, order.attempt, order.reason, order.restore or "")
         if self._starts.has_to_wait(plan, env):
             self._waiting[order.task] = order
@@ -206,7 +211,7 @@ class LocalBackend:
         self._watcher.wait_for(task, attempt, child)
 
     def _begin(self, order: ac.Spawn, env: Mapping[str, str], output: int) -> Child:
-        task, plan = order.task, self._plans[order.task]
+        task, plan = order.task, self._plans.of(order)
         server, why_cold = self._starts.server_for(plan, env)
         if why_cold:
             self._post(Noted(f"{task} starts cold: {why_cold}."))
@@ -276,12 +281,6 @@ class LocalBackend:
     def _end_all(self) -> None:
         with suppress(WillNotDie):  # the guardian tries once more, and says so
             self._family.end_all(END_WITHIN)
-
-    def _remove_empty_dumps(self) -> None:
-        for dump in self._directory.all_stacks.glob("*"):
-            with suppress(FileNotFoundError):
-                if dump.stat().st_size == 0:
-                    dump.unlink()
 
     def _vitals(self) -> dict[Task, Vitals]:
         pids = {task: child.pid for task, (_, child) in self._children.items()}

@@ -6,9 +6,13 @@ import json
 import math
 from typing import Any
 
+from clusterkit.words.debugging import LOOPBACK
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.reports import (
     Checkpointed,
+    EditorAwaited,
+    InDebugger,
+    LeftDebugger,
     PhaseChanged,
     Profiled,
     Progressed,
@@ -21,7 +25,10 @@ from clusterkit.words.reports import (
 )
 from clusterkit.words.startup import Stage
 
-Report = Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | Profiled | SigtermHandled | StepsTimed
+Report = (
+    Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | Profiled | SigtermHandled | StepsTimed
+    | InDebugger | LeftDebugger | EditorAwaited
+)  # fmt: skip
 
 LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
 MOST = 1 << 63  # steps, attempts and requests are below it
@@ -65,7 +72,23 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return SigtermHandled(task, attempt, message["handled"] is True)
     if kind == "workers":
         return StepsTimed(task, attempt, _workers(message["workers"]))
+    if kind in ("debugger", "editor"):
+        return _debugging(task, attempt, message)
     return Ready(task, attempt) if kind == "ready" else None
+
+
+def _debugging(task: Task, attempt: int, message: dict[str, Any]) -> InDebugger | LeftDebugger | EditorAwaited:
+    if message["kind"] == "editor":
+        port = _count(message["port"])
+        if not 0 < port < 1 << 16:
+            raise ValueError(port)
+        return EditorAwaited(task, attempt, f"{LOOPBACK}:{port}", message["waits"] is True)
+    if message["held"] is not True:
+        return LeftDebugger(task, attempt)
+    if message.get("editor") is True:
+        return InDebugger(task, attempt, editor=True)
+    file, function = _text(message["file"], LONGEST_PATH), _text(message["function"], LONGEST_NAME)
+    return InDebugger(task, attempt, file, _count(message["line"]), function, _text(message["error"], LONGEST_REASON))
 
 
 def _count(value: object) -> int:

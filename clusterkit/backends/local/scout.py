@@ -6,12 +6,12 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from clusterkit.client.checkpoints import newest_checkpoint
+from clusterkit.client.checkpoints import move_aside, newest_checkpoint
 from clusterkit.system.barrier import start_thread
-from clusterkit.words.events import CheckpointFound, Crashed
+from clusterkit.words.events import CheckpointFound, Crashed, Impaired, Noted
 from clusterkit.words.model import Task
 
 PATIENCE = 2.0  # seconds for a scan to end when the run does; a file system that hangs may block it for good
@@ -63,3 +63,13 @@ class Scout:
                     self._post(CheckpointFound(start.task, start.attempt, found))
             if self._ended.is_set():
                 break
+
+
+def start_afresh(directory: Path) -> Noted | Impaired:
+    """Move the checkpoints aside, so that nothing resumes from them; return what to tell."""
+    try:
+        aside = move_aside(directory)
+    except OSError as error:
+        what = f"The checkpoints in {directory} can't be moved aside ({error.strerror})"
+        return Impaired(f"{what}, so the program may resume from them.")
+    return Noted("There were no checkpoints." if aside is None else f"The checkpoints so far are in {aside}.")

@@ -91,3 +91,11 @@ def collect(dumps: Sequence[Dump], timeout: float, ended: threading.Event | None
     while (waiting := [dump for dump in waiting if not dump.look()]) and time.monotonic() < until:
         if pause.wait(LOOK_EVERY):
             return
+
+
+def remove_empty_dumps(directory: RunDirectory) -> None:
+    """Remove the files for stack dumps that were never asked for."""
+    for dump in directory.all_stacks.glob("*"):
+        with suppress(FileNotFoundError):
+            if dump.stat().st_size == 0:
+                dump.unlink()

@@ -49,7 +49,8 @@ class Doing:
 # File (its end) and function of a frame, what it means, and whether it waits for no other task. The first row with a
 # frame between the program's own code and the innermost frame counts, so the more specific rows come first.
 _TENSORFLOW = (
-    ("clusterkit/training/checkpointer.py", "save", "writes a checkpoint", True),
+    ("clusterkit/training/checkpointer.py", "save|wait", "writes a checkpoint", True),
+    ("clusterkit/training/background.py", "finish", "writes a checkpoint", True),
     ("clusterkit/training/checkpointer.py", "_choose", "looks for a checkpoint", True),
     ("clusterkit/training/agreement.py", "follow_chief", "waits for the chief's choice of a checkpoint", False),
     ("clusterkit/training/checkpointer.py", "restore", "reads a checkpoint", True),

@@ -38,6 +38,7 @@ PATCHES = {
         COORDINATOR: ("refusals", "refuse_coordinator"),
     },
     "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
+    "coordinator-functions": {"tensorflow.python.eager.context": ("endings", "remove_functions_later")},
     "sigterm": {
         "signal": ("sigterm", "watch_handlers"),
         f"{DISTRIBUTE}.collective_all_reduce_strategy": ("sigterm", "watch_strategy"),
@@ -60,6 +61,9 @@ PATCHES = {
         "keras.src.callbacks.callback_list": ("stages", "watch_fit"),
         "tf_keras.src.callbacks": ("stages", "watch_fit"),
     },
+    "breakpoints": {"pdb": ("breakpoints", "hold")},
+    "post-mortem": {"sys": ("breakpoints", "hold_raised")},
+    "debugpy": {"sys": ("editor", "start")},
     "step-times": {COORDINATOR: ("closures", "watch")},
     "evaluations": {
         "keras.src.callbacks.callback_list": ("steps", "watch_evaluations"),

@@ -44,6 +44,7 @@ class SimulatedHost:
     orders: int = 0
     lost: bool = False
     is_full: bool = False  # it has no port left
+    room: int = 1 << 20  # tasks that it can hold
     unfit_until: int = 0  # attempts after the first and before this one can't start there
     dies_of: type[ms.ToAgent] | None = None  # the host is lost when it gets such an order
 
@@ -66,6 +67,8 @@ class SimulatedHost:
                 yield ms.Opened((), self.address), b""
             case ms.Claim() if self.is_full:
                 yield ms.Claimed({}, "No free TCP port was found."), b""
+            case ms.Claim(_, here) if len(here) > self.room:
+                yield ms.Claimed({}, f"There is room for {self.room} tasks."), b""
             case ms.Claim(tasks):
                 self.ports |= {task: BASE_PORT + len(self.ports) + n for n, task in enumerate(tasks)}
                 yield ms.Claimed({task: self.ports[task] for task in tasks}), b""
@@ -89,7 +92,7 @@ class SimulatedHost:
                 yield ms.Gone(), b""
             case ms.Know() | ms.Stay() | ms.Leave() | ac.CloseOutput() | ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
                 pass
-            case ac.BeginProfile() | ac.EndProfile() | ac.Avoid():
+            case ac.BeginProfile() | ac.EndProfile() | ac.Avoid() | ac.Refresh():
                 pass
             case _:
                 assert_never(order)

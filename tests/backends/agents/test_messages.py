@@ -19,10 +19,12 @@ PS, WORKER = task("ps:0"), task("worker:1")
 TO_AGENT: list[ms.ToAgent] = [
     ms.Open("r-1", "/runs/r-1", "/checkpoints", "/work", "0a1b", 7, job(workers=2, ps=1)),
     ms.Claim((PS, WORKER)),
+    ms.Claim((WORKER,), (PS, WORKER)),
     ms.Know({PS: "n1:5000", WORKER: "[::1]:5001"}),
     ms.Shut(),
     ms.Shut(over=False),
     ac.Spawn(WORKER, 2, "failure"),
+    ac.Spawn(WORKER, 2, "failure", "ckpt-3", (task("worker:0"), task("worker:2"))),
     ac.Signal(WORKER, 2, 15),
     ac.Sweep(WORKER, 2),
     ac.CloseOutput(WORKER, 2),
@@ -34,6 +36,7 @@ TO_AGENT: list[ms.ToAgent] = [
     ac.Heal(3),
     ac.HurrySteps(),
     ac.Avoid("n2"),
+    ac.Refresh(("train.py", "model.py"), fresh=True),
     ms.Stay(),
     ms.Leave(),
 ]

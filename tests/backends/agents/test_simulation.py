@@ -16,7 +16,7 @@ from clusterkit.backends.agents import collected
 from clusterkit.backends.agents import messages as ms
 from clusterkit.client.journal import JournalReader
 from clusterkit.words import events as ev
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunState
 from clusterkit.words.resources import Hosts
 from clusterkit.words.states import TaskState
@@ -103,6 +103,27 @@ def test_a_run_fails_where_a_host_that_is_needed_now_has_no_ports(tmp_path: Path
     result = run.play(losing_the_first)
     assert (result.state, result.exit_code) == (RunState.FAILED, 1)
     assert "could not be started: n2: No free TCP port was found." in result.reason
+
+
+def test_a_gang_for_which_the_hosts_left_have_no_room_continues_with_fewer_workers(tmp_path: Path) -> None:
+    """The workers of the lost host are given up; the others are placed on the hosts that are left."""
+    job = replace(gang(4), hosts=Hosts(count=4), restart=RestartRules(backoff=0.01, min_workers=20))
+    run = SimulatedRun(tmp_path, job)
+    for host in run.hosts.hosts:
+        host.room = 8
+
+    def script(run: SimulatedRun) -> Iterator[Milestone]:
+        yield ev.Ready, 32
+        run.hosts.lose(run.hosts.hosts[1])
+        yield ev.Ready, 24
+        run.hosts.finish()
+
+    result = run.play(script)
+    assert (result.state, result.exit_code, len(result.given_up)) == (RunState.SUCCEEDED, 0, 8)
+    events = [event for _, event in JournalReader(run.directory).events()]
+    before, after = (event.hosts for event in events if isinstance(event, ev.Placed))
+    assert set(result.given_up) == {task for task, host in before.items() if host == "n1"} == before.keys() - after
+    assert Counter(after.values()) == {"n0": 8, "n2": 8, "n3": 8}
 
 
 @pytest.mark.parametrize("has_room", [True, False])

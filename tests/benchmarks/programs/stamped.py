@@ -57,7 +57,7 @@ def main() -> None:
     send = progress.ProgressChannel.send
 
     def noted_send(channel: progress.ProgressChannel, kind: str, **fields: object) -> None:
-        notes.note(kind)
+        notes.note(f"{fields['phase']} {'begun' if fields['begun'] else 'over'}" if kind == "phase" else kind)
         send(channel, kind, **fields)
 
     vars(training)["report"] = notes.report

@@ -37,6 +37,7 @@ PROBLEMS: list[tuple[dict[str, Any], Flags, str]] = [
     ({"resume": "old"}, PLAIN, "--resume reads the directory of an earlier run. Name the claim"),
     ({"checkpoint_dir": "/data"}, PLAIN, "the directory that all pods share is /var/lib/clusterkit"),
     ({"checkpoint_dir": "/var/lib/clusterkit"}, PLAIN, "Name one below it"),
+    ({"watch": True}, PLAIN, "--watch is for a job on this machine"),
     ({"network": "virtual"}, PLAIN, "--network virtual is a network within one machine"),
     ({"args": ["\udce9"]}, PLAIN, "argument 1 of the program has bytes that are not UTF-8 text"),
     ({"env": {"A": "\udce9"}}, PLAIN, "env: 'A' has bytes that are not UTF-8"),

@@ -1,0 +1,173 @@
+"""A program's own files as they are now: which there are, what is in them, and why the program can't run with them.
+
+They may contain anything and change at any time. What is too large is only looked at from outside.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+import sys
+import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from clusterkit.check.imports import (
+    ProgramFile,
+    files_of,
+    import_roots,
+    module_file,
+    packages_of,
+    program_files,
+    program_of,
+)
+from clusterkit.check.parsing import has_own_python, is_text, syntax_error
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind
+
+MOST = 8 << 20  # bytes that are read of all files together
+LONGEST_LINE = 100  # characters of a line that is shown
+_PACKAGES = {"site-packages", "dist-packages"}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """The files of a program, and its modules outside of Python and its installed packages.
+
+    `digests` has one for each file; `texts` are the files that were read. `program` is None if it can't be found.
+    """
+
+    program: Path | None
+    root: Path
+    digests: Mapping[Path, str] = field(default_factory=dict)
+    texts: Mapping[Path, bytes] = field(default_factory=dict)
+    link: Path | None = None  # the program as it was named, which may be a symbolic link
+
+    def changed(self, before: OwnFiles) -> list[Path]:
+        """The files that are others than before, there now or not any more."""
+        paths = {*self.digests, *before.digests}
+        return sorted(path for path in paths if self.digests.get(path) != before.digests.get(path))
+
+    def name(self, path: Path) -> str:
+        """A file's name for people: relative to the program's directory, if it is below it."""
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+    def directories(self) -> list[Path]:
+        """The directories in which these files are, and those between the program's directory and them."""
+        found = {self.root, *(path.parent for path in self.digests), *([self.link.parent] if self.link else [])}
+        for path in [path for path in found if path.is_relative_to(self.root)]:
+            found.update(place for place in path.parents if place.is_relative_to(self.root))
+        return sorted({_existing(path) for path in found})
+
+
+def own_files(job: JobSpec) -> OwnFiles:
+    """Read the files of a job's program. Its directory is absolute."""
+    file, root = program_of(job)
+    if job.program.kind is ProgramKind.COMMAND:
+        found = shutil.which(job.program.target)
+        file = Path(found) if found and "/" not in job.program.target else file
+        return _read(file, root, ())
+    others = _added_paths()
+    if job.program.kind is ProgramKind.MODULE and file is None:
+        file = next(filter(None, (module_file(job.program.target, place) for place in others)), None)
+    places = [*import_roots(root), *others]
+    preloaded = [path for name in job.preload for path in files_of(name, root / "-", places)]
+    sources = program_files(file, root, [*packages_of(job, root), *preloaded], MOST, others)
+    link = None if job.program.kind is ProgramKind.MODULE else Path(job.setup.cwd or ".", job.program.target)
+    return replace(_read(file, root, sources), link=link)
+
+
+def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
+    """Why the program can't run any more, as a clause: a file is gone that it needs, or is not Python. Empty if it can.
+
+    `before` are the files with which it could; those that are the same are not looked at again.
+    """
+    if now.program is None or now.program not in now.digests:
+        return f"{job.program.target} is gone"
+    if job.program.kind is ProgramKind.COMMAND:
+        return ""
+    for path in now.changed(before) if not has_own_python(job) else ():
+        text = now.texts.get(path)
+        if text is not None and is_text(path, text) and (error := syntax_error(text)) is not None:
+            return f"{now.name(path)}:{error.lineno or 1} is not valid Python: {error.msg}{_line(text, error)}"
+    return _missing(now, before)
+
+
+def _line(text: bytes, error: SyntaxError) -> str:
+    lines = text.splitlines()
+    number = error.lineno or 0
+    line = lines[number - 1].strip()[:LONGEST_LINE].decode(errors="replace") if 0 < number <= len(lines) else ""
+    return f" in `{line}`" if line else ""
+
+
+def _missing(now: OwnFiles, before: OwnFiles) -> str:
+    """A module that was there, and that a file imports, no matter what."""
+    gone = {path for path in before.digests if path not in now.digests and not os.path.isfile(path)}
+    places = [*import_roots(now.root), *_added_paths()]
+    for importer, text in now.texts.items() if gone else ():
+        for name in _needed(text):
+            candidates = _candidates(name, importer, places)
+            lost = [path for path in candidates if path in gone]
+            if lost and not any(map(os.path.isfile, candidates)):
+                return f"{now.name(lost[0])} is gone, and {now.name(importer)} imports it"
+    return ""
+
+
+def _needed(text: bytes) -> Iterator[str]:
+    """The names that a file imports, without those that it can do without: inside `try`."""
+    tree: ast.AST | None = None
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):
+        tree = ast.parse(text)
+    todo = [] if tree is None else [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            yield base
+            yield from (f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)
+        elif not isinstance(node, ast.Try | ast.TryStar):
+            todo += ast.iter_child_nodes(node)
+
+
+def _candidates(name: str, importer: Path, places: Iterable[Path]) -> list[Path]:
+    """The files that a name may be imported from, whether they are there or not."""
+    dots = len(name) - len(name.lstrip("."))
+    if dots:
+        places = [importer.parents[min(dots - 1, len(importer.parents) - 1)]]
+    parts = name.lstrip(".").split(".")
+    bases = [place.joinpath(*parts) for place in places] if parts[-1] else []
+    return [path for base in bases for path in (base / "__init__.py", base.with_name(f"{base.name}.py"))]
+
+
+def _read(file: Path | None, root: Path, sources: Iterable[ProgramFile]) -> OwnFiles:
+    own = {source.path: source.text for source in sources if _is_own(source.path)}
+    digests = {path: hashlib.sha256(text).hexdigest() for path, text in own.items()}
+    if file is not None and file not in digests and os.path.isfile(file):  # a command, or too large, or not readable
+        with suppress(OSError):
+            stat = file.stat()
+            digests[file] = f"{stat.st_mtime_ns} {stat.st_size} {stat.st_ino}"
+    return OwnFiles(file, root, digests, own)
+
+
+def _is_own(path: Path) -> bool:
+    return not (_PACKAGES & {*path.parts} or path.is_relative_to(sysconfig.get_path("stdlib")))
+
+
+def _added_paths() -> list[Path]:
+    """Directories of editable installations, which Python has put on its path."""
+    found = [Path(entry) for entry in sys.path[1:] if os.path.isdir(entry)]
+    return [path for path in found if _is_own(path) and not path.is_relative_to(sys.base_prefix)]
+
+
+def _existing(path: Path) -> Path:
+    """The path, or what there is above it."""
+    while not os.path.isdir(path) and path != path.parent:
+        path = path.parent
+    return path

@@ -1,0 +1,36 @@
+"""`clusterkit debug`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import click
+
+from clusterkit.cli.addressing import OnTasks, choose
+from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.params import tasks_shown
+
+
+@click.command(
+    "debug",
+    cls=OnTasks,
+    examples=(("debug", "The task that waits, or the next one."), ("debug worker:1", "This task.")),
+)
+def command(run: str | None, tasks: tuple[str, ...]) -> None:
+    """Connect this terminal to a task that waits in the debugger, at a breakpoint or after an exception.
+
+    The prompt takes pdb's commands. `c` continues the task, and this command waits for the next one in the debugger;
+    `q` ignores further breakpoints of the task; Ctrl-D leaves, and the task continues; Ctrl-C interrupts what a command
+    has begun. Where none waits, this command waits for one; Ctrl-C ends it.
+    """
+    from clusterkit.cli.debugging import Desk
+    from clusterkit.words.errors import ClusterkitError
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with exit_on_error():
+        chosen = choose(run, finished=False)
+        info = chosen.info()
+        if info is not None and info.job.hosts.count:
+            raise ClusterkitError("Tasks of a job on several hosts can't be debugged.")
+        sys.exit(Desk(chosen, tasks_shown(chosen, tasks)).serve())

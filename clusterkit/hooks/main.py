@@ -1,0 +1,75 @@
+"""The process that runs hooks' commands, one at a time, until the other end of SOCKET is closed.
+
+    python -c ... RUN SOCKET CWD BOUND HOOK=COMMAND...
+
+It gets lines of JSON with a `number`, the `hook` to run and its `input`, and answers each, when the command has ended,
+with the number and the `problem`, if there was one. Any other line ends the command that runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from clusterkit.client.directory import RunDirectory
+from clusterkit.hooks.command import Command
+from clusterkit.system.exchange import parse_line
+from clusterkit.system.process import become_subreaper
+
+KEPT = 1 << 20  # bytes of one command's output
+LOG_MOST = 16 << 20  # bytes of the log; after that, no output is kept
+CHUNK = 1 << 16
+
+
+def main() -> None:
+    """Run the process. It is not tied to its parent: when that is gone, it has to end what it runs first."""
+    run, channel = RunDirectory(Path(sys.argv[1])), socket.socket(fileno=int(sys.argv[2]))
+    channel.set_inheritable(False)
+    become_subreaper()
+    serve(run, channel, sys.argv[3], float(sys.argv[4]), dict(word.split("=", 1) for word in sys.argv[5:]))
+
+
+def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: float, commands: dict[str, str]) -> None:
+    """Run what is asked for until the channel is closed."""
+    received = b""
+    while data := channel.recv(CHUNK):
+        *lines, received = (received + data).split(b"\n")
+        for line in lines:
+            match parse_line(line):
+                case {"number": int(number), "hook": str(hook), "input": str(given)} if hook in commands:
+                    env = {**os.environ, "CLUSTERKIT_EVENT": hook}
+                    command = Command(commands[hook], given.encode(), cwd, env, bound, _room(run))
+                    problem = _logged(run, f"on-{hook} {number}", command, channel)
+                    with suppress(OSError):  # the supervisor is gone
+                        channel.sendall(json.dumps({"number": number, "problem": problem}).encode() + b"\n")
+
+
+def _room(run: RunDirectory) -> int:
+    try:
+        return max(0, min(KEPT, LOG_MOST - run.hooks_log.stat().st_size))
+    except OSError:
+        return KEPT
+
+
+def _logged(run: RunDirectory, name: str, command: Command, channel: socket.socket) -> str | None:
+    try:
+        log: BinaryIO = run.hooks_log.open("ab", buffering=0)
+    except OSError as error:
+        return f"was not run: {error.strerror} ({error.filename})"
+    with log:
+        began = time.monotonic()
+        _line(log, f"--- {name}, {time.strftime('%Y-%m-%d %H:%M:%S')}")
+        problem = command.run(log, channel.fileno())
+        _line(log, f"--- {name} {problem or 'exited with code 0'} ({time.monotonic() - began:.1f} s)")
+    return problem
+
+
+def _line(log: Any, text: str) -> None:
+    with suppress(OSError):
+        log.write(f"{text}\n".encode(errors="replace"))

@@ -1,0 +1,181 @@
+"""Moments: the events of a run that hooks are told of, as a fold over all of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from clusterkit.client.paths import RunPaths
+from clusterkit.hooks.document import Document, about
+from clusterkit.recovery.incident import Incident
+from clusterkit.recovery.report import RecoveryFold
+from clusterkit.words import events as ev
+from clusterkit.words.hooks import Hook
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Failure, FailureRole, RoleKind, RunState
+from clusterkit.words.printable import printable
+
+_MENDS = ev.Progressed | ev.Ready | ev.Checkpointed | ev.Resumed  # with what a recovery can end
+_Key = tuple[Task, int]
+
+
+class Moments:
+    """Takes each event of a run with its time in seconds, and returns what there is to tell.
+
+    A failure is told once it is decided that it is a cause: those that followed from it are not told.
+    """
+
+    def __init__(self, job: JobSpec, paths: RunPaths) -> None:
+        self._job, self._paths = job, paths
+        self._recoveries = RecoveryFold(job)
+        self._began: float | None = None
+        self._step: int | None = None
+        self._checkpoint: str | None = None
+        self._failures: dict[_Key, Failure] = {}  # of which it is not decided yet what brought them about
+        self._roles: dict[_Key, FailureRole] = {}  # what was decided of those that are not told yet
+        self._faults: dict[int, str] = {}  # what was injected, by number
+        self._explained: dict[_Key, int] = {}  # the number of the fault behind an attempt's end
+        self._look: ev.Inspected | None = None  # the event before this one, if it was a look at a stall
+
+    def take(self, at: float, event: ev.Event) -> list[Document]:
+        """Take in an event; return what follows from it."""
+        self._began = at if self._began is None else self._began
+        mending = self._recoveries.mending() if isinstance(event, _MENDS) else []
+        self._recoveries.take(at, event)
+        self._note(event)
+        found = [*self._decided(at, event), *self._mended(at, [one for one in mending if one.ended is not None])]
+        self._look = event if isinstance(event, ev.Inspected) and event.look is ev.Look.STALL else None
+        return found
+
+    def _note(self, event: ev.Event) -> None:
+        match event:
+            case ev.Progressed(task, _, step) if task.trains and not self._job.is_server(task):
+                self._step = step
+            case ev.Checkpointed(_, _, _, path):
+                self._checkpoint = path
+            case ev.FaultInjected(number, fault):
+                self._faults[number] = fault
+            case ev.Failed(failure):
+                self._failures[failure.task, failure.attempt] = failure
+            case ev.AttemptEnded(task, attempt):
+                self._note_end((task, attempt), event)
+
+    def _note_end(self, key: _Key, ended: ev.AttemptEnded) -> None:
+        if ended.fault is not None:
+            self._explained[key] = ended.fault
+        if ended.role is not None and key in self._failures:
+            self._roles[key] = ended.role
+
+    def _decided(self, at: float, event: ev.Event) -> Iterator[Document]:
+        match event:
+            case ev.RestartPlanned(tasks, cause, collateral) if cause is not None:
+                yield from self._failed(at, cause, [*event.same, *collateral], tasks)
+            case ev.RestartPlanned(tasks):  # a request that came before it was decided what a failure leads to
+                undecided = sorted((f for f in self._failures.values() if f.task in tasks), key=_time)
+                for first in undecided[:1]:
+                    yield from self._failed(at, first, undecided[1:], tasks)
+            case ev.Warned(text, task) if self._look is not None:
+                yield self._stalled(at, text, task, self._look)
+            case ev.Warned() | ev.Stopping() | ev.WaitsForChange():  # what is not restarted was decided before that
+                yield from self._without_restart(at)
+            case ev.Shrunk() if not event.restarting:
+                yield from self._without_restart(at)
+            case ev.Finished(result):
+                if result.state is not RunState.SUSPENDED:
+                    yield self._ended(at, event)
+
+    def _failed(
+        self, at: float, cause: Failure, others: Sequence[Failure] = (), restarts: Sequence[Task] = ()
+    ) -> Iterator[Document]:
+        key = cause.task, cause.attempt
+        known = key in self._failures
+        for failure in (cause, *others):
+            self._failures.pop((failure.task, failure.attempt), None)
+            self._roles.pop((failure.task, failure.attempt), None)
+        if known:  # with --restart always, a task that ended well is restarted, too
+            yield self._document(
+                Hook.FAILURE,
+                at,
+                f"{cause.task} {cause.exit} (attempt {cause.attempt})",
+                **self._about(cause),
+                others=tuple(str(failure.task) for failure in others),
+                restarts=tuple(map(str, restarts)),
+            )
+
+    def _without_restart(self, at: float) -> Iterator[Document]:
+        """The causes after which nothing restarts."""
+        for key in [key for key, role in self._roles.items() if role.kind is RoleKind.CAUSE]:
+            yield from self._failed(at, self._failures[key], self._followed(key))
+
+    def _followed(self, cause: _Key) -> list[Failure]:
+        """What failed together with a cause."""
+        return [self._failures[key] for key, role in self._roles.items() if (role.task, role.attempt) == cause != key]
+
+    def _mended(self, at: float, incidents: Sequence[Incident]) -> Iterator[Document]:
+        """What ended together is one recovery, from the first failure on."""
+        if not incidents:
+            return
+        first = min(incidents, key=self._recoveries.began)
+        told = [one.recovery(self._recoveries.began(one)) for one in incidents]
+        seconds = max(one.seconds or 0.0 for one in told)
+        death = first.deaths[0] if first.deaths else None
+        lost = [one.lost for one in told if one.lost is not None]
+        cause = {} if death is None else self._about(Failure(death.task, death.attempt, death.exit, death.at))
+        tasks = tuple(str(task) for task in sorted({back.task for one in told for back in one.returns}))
+        what = "Training continued" if any(one.training for one in told) else f"{', '.join(tasks[:8])} restarted"
+        why = "" if death is None else f": {death.task} {death.exit} (attempt {death.attempt})"
+        yield self._document(
+            Hook.RECOVERY,
+            at,
+            f"{what} after {seconds:.1f} s{why}",
+            **cause,
+            restarts=tasks,
+            requested=any(one.asked for one in told),
+            seconds=round(seconds, 3),
+            lost_steps=max(lost, default=None),
+            resumed_step=told[-1].resumed_step,
+        )
+
+    def _stalled(self, at: float, text: str, task: Task | None, look: ev.Inspected) -> Document:
+        name = None if task is None else str(task)
+        return self._document(Hook.STALL, at, text, task=name, report=look.report)
+
+    def _ended(self, at: float, event: ev.Finished) -> Document:
+        result = event.result
+        cause = {} if result.cause is None else self._about(result.cause)
+        return self._document(
+            Hook.END,
+            at,
+            f"The run {result.state}: {result.reason}",
+            **cause,
+            others=tuple(str(failure.task) for failure in (*result.same, *result.collateral)),
+            seconds=round(result.duration, 3),
+            state=result.state.value,
+            run_exit_code=result.exit_code,
+        )
+
+    def _about(self, failure: Failure) -> dict[str, Any]:
+        fault = self._explained.get((failure.task, failure.attempt))
+        return {
+            **about(failure),
+            "fault": None if fault is None else self._faults.get(fault),
+            "log": str(self._paths.log(failure.task, failure.attempt)),
+        }
+
+    def _document(self, hook: Hook, at: float, message: str, **fields: Any) -> Document:
+        return Document(
+            event=hook,
+            run=self._paths.run_id,
+            directory=str(self._paths.path),
+            program=str(self._job.program),
+            elapsed=round(at - (self._began or 0.0), 3),
+            message=printable(message),
+            step=self._step,
+            checkpoint=self._checkpoint,
+            **fields,
+        )
+
+
+def _time(failure: Failure) -> float:
+    return failure.at

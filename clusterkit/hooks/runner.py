@@ -1,0 +1,209 @@
+"""The supervisor's side of hooks: queues what there is to tell, and keeps the process that runs the commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clusterkit.client.directory import RunDirectory
+from clusterkit.hooks.command import TERM_FOR
+from clusterkit.hooks.document import Document
+from clusterkit.hooks.moments import Moments
+from clusterkit.system.companion import Companion, Script
+from clusterkit.system.inbox import Inbox
+from clusterkit.system.process import code_of
+from clusterkit.words.events import Event, Impaired, LifelineLost
+from clusterkit.words.hooks import Hook
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import number_of
+
+BOUND = 30.0  # seconds for a command
+WAITING = 100  # events that may wait for their command
+TOLD = 5  # problems of a hook that are told; the others are counted
+KILLED_WITHIN = 3.0  # seconds beyond a command's bound
+QUIETLY = 1.0  # seconds for which the end waits without a word
+END_WITHIN = 3.0  # seconds for the process that runs the commands
+Say = Callable[[str], None]
+
+
+class _Waiting(NamedTuple):
+    document: Document
+    time: float  # wall time
+
+
+class HookRunner:
+    """Runs the job's commands, one at a time, in the order of what happened. All of it is for the loop's thread.
+
+    A problem of a command is a warning. Create it in a thread that lives as long as this process.
+    """
+
+    def __init__(
+        self, job: JobSpec, run: RunDirectory, inbox: Inbox, say: Say, env: Mapping[str, str], bound: float = BOUND
+    ) -> None:
+        self._commands = job.hooks.commands
+        self._moments = Moments(job, run)
+        self._log, self._inbox, self._say, self._bound = run.hooks_log, inbox, say, bound
+        self._queue = deque[_Waiting]()
+        self._running: Hook | None = None
+        self._count = 0
+        self._last: _Waiting | None = None  # the end of the run
+        self._ending = self._in_haste = False
+        self._skipped, self._skipped_in_all = Counter[Hook](), Counter[Hook]()
+        self._problems = Counter[Hook]()
+        self._companion: Companion | None = None
+        script = Script("hooks", lambda channel: self._argv(run, channel), self._log, env)
+        try:
+            self._companion = Companion(script, self._heard, self._ended, inbox.put)
+        except OSError as error:
+            self._tell(f"The commands of {self._flags} won't run: their process can't be started ({error.strerror}).")
+
+    def recall(self, events: Iterable[tuple[float, Event]]) -> None:
+        """Take in what happened before, without telling it."""
+        for at, event in events:
+            self._moments.take(at, event)
+
+    def see(self, event: Event, now: float) -> None:
+        """Take in an event of the run."""
+        self._in_haste |= isinstance(event, LifelineLost)
+        for document in self._moments.take(now, event):
+            if document.event not in self._commands or self._companion is None:
+                continue
+            if document.event is Hook.END:
+                self._last = _Waiting(document, time.time())
+            else:
+                self._add(_Waiting(document, time.time()))
+
+    def end(self) -> None:
+        """Run what still waits, and then the command for the end of the run, each part within the bound.
+
+        Ctrl-C ends that. Nothing runs any more if a process is gone that the run must not outlive.
+        """
+        self._ending = True
+        if not self._in_haste:
+            self._finish()
+        self._sum_up()
+        companion, self._companion = self._companion, None
+        if companion is not None:
+            companion.stop(END_WITHIN)
+
+    def _finish(self) -> None:
+        if not self._wait(self._bound):
+            self._drop()
+            self._send({"cancel": True})
+            self._inbox.work_until(self._is_idle, KILLED_WITHIN + TERM_FOR)
+        if self._last is not None and self._companion is not None and not self._inbox.is_ending:
+            self._add(self._last)
+            self._wait(self._bound + TERM_FOR + KILLED_WITHIN)
+
+    @property
+    def _flags(self) -> str:
+        return " and ".join(hook.flag for hook in self._commands)
+
+    def _is_idle(self) -> bool:
+        return self._running is None and not self._queue
+
+    def _wait(self, seconds: float) -> bool:
+        if self._inbox.work_until(self._is_idle, min(QUIETLY, seconds)) or self._inbox.is_ending:
+            return self._is_idle()
+        if self._running is not None:
+            self._say(f"Waiting up to {self._bound:g} s for the {self._running.flag} command; Ctrl-C ends it.")
+        return self._inbox.work_until(self._is_idle, seconds - QUIETLY)
+
+    def _add(self, one: _Waiting) -> None:
+        if len(self._queue) < WAITING:
+            self._queue.append(one)
+            self._next()
+            return
+        if not self._skipped_in_all:
+            self._tell(
+                f"The commands of {self._flags} can't keep up: {WAITING} events wait, and further ones are skipped. "
+                "The next command learns how many."
+            )
+        self._skip(one.document.event)
+
+    def _skip(self, hook: Hook) -> None:
+        self._skipped[hook] += 1
+        self._skipped_in_all[hook] += 1
+
+    def _drop(self) -> None:
+        while self._queue:
+            self._skip(self._queue.popleft().document.event)
+
+    def _next(self) -> None:
+        if self._running is not None or not self._queue:
+            return
+        document, at = self._queue.popleft()
+        self._count += 1
+        self._running = document.event
+        given = json.dumps(document.encode(at, self._skipped.pop(self._running, 0))) + "\n"
+        self._send({"number": self._count, "hook": str(self._running), "input": given})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._companion is not None:
+            with suppress(OSError):  # it has ended, which is going to be heard
+                self._companion.send(message)
+
+    def _heard(self, message: Any) -> None:
+        self._inbox.put(partial(self._done, message))
+
+    def _ended(self) -> None:
+        self._inbox.put(self._lose)
+
+    def _done(self, message: Any) -> None:
+        """A command has ended."""
+        match message:
+            case {"number": int(number), "problem": str() | None as problem} if number == self._count:
+                hook, self._running = self._running, None
+                if hook is not None and problem is not None:
+                    self._complain(hook, problem)
+                self._next()
+
+    def _complain(self, hook: Hook, problem: str) -> None:
+        self._problems[hook] += 1
+        if self._problems[hook] <= TOLD:
+            self._tell(f"The {hook.flag} command {problem}, which changes nothing in the run. Its log: {self._log}")
+
+    def _lose(self) -> None:
+        """The process is gone, and with it what it ran."""
+        self._running = None
+        self._drop()
+        companion, self._companion = self._companion, None
+        if companion is not None:
+            companion.stop(0.0)
+            self._tell(f"The commands of {self._flags} won't run any more: their process is gone. Its log: {self._log}")
+
+    def _sum_up(self) -> None:
+        for hook, count in self._skipped_in_all.items():
+            self._say(f"{hook.flag} was skipped for {number_of('event', count)}: its command could not keep up.")
+        for hook, count in self._problems.items():
+            if count > TOLD:
+                self._say(f"The {hook.flag} command failed {count} times in all. Its log: {self._log}")
+
+    def _tell(self, text: str) -> None:
+        if self._ending:
+            self._say(text)
+        else:
+            self._inbox.put(Impaired(text))
+
+    def _argv(self, run: RunDirectory, channel: int) -> Sequence[str]:
+        # -P: modules in the working directory must not shadow clusterkit's.
+        words = [f"{hook}={command}" for hook, command in self._commands.items()]
+        code = code_of("clusterkit.hooks.main")
+        return [
+            sys.executable,
+            "-P",
+            "-c",
+            code,
+            str(run.path),
+            str(channel),
+            str(Path.cwd()),
+            str(self._bound),
+            *words,
+        ]

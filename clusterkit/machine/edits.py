@@ -1,0 +1,62 @@
+"""Edits: the program changed under a run that watches it, or the job failed and waits for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterkit.machine.blame import Blame
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.ending import Ending
+from clusterkit.machine.recovery import Recoveries
+from clusterkit.words.events import EditTrains, ProgramChanged, Progressed, WaitsForChange
+
+LONGEST_ERROR = 300  # characters of an exception
+
+
+@dataclass(slots=True)
+class Edits:
+    """Restarts every task when the program changes, and keeps a run whose job failed until it does."""
+
+    state: ClusterState
+    ending: Ending
+    recoveries: Recoveries
+    saved: float | None = None  # when the change was saved that has not made a step yet
+    seen: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.state.job.watches:
+            self.ending.outlive = self.wait
+
+    def changed(self, event: ProgramChanged) -> None:
+        """Files of the program changed. One that can't run is not started."""
+        if self.ending.begun:
+            return
+        self.state.problem = event.problem
+        if event.problem:
+            if self.recoveries.is_edit_open:  # what ran before was ended already
+                self.wait(event.problem)
+            return
+        if event.same and not self.state.waiting:
+            return
+        self.state.waiting = False
+        self.saved, self.seen = self.state.now - event.ago, self.state.now
+        self.recoveries.edited(event.files)
+
+    def wait(self, reason: str, blame: Blame | None = None) -> None:
+        """End what still runs, and start nothing until the program changes, or somebody asks for a restart."""
+        if self.state.waiting:
+            return
+        self.state.waiting, self.saved = True, None
+        self.recoveries.open.clear()
+        self.recoveries.end_for_edit(self.state.job.tasks)
+        error = blame.cause.exception if blame is not None else None
+        if error:
+            reason += f" ({error[:LONGEST_ERROR]})"
+        self.state.record(WaitsForChange(reason, self.state.job.program.target))
+
+    def progressed(self, record: TaskRecord, event: Progressed) -> None:
+        """A task that trains has reported a step."""
+        if self.saved is None or record.started <= self.seen or event.step <= (record.resumed_step or 0):
+            return
+        self.state.record(EditTrains(event.step, self.state.now - self.saved))
+        self.saved = None

@@ -1,0 +1,60 @@
+"""A recovery in progress, the change of the program that it may be due to, and what restarts are charged to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Failure
+
+QUIET = 0.1  # seconds without another save after which the tasks start with a changed program
+LONGEST = 1.0  # seconds after the first save for which more of them are waited for
+
+
+@dataclass(slots=True)
+class Edit:
+    """A change of the program: the files, and when the first of them changed. Later saves become a part of it."""
+
+    files: set[str]
+    since: float
+
+    def ready_at(self, now: float) -> float:
+        """When the tasks may start, after a save `now`."""
+        return min(now + QUIET, max(now, self.since + LONGEST))
+
+
+@dataclass(slots=True)
+class OpenRecovery:
+    """A recovery in progress: it waits for collateral failures, ends what still runs of its tasks, restarts them."""
+
+    tasks: frozenset[Task]
+    failures: list[Failure]
+    decide_at: float
+    doubtful: bool  # whether each failure may be due to another one
+    respawn_at: float | None = None  # None until decided
+    key: str = ""
+    free: bool = False
+    asked: bool = False  # a requested restart: no backoff, not charged
+    shrinks: bool = False  # workers are given up: not charged
+    edit: Edit | None = None  # the change of the program that it was requested by
+
+
+@dataclass(slots=True)
+class Account:
+    """The restarts that are charged to one budget key."""
+
+    used: int = 0
+    in_a_row: int = 0
+    last: float = 0.0
+    cause: Failure | None = None  # of the last restart
+
+    def forgive(self, well_until: float, after: float) -> None:
+        """Begin anew, if the job has made progress for long enough since the last restart."""
+        if well_until - self.last >= after:
+            self.used = self.in_a_row = 0
+
+    def note(self, now: float, charged: bool) -> None:
+        """There is a restart now."""
+        self.used += charged
+        self.in_a_row += 1
+        self.last = now

@@ -1,0 +1,119 @@
+"""When a task is held for the debugger, and how the supervisor learns of it.
+
+Loaded by path when a task first needs it: standard library only. The debugger itself is task/debugger_pdb.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import os
+import sys
+import time
+from types import FrameType, TracebackType
+from typing import Any
+
+TOLD_WITHIN = 2.0  # seconds for the supervisor to read its pipe
+LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters, so that a report fits into one write
+muted: list[bool] = []  # not empty: the user has quit, and no breakpoint holds this process any more
+said: set[str] = set()
+
+
+def stop(load: Any, frame: FrameType, header: object = None) -> None:
+    """What `breakpoint()` and `pdb.set_trace()` do: stop at the caller's next line, if that is wanted."""
+    flags = flags_of()
+    if "editor" in flags:
+        importlib.import_module("debugpy").breakpoint()
+    elif "hold" in flags and is_task():
+        if not muted:
+            debugger = load("task/debugger_pdb").own_debugger(load)
+            debugger.header = header
+            debugger.set_trace(frame)  # the last call: what follows would be traced
+    elif "off" not in flags:
+        say_once(f"{short(frame.f_code.co_filename)}:{frame.f_lineno} calls breakpoint()", flags)
+
+
+def hold_after(load: Any, error: BaseException, traceback: TracebackType | None) -> None:
+    """Hold a task that is about to end because of an exception: --pdb."""
+    if traceback is not None and not isinstance(error, KeyboardInterrupt) and is_task():
+        load("task/debugger_pdb").own_debugger(load).examine(described(error), traceback)
+
+
+def examine(load: Any, error: BaseException | None, traceback: TracebackType) -> None:
+    """What `pdb.post_mortem()` does."""
+    flags = flags_of()
+    if "hold" in flags and is_task():
+        if not muted:
+            load("task/debugger_pdb").own_debugger(load).examine(described(error), traceback)
+    elif "off" not in flags:
+        say_once("the program calls pdb.post_mortem()", flags)
+
+
+def flags_of() -> list[str]:
+    """What is wanted: `hold`, `pdb`, `off`, `editor`, `hosts`."""
+    return os.environ.get("CLUSTERKIT_DEBUGGER", "").partition(":")[0].split(",")
+
+
+def is_task() -> bool:
+    """Whether this is the task's first process, and not one of its children."""
+    return os.getpid() == os.getsid(0)
+
+
+def say_once(what: str, flags: list[str]) -> None:
+    """Print once why the task is not held."""
+    if not is_task():
+        why = "this is a child process of the task, which can't be debugged"
+    elif "hosts" in flags:
+        why = "tasks of a job on several hosts can't be debugged"
+    else:
+        why = (
+            "nobody can connect, since the run has no terminal. To wait for `clusterkit debug`, add --breakpoints hold"
+        )
+    if why not in said:
+        said.add(why)
+        print(f"clusterkit: {what}, and the task continues: {why}.", file=sys.stderr, flush=True)
+
+
+def report(kind: str, **fields: object) -> bool:
+    """Tell the supervisor, which may need a moment to read; return whether there is one. Keeps no descriptor open."""
+    attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
+    message = {"kind": kind, "attempt": int(attempt) if attempt.isdecimal() else 1, **fields}
+    line = json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
+    until = time.monotonic() + TOLD_WITHIN
+    while True:
+        try:
+            pipe = os.open(os.environ.get("CLUSTERKIT_PROGRESS", ""), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return os.write(pipe, line) > 0
+            finally:
+                os.close(pipe)
+        except OSError as error:
+            if error.errno != errno.EAGAIN or time.monotonic() > until:
+                return False
+        time.sleep(0.01)
+
+
+def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[str, Any]:
+    """File, line and function of a frame, or of where a traceback ends."""
+    line = frame.f_lineno if frame is not None else 0
+    while traceback is not None:
+        frame, line, traceback = traceback.tb_frame, traceback.tb_lineno, traceback.tb_next
+    assert frame is not None
+    code = frame.f_code
+    return {"file": short(code.co_filename), "line": line or 0, "function": code.co_name[:LONGEST_NAME]}
+
+
+def short(path: str) -> str:
+    """A path as people write it: relative to where the task runs, if it is below."""
+    here = os.path.join(os.getcwd(), "")
+    return (path[len(here) :] if path.startswith(here) else path)[-LONGEST_PATH:]
+
+
+def described(error: BaseException | None) -> str:
+    """An exception in one line."""
+    try:
+        text = str(error)
+    except Exception:  # the program's
+        text = "?"
+    return f"{type(error).__name__}: {text}".replace("\n", " ")[:LONGEST_ERROR]

@@ -1,0 +1,40 @@
+"""Makes `pdb.set_trace()`, which `breakpoint()` calls, and `pdb.post_mortem()` stop where `clusterkit debug` connects.
+
+Loaded by path when the program has imported pdb: standard library only. What PYTHONBREAKPOINT or the program choose
+instead is left alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def hold(module: Any, load: Any) -> None:
+    """Patch pdb. The debugger itself is loaded when it is first needed."""
+    plain, replace = module.post_mortem, load("task/patches/hook").replace
+
+    def set_trace(*args: Any, header: object = None, **kwargs: Any) -> None:
+        load("task/debugger").stop(load, sys._getframe().f_back, header)
+
+    def post_mortem(t: Any = None) -> None:
+        raised = t if isinstance(t, BaseException) else sys.exc_info()[1]
+        traceback = t if t is not None and raised is not t else getattr(raised, "__traceback__", None)
+        if traceback is None:
+            plain(t)  # raises
+        load("task/debugger").examine(load, raised, traceback)
+
+    replace(module, "set_trace", set_trace)
+    replace(module, "post_mortem", post_mortem)
+
+
+def hold_raised(module: object, load: Any) -> None:
+    """Have entry.py, whose `load` this is, hold the task after it has shown the exception that ends it: --pdb."""
+    entry = load.__globals__
+    show = entry["show"]
+
+    def show_and_hold(error: BaseException, traceback: Any) -> None:
+        show(error, traceback)
+        load("task/debugger").hold_after(load, error, traceback)
+
+    entry["show"] = show_and_hold

@@ -1,0 +1,163 @@
+"""Copies of the values that `tf.train.Checkpoint` saves, which are written while the variables change."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import tensorflow as tf
+
+from clusterkit.training import this_task
+
+OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"  # the entry of a checkpoint that describes its objects
+MOST_FETCHED = 1 << 30  # bytes that a coordinator fetches from its parameter servers; more, and they write themselves
+
+
+class Entry(NamedTuple):
+    """A tensor of a checkpoint: its key there, its slice, and the tensor or a function that reads it."""
+
+    key: str
+    slice_spec: str
+    value: Any
+
+
+class NotCopyable(Exception):
+    """The state holds something that only TensorFlow's own saver can write."""
+
+
+class Snapshot(NamedTuple):
+    """The state at one moment, in this process's memory."""
+
+    entries: list[Entry]
+
+    def write(self, prefix: str) -> None:
+        """Write the files of a checkpoint, as `tf.train.Checkpoint.write` does. Raises tf.errors.OpError."""
+        with tf.device("CPU:0"):  # in a thread without the strategy's devices
+            tf.raw_ops.SaveV2(
+                prefix=prefix,
+                tensor_names=[entry.key for entry in self.entries],
+                shape_and_slices=[entry.slice_spec for entry in self.entries],
+                tensors=[entry.value for entry in self.entries],
+            )
+
+
+class Snapshots:
+    """Takes snapshots of what a `tf.train.Checkpoint` saves.
+
+    Why not TensorFlow's `CheckpointOptions(enable_async=True)` (2.21): with a Keras 3 model and its optimizer, the
+    second save raises ValueError, since it creates variables then; objects that it cannot copy are skipped with a
+    warning in the log; and with parameter servers it traces its saver anew for each save, 0.1 s and more of the
+    coordinator's time.
+
+    The names of the values come from the checkpoint's own saver, which has no public interface for them. `take` returns
+    None where that interface is missing, and the caller saves through the public one.
+    """
+
+    def __init__(self, checkpoint: tf.train.Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._fetch: Any = None
+        self._names: list[Entry] = []  # of what `_fetch` returns
+        self._edges: list[tuple[str, Any]] = []
+        self._entries: list[Entry] | None = None
+
+    def take(self) -> Snapshot | None:
+        """Copy all values. Returns None if that is not possible, or too much for a coordinator's memory."""
+        try:
+            return Snapshot(self._from_ps() if this_task.has_ps() else self._from_here())
+        except NotCopyable:
+            return None
+
+    def _from_ps(self) -> list[Entry]:
+        """Fetch all values in one call: one call for each takes several times as long."""
+        if self._fetch is None:
+            if _size(self._checkpoint) > MOST_FETCHED:
+                raise NotCopyable
+            self._fetch = self._traced()
+        values = self._fetch()
+        return [entry._replace(value=_copy(value)) for entry, value in zip(self._names, values, strict=True)]
+
+    def _traced(self) -> Any:
+        # Traced once: TensorFlow sends a function to every worker, and waits even for one that it can't reach.
+        here = f"/job:{this_task.task_type()}/task:{this_task.task_index()}/device:CPU:0"
+
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator]  # tensorflow ships no types
+        def fetch() -> list[Any]:
+            read = [entry._replace(value=_read(entry)) for entry in _gather(self._checkpoint)]
+            found = [entry for entry in read if entry.value is not None]
+            with tf.device(here):
+                fetched = [tf.identity(entry.value) for entry in found]
+            self._names = [entry._replace(value=None) for entry in found]
+            return fetched
+
+        return fetch.get_concrete_function()
+
+    def _from_here(self) -> list[Entry]:
+        entries, edges = self._entries, _edges(self._checkpoint)
+        if entries is None or not _same(edges, self._edges):
+            entries = _gather(self._checkpoint)
+            self._entries, self._edges = (entries if _stay_valid(entries, edges) else None), edges
+        values = [(entry, _read(entry)) for entry in entries]
+        return [entry._replace(value=_copy(value)) for entry, value in values if value is not None]
+
+
+def _gather(checkpoint: tf.train.Checkpoint) -> list[Entry]:
+    """Return what the checkpoint's saver would write. Raises NotCopyable."""
+    try:
+        by_object, _, special_savers, _ = checkpoint._saver._gather_serialized_tensors()
+    except (AttributeError, TypeError, ValueError):  # another TensorFlow; or an error that the saver raises again
+        raise NotCopyable from None
+    if special_savers:
+        raise NotCopyable
+    entries = []
+    for by_key in by_object.values():
+        for key, tensor in by_key.items():
+            by_slice = tensor if isinstance(tensor, dict) else {"": tensor}
+            entries += [Entry(key, slice_spec.strip(), each) for slice_spec, each in by_slice.items()]
+    return entries
+
+
+def _read(entry: Entry) -> Any:
+    """Return the tensor; None for a variable that has no value yet."""
+    value = entry.value
+    return value.tensor if hasattr(value, "slice_spec") else value
+
+
+def _reads(value: Any) -> bool:
+    """Whether it is a description of how to read a tensor, not one that was read."""
+    return callable(getattr(value, "_tensor", None))
+
+
+def _copy(tensor: Any) -> Any:
+    has_no_array = tensor.dtype in (tf.variant, tf.resource)
+    return tensor if has_no_array else tensor.numpy()
+
+
+def _stay_valid(entries: list[Entry], edges: list[tuple[str, Any]]) -> bool:
+    """Whether all entries read their values when asked, and no object hides variables that it makes later."""
+    return all(_reads(entry.value) or entry.key == OBJECT_GRAPH for entry in entries) and not any(
+        hasattr(type(child), "get_slot_names") for _, child in edges
+    )
+
+
+def _edges(root: Any) -> list[tuple[str, Any]]:
+    """Return all objects that `root` tracks with their names, in a fixed order."""
+    found: list[tuple[str, Any]] = []
+    seen, waiting = {id(root)}, [root]
+    for parent in waiting:
+        for name, child in tf.train.TrackableView.children(parent).items():
+            found.append((name, child))
+            if id(child) not in seen:
+                seen.add(id(child))
+                waiting.append(child)
+    return found
+
+
+def _same(edges: list[tuple[str, Any]], others: list[tuple[str, Any]]) -> bool:
+    return len(edges) == len(others) and all(
+        name == other_name and child is other for (name, child), (other_name, other) in zip(edges, others, strict=True)
+    )
+
+
+def _size(root: Any) -> int:
+    """Return the bytes of all variables below `root`."""
+    variables = {id(child): child for _, child in _edges(root) if isinstance(child, tf.Variable)}
+    return sum((each.shape.num_elements() or 0) * each.dtype.size for each in variables.values())

@@ -1,0 +1,122 @@
+"""The thread that watches a program's files, alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.supervisor.edits import EditWatcher
+from clusterkit.words.events import Impaired, ProgramChanged
+from clusterkit.words.job import Setup
+from clusterkit.words.model import Program, ProgramKind
+from tests.histories import job
+from tests.projects import TEXT, Project
+from tests.support import wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A program of its own for each test."""
+    return Project(tmp_path / "project")
+
+
+@dataclass
+class Posted:
+    """What a watcher has posted."""
+
+    events: list[Any] = field(default_factory=list)
+
+    def wait(self, count: int) -> Any:
+        """The count-th event."""
+        wait_until(lambda: len(self.events) >= count, 10, lambda: f"{count} events: {self.events}")
+        return self.events[count - 1]
+
+
+@contextmanager
+def watching(project: Project) -> Iterator[Posted]:
+    """A watcher of a project."""
+    posted = Posted()
+    program = Program(ProgramKind.SCRIPT, "train.py")
+    spec = replace(job(1), watch=True, program=program, setup=Setup(cwd=str(project.path)))
+    watcher = EditWatcher(spec, posted.events.append)
+    try:
+        yield posted
+    finally:
+        watcher.stop()
+
+
+def test_the_time_since_the_save_is_measured(project: Project) -> None:
+    """A file that was renamed has an old time, which says nothing."""
+    with watching(project) as posted:
+        project.write_part()
+        first = posted.wait(1)
+        assert first == ProgramChanged(("part.py",), first.ago)
+        assert 0 < first.ago < 5
+        (project.path / "new.py").write_text("VERSION = 7\n")
+        os.utime(project.path / "new.py", (1, 1))
+        (project.path / "new.py").rename(project.path / "part.py")
+        assert posted.wait(2) == ProgramChanged(("part.py",), 0.0)
+
+
+def test_other_files_in_the_directory_are_nobodys_business(project: Project) -> None:
+    """Logs, data and bytecode are written there all the time."""
+    with watching(project) as posted:
+        for number in range(50):
+            (project.path / "log.txt").write_text(str(number))
+            (project.path / f"data{number}.py").write_text("")
+        project.write_part()
+        assert posted.wait(1).files == ("part.py",)
+
+
+def test_a_file_that_a_symlink_names_is_watched_where_it_is(project: Project) -> None:
+    """And the symlink too: it may name another file."""
+    place, elsewhere = project.path, project.path.with_name("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / "real.py").write_text(TEXT)
+    (elsewhere / "part.py").write_text("VERSION = 1\n")
+    (place / "train.py").unlink()
+    (place / "train.py").symlink_to(elsewhere / "real.py")
+    with watching(project) as posted:
+        (elsewhere / "part.py").write_text("VERSION = 2\n")
+        assert posted.wait(1).files == ("part.py",)
+        (place / "train.py").unlink()
+        assert posted.wait(2).problem.endswith("train.py is gone")
+        (place / "train.py").write_text(TEXT)
+        assert posted.wait(3).problem == ""
+
+
+def test_where_the_system_reports_nothing_the_files_are_looked_at(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its limit of watches is reached; the user learns of it."""
+
+    def refuse(*_: object) -> Iterator[bool]:
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr("clusterkit.supervisor.edits._changes", refuse)
+    with watching(project) as posted:
+        impaired = posted.wait(1)
+        assert isinstance(impaired, Impaired)
+        assert impaired.what.startswith("The system does not report changes of files (OS file watch limit reached).")
+        project.write_part()
+        assert posted.wait(2).files == ("part.py",)
+        (project.path / "part.py").unlink()
+        assert posted.wait(3).problem == "part.py is gone, and train.py imports it"
+        project.write_part()
+        assert posted.wait(4).problem == ""
+
+
+def test_a_program_without_a_file_is_said_to_be_watched_in_vain(project: Project) -> None:
+    """An installed module, for example."""
+    posted = Posted()
+    spec = replace(job(1), watch=True, program=Program(ProgramKind.MODULE, "json.tool"))
+    EditWatcher(spec, posted.events.append).stop()
+    assert posted.events[0].what == "--watch finds no file of json.tool, so no change of it will be seen."

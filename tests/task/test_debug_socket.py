@@ -1,0 +1,131 @@
+"""The socket on which a held task waits: whoever connects, and whatever comes, the run continues."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import CHILDREN, Up
+
+pytestmark = pytest.mark.process
+
+BREAKS = CHILDREN / "breaks.py"
+HOLD = ("--breakpoints", "hold")
+LEAVE = b'{"line": "c"}\n'
+Start = Callable[..., Up]
+
+
+def held(up: Start) -> tuple[Up, Path]:
+    """A run whose task waits, and the socket on which it does."""
+    run = up("--workers", 1, *HOLD, BREAKS, "worker:0", 2, 3)
+    run.wait_for("InDebugger")
+    return run, run.run / "tasks/worker:0/debugger.sock"
+
+
+def connected(path: Path) -> socket.socket:
+    """A client of the socket."""
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(10)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        client.connect(f"/proc/self/fd/{directory}/{path.name}")
+    finally:
+        os.close(directory)
+    return client
+
+
+def test_only_this_user_can_connect(up: Start) -> None:
+    run, path = held(up)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o077 == 0
+    connected(path).close()
+    assert run.wait(20) == 0
+
+
+HOSTILE = [
+    b"\0" * 100 + b"\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b"{}\n", b'{"line": 7}\n', b'{"complete": [1]}\n',
+    b'{"complete": ["p x", "a", {}]}\n', b'{"complete": []}\n', b'"line"\n', b"\n",
+    json.dumps({"line": "x" * 100_000}).encode() + b"\n", json.dumps({"line": "p '\0'"}).encode() + b"\n",
+    json.dumps({"line": "(" * 100_000}).encode() + b"\n", json.dumps({"line": "a\nb\r\nc"}).encode() + b"\n",
+    json.dumps({"line": "\ud800"}).encode() + b"\n",
+    json.dumps({"line": "commands 99999999999999999999"}).encode() + b"\n",
+    json.dumps({"line": "!import sys; sys.exit(3)"}).encode() + b"\n", json.dumps({"line": "until x"}).encode() + b"\n",
+    json.dumps({"line": "tbreak nowhere:1"}).encode() + b"\n", json.dumps({"line": "up -99999"}).encode() + b"\n",
+]  # fmt: skip
+
+
+def test_hostile_bytes_do_not_end_the_task(up: Start) -> None:
+    run, path = held(up)
+    with connected(path) as client:
+        stream = client.makefile("rb")
+        assert any("prompt" in json.loads(line) for line in stream)
+        client.sendall(b'{"interrupt": true}\n')  # drops what it comes with, as Ctrl-C does
+        assert any("KeyboardInterrupt" in json.loads(line).get("out", "") for line in stream)
+        for line in HOSTILE:
+            client.sendall(line)
+        client.sendall(b'{"line": "p 40 + 2"}\n')
+        assert any(json.loads(line).get("out") == "42\n" for line in stream)
+        client.sendall(b'{"line": "c"}\n')
+        assert any("left" in json.loads(line) for line in stream)
+        stream.close()
+    assert run.wait(20) == 0
+    assert len(run.events("Spawned")) == 1
+
+
+@pytest.mark.parametrize(
+    "flood", [b"x" * (3 << 20), b'{"line": "p 1"}\n' * 5000, b'{"line": "commands 1"}\n{"line": "p']
+)
+def test_whoever_sends_too_much_or_half_a_line_is_disconnected_and_the_run_continues(up: Start, flood: bytes) -> None:
+    run, path = held(up)
+    with connected(path) as client:
+        try:
+            client.sendall(flood)
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(1 << 16):
+                pass
+        except OSError:
+            pass
+    assert run.wait(20) == 0
+    assert len(run.events("Spawned")) == 1
+
+
+def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: Start) -> None:
+    """Printing a megabyte fills the socket's buffer, so the interrupt comes while the message is sent."""
+    run, path = held(up)
+    with connected(path) as client:
+        client.sendall(b'{"line": "p \'x\' * 1000000"}\n')
+        stream = client.makefile("rb")
+        assert any("prompt" in json.loads(line) for line in stream)
+        time.sleep(0.5)
+        client.sendall(b'{"interrupt": true}\n')
+        time.sleep(0.5)
+        client.sendall(b'{"line": "p 40 + 2"}\n')
+        seen = []
+        for line in stream:
+            seen.append(line)
+            if shows(line, "42\n"):
+                client.sendall(LEAVE)
+        stream.close()
+    assert run.wait(20) == 0
+    assert [line[:12] for line in seen if not is_json(line)] == [b'{"out": "\'xx']
+    assert any(shows(line, "*** KeyboardInterrupt\n") for line in seen)
+
+
+def is_json(line: bytes) -> bool:
+    """Whether a line is a whole message."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def shows(line: bytes, text: str) -> bool:
+    """Whether a line is the message that shows this text."""
+    return is_json(line) and json.loads(line).get("out") == text

@@ -1,0 +1,134 @@
+"""debugpy in a task, spoken to as an editor does: the Debug Adapter Protocol over a socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import CHILDREN, Up, wait_until
+
+pytest.importorskip("debugpy")
+pytestmark = pytest.mark.process
+
+BREAKS = CHILDREN / "breaks.py"
+Start = Callable[..., Up]
+
+
+class Editor:
+    """A client of the protocol: messages with a length, then JSON."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.split(":")
+        self._socket = socket.create_connection((host, int(port)), 10)
+        self._file = self._socket.makefile("rb")
+        self._count = 0
+
+    def close(self) -> None:
+        """Go away."""
+        self._file.close()
+        self._socket.close()
+
+    def ask(self, command: str, wait: bool = True, **arguments: Any) -> dict[str, Any]:
+        """Send a request; return the body of its answer."""
+        self._count += 1
+        number = self._count
+        text = json.dumps({"seq": number, "type": "request", "command": command, "arguments": arguments})
+        self._socket.sendall(f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
+        if not wait:
+            return {}
+        answer = next(one for one in self.messages() if one["type"] == "response" and one["request_seq"] == number)
+        assert answer["success"], answer
+        body: dict[str, Any] = answer.get("body") or {}
+        return body
+
+    def event(self, name: str) -> dict[str, Any]:
+        """Wait for an event; return its body."""
+        body: dict[str, Any] = next(one for one in self.messages() if one.get("event") == name).get("body", {})
+        return body
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """What comes in."""
+        while True:
+            size = 0
+            while (line := self._file.readline().strip()) or not size:
+                name, _, value = line.partition(b":")
+                size = int(value) if name == b"Content-Length" else size
+            yield json.loads(self._file.read(size))
+
+    def attach(self) -> None:
+        """Say hello, as Visual Studio Code does."""
+        self.ask("initialize", clientID="vscode", adapterID="debugpy", pathFormat="path", linesStartAt1=True)
+        self.ask("attach", wait=False, justMyCode=True, connect={"host": "127.0.0.1"})
+        self.event("initialized")
+
+
+def line_of(text: str) -> int:
+    """The line of the program that has this text."""
+    return next(number for number, line in enumerate(BREAKS.read_text().splitlines(), 1) if text in line)
+
+
+def test_an_editor_attaches_sets_a_breakpoint_looks_and_continues(up: Start) -> None:
+    """The program waits for it; the limits stand still meanwhile."""
+    run = up(
+        "--workers", 2, "--stall-timeout", "1s", "--timeout", "8s", "--debugpy", "worker:0", "--debugpy-wait",
+        BREAKS, "worker:7", 0, 30,
+    )  # fmt: skip
+    ready = run.wait_for("EditorAwaited")
+    assert (ready["task"], ready["waits"]) == ("worker:0", True)
+    editor = Editor(ready["address"])
+    try:
+        editor.attach()
+        where: dict[str, Any] = {
+            "source": {"path": str(BREAKS)},
+            "breakpoints": [{"line": line_of("return loss"), "condition": "number == 2"}],
+        }
+        assert editor.ask("setBreakpoints", **where)["breakpoints"][0]["verified"]
+        editor.ask("configurationDone")
+        stopped = editor.event("stopped")
+        assert stopped["reason"] == "breakpoint"
+        frame = editor.ask("stackTrace", threadId=stopped["threadId"])["stackFrames"][0]
+        assert (frame["name"], frame["line"]) == ("step", line_of("return loss"))
+        assert editor.ask("evaluate", expression="number * 21", frameId=frame["id"])["result"] == "42"
+        run.wait_for("InDebugger", editor=True)
+        wait_until(lambda: run.events("Exited", task="worker:1"), 20, "the end of worker:1, which waits for nobody")
+        editor.ask("continue", threadId=stopped["threadId"])
+        editor.ask("disconnect", terminateDebuggee=False)
+    finally:
+        editor.close()
+    assert run.wait(30) == 0
+    assert run.result["restarts"] == 0
+    assert "behind, which clusterkit killed" not in run.output
+
+
+def test_a_program_need_not_wait_and_a_port_can_be_chosen(up: Start) -> None:
+    """Without an editor it runs as it would."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    run = up("--workers", 1, "--debugpy", f"worker:0={port}", BREAKS, "worker:0", 2, 4)
+    assert run.wait(30) == 0
+    assert f"worker:0 runs debugpy at 127.0.0.1:{port}, for an editor to attach to." in run.output
+    assert not run.events("InDebugger")
+
+
+def test_a_port_that_is_taken_does_not_stop_the_task(up: Start) -> None:
+    """It says so."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        run = up("--workers", 1, "--debugpy", f"worker={taken.getsockname()[1]}", BREAKS, "worker:7", 2, 4)
+        assert run.wait(30) == 0
+    assert "debugpy does not start" in run.output
+
+
+def test_without_debugpy_nothing_is_started(up: Start, tmp_path: Path) -> None:
+    """One clear error."""
+    (tmp_path / "bare").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (tmp_path / "bare").chmod(0o755)
+    run = up("--debugpy", "worker:0", "--python", tmp_path / "bare", BREAKS, "worker:0", 2, 4)
+    assert run.wait(20) == 2
+    assert "--debugpy needs debugpy, which the interpreter" in run.output
+    assert "pip install 'tf-clusterkit[debugpy]'" in run.output
