@@ -119,8 +119,13 @@ class Conversation:
 
     def _interrupted(self, number: int, frame: object) -> None:
         """Ctrl-C: drop the line at the prompt; else interrupt the task, and leave if that does not help."""
+        if self._connection.prompting:
+            self._connection.prompting = False
+            raise KeyboardInterrupt
+        if self._connection.over:  # the connection's own, or a user's who will hear of the end at once
+            return
         self._interrupts += 1
-        if self._connection.prompting or self._interrupts > 1:
+        if self._interrupts > 1:
             raise KeyboardInterrupt
         self._connection.send(interrupt=True)
 
@@ -132,9 +137,11 @@ class Conversation:
 
     def _answer(self, prompt: str) -> bool:
         """Ask the user for a line, and send it; return whether the user stays."""
-        while not self._connection.over:
-            self._connection.prompting = True
+        while True:
             try:
+                self._connection.prompting = True  # before the look: the connection ends the other way round
+                if self._connection.over:
+                    return True
                 line = input(f"{self._task} {printable(prompt)}")
             except EOFError:
                 echo(f"\n{self._task} continues.")
@@ -148,7 +155,6 @@ class Conversation:
                 echo(line)  # a terminal has shown it
             self._connection.send(line=line)
             return True
-        return True
 
     def _left(self, why: str) -> bool:
         if why == "quits":

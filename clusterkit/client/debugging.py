@@ -8,6 +8,7 @@ import queue
 import signal
 import socket
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +16,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.words.model import Task
 
 WITHIN = 5.0  # seconds for the task's process to answer
+AGAIN = 0.05  # seconds between two interrupts of a prompt
 ANSWERED_WITHIN = 2.0  # seconds for what a word can be completed to
 LONGEST = 1 << 24  # bytes of a message; what is longer is not read
 
@@ -27,7 +29,7 @@ class Connection:
         self._file = connected.makefile("rb")
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._main = threading.main_thread().ident
-        self.prompting = False  # the main thread waits for the user
+        self.prompting = False  # the main thread waits for the user, until it is interrupted
         self.over = False  # nothing more will come
         self._thread = threading.Thread(target=self._read, name="debugger", daemon=True)
         self._thread.start()
@@ -75,8 +77,9 @@ class Connection:
         finally:
             self.over = True
             self._messages.put(None)
-            if self.prompting and self._main is not None:
+            while self.prompting and self._main is not None:  # again: one that comes just before it reads is lost
                 signal.pthread_kill(self._main, signal.SIGINT)  # nothing else ends a prompt
+                time.sleep(AGAIN)
 
 
 def connect(run: RunDirectory, task: Task) -> Connection | None:

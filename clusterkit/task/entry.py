@@ -50,7 +50,10 @@ def reset_signals(kept: Collection[int] = IGNORED) -> None:
 
 
 def restore_interrupts() -> None:
-    """Make SIGINT raise KeyboardInterrupt, unless another handler is installed."""
+    """Make SIGINT raise KeyboardInterrupt, unless another handler is installed.
+
+    Called when the program's own code is next: inside an import of ours, Python may print the exception and go on.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -106,6 +109,7 @@ def run_script(path: str) -> None:
     if code is None:
         run_file(path, main)  # the interpreter's message for an invalid file differs from that for an invalid text
     else:
+        restore_interrupts()
         exec(code, main.__dict__)
 
 
@@ -150,6 +154,7 @@ def run_archive(path: str) -> None:
         sys.path.insert(0, path)
     set_first_path(path)
     fresh_main()
+    restore_interrupts()
     runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
 
 
@@ -160,6 +165,7 @@ def run_module(name: str) -> None:
     set_first_path(os.getcwd())
     sys.argv[0] = "-m"
     fresh_main()
+    restore_interrupts()
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 
@@ -200,7 +206,6 @@ def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
 def run(how: str, target: str) -> None:
     """Run the program; print an uncaught exception as a plain start does."""
     try:
-        restore_interrupts()
         run_module(target) if how == "module" else run_script(target)
         return
     except SystemExit:
