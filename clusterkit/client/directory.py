@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
@@ -14,6 +13,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
+from clusterkit.client.json_files import read_json, write_json
 from clusterkit.client.paths import Paths
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
@@ -132,19 +132,19 @@ class RunDirectory(Paths[Path]):
     def write_info(self, info: RunInfo) -> None:
         """Write job.json. Raises RunDirectoryError."""
         try:
-            _write(self.job_file, wire.encode(info))
+            write_json(self.job_file, wire.encode(info))
         except OSError as error:
             raise RunDirectoryError(f"Cannot write {self.job_file}: {error.strerror}.") from None
 
     def write_result(self, result: RunResult, account: Account) -> None:
         """Write result.json. Raises OSError."""
-        _write(self.result_file, {**wire.encode(result), **wire.encode(account)})
+        write_json(self.result_file, {**wire.encode(result), **wire.encode(account)})
 
     def write_failure(self, exit_code: int, reason: str, lost: bool = False) -> None:
         """Add to result.json that the run failed, and why. For a supervisor's last moment: raises nothing."""
         with suppress(OSError, ValueError):
             failed = {"state": RunState.FAILED.value, "exit_code": exit_code, "reason": reason, "lost": lost}
-            _write(self.result_file, {**self.read_result(), **failed})
+            write_json(self.result_file, {**self.read_result(), **failed})
 
     def is_live(self) -> bool:
         """Whether the run's supervisor holds its lock. Raises CannotLook."""
@@ -176,7 +176,7 @@ class RunDirectory(Paths[Path]):
     def created(self) -> float:
         """When the run was created, in wall time; without a job.json, when its directory last changed."""
         try:
-            return float(_read(self.job_file)["created"])
+            return float(read_json(self.job_file)["created"])
         except _DAMAGED:
             return self.changed()
 
@@ -189,23 +189,23 @@ class RunDirectory(Paths[Path]):
 
     def info(self) -> RunInfo | None:
         """What job.json holds; None if the run ended before it was written."""
-        info: RunInfo | None = _decoded(RunInfo, _read(self.job_file))
+        info: RunInfo | None = _decoded(RunInfo, read_json(self.job_file))
         return None if info is None else replace(info, endpoints=self.endpoints())
 
     def move(self, endpoints: Mapping[Task, str]) -> None:
         """The tasks listen elsewhere from now on. Raises OSError."""
-        _write(self.job_file, {**_read(self.job_file), "endpoints": wire.encode(endpoints)})
+        write_json(self.job_file, {**read_json(self.job_file), "endpoints": wire.encode(endpoints)})
 
     def endpoints(self) -> dict[Task, str]:
         """Where each task listens, by job.json."""
         try:
-            return {Task.parse(name): str(end) for name, end in _read(self.job_file)["endpoints"].items()}
+            return {Task.parse(name): str(end) for name, end in read_json(self.job_file)["endpoints"].items()}
         except _DAMAGED:
             return {}
 
     def used_checkpoints(self) -> Path:
         """Where the run's checkpoints are, by job.json."""
-        return Path(str(_read(self.job_file).get("checkpoints", self.checkpoints)))
+        return Path(str(read_json(self.job_file).get("checkpoints", self.checkpoints)))
 
     def dashboard_address(self) -> str | None:
         """Where the dashboard that runs beside the job can be opened; None if there is none."""
@@ -233,7 +233,7 @@ class RunDirectory(Paths[Path]):
 
     def read_result(self) -> dict[str, Any]:
         """The fields of result.json; none if it cannot be read."""
-        return _read(self.result_file)
+        return read_json(self.result_file)
 
 
 def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
@@ -243,13 +243,6 @@ def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
         return wire.decode(kind, {name: message[name] for name in names if name in message})
     except _DAMAGED:
         return None
-
-
-def _write(path: Path, value: Any) -> None:
-    """Write a file atomically. Raises OSError."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps(value, indent=2) + "\n")
-    part.replace(path)
 
 
 def _cut_to_lines(path: Path) -> None:
@@ -265,15 +258,6 @@ def _cut_to_lines(path: Path) -> None:
             end = start
         file.truncate(end)
     path.chmod(0o600)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; an empty one if it cannot be read."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def make_private(path: Path) -> None:

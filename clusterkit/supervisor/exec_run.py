@@ -50,7 +50,7 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
     """Run the job that was handed over, with the fork server that runs already."""
     from clusterkit.supervisor.run import GUARDIAN, OWNER, Run
-    from clusterkit.warm.run_server import Inherited
+    from clusterkit.warm.launching import Inherited
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:

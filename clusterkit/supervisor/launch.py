@@ -40,7 +40,7 @@ from clusterkit.system.sweep import WillNotDie
 from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
-from clusterkit.warm.run_server import Inherited
+from clusterkit.warm.launching import Inherited
 from clusterkit.warm.starter import Warmth
 from clusterkit.words.account import Account
 from clusterkit.words.errors import ClusterkitError

@@ -23,7 +23,7 @@ from clusterkit.system.process import ENDING
 from clusterkit.views.console import Show
 from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import launch_for, warm_places
-from clusterkit.warm.run_server import Inherited, Launch, begin
+from clusterkit.warm.launching import Inherited, Launch, begin
 from clusterkit.warm.session import Session
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.outcome import SUSPENDED

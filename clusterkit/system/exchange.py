@@ -21,30 +21,42 @@ class BadAnswer(OSError):
 def exchange(
     channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float
 ) -> dict[str, Any]:
-    """Send a request and return the answer; fork_server.py describes the protocol.
+    """Send a request and return the answer; fork_server.py describes the protocol. Raises as `ask` and `answer` do."""
+    until = ask(channel, request, descriptors, within)
+    return answer(channel, until, bytearray())
 
-    Raises BadAnswer for an invalid answer, TimeoutError after `within` seconds, and another OSError if the server
-    ends without an answer.
-    """
+
+def ask(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float) -> float:
+    """Send a request; return until when its answer has to come, in monotonic seconds. Raises OSError."""
     until = time.monotonic() + within
     channel.settimeout(within)
     body = json.dumps(request).encode()
     socket.send_fds(channel, [len(body).to_bytes(4, "big")], descriptors)
     channel.sendall(body)
-    line = b""
-    while not line.endswith(b"\n"):
+    return until
+
+
+def answer(channel: socket.socket, until: float, received: bytearray) -> dict[str, Any]:
+    """Return the next answer; `received` keeps what has come of those after it.
+
+    Raises BadAnswer for an invalid answer, TimeoutError at `until`, and another OSError if the server ends without an
+    answer.
+    """
+    while (end := received.find(b"\n")) < 0:
+        if len(received) > MAX_ANSWER:
+            raise BadAnswer
         if (left := until - time.monotonic()) <= 0:
             raise TimeoutError("the answer did not arrive in time")
         channel.settimeout(left)
         if not (more := channel.recv(1 << 16)):
             raise ConnectionResetError("the server closed the connection without an answer")
-        line += more
-        if len(line) > MAX_ANSWER:
-            raise BadAnswer
-    answer = parse_line(line)
-    if not isinstance(answer, dict):
+        received += more
+    line = bytes(received[: end + 1])
+    del received[: end + 1]
+    found = parse_line(line) if len(line) <= MAX_ANSWER else None
+    if not isinstance(found, dict):
         raise BadAnswer
-    return answer
+    return found
 
 
 def parse_line(line: bytes) -> Any:

@@ -50,10 +50,7 @@ def reset_signals(kept: Collection[int] = IGNORED) -> None:
 
 
 def restore_interrupts() -> None:
-    """Make SIGINT raise KeyboardInterrupt, unless another handler is installed.
-
-    Called when the program's own code is next: inside an import of ours, Python may print the exception and go on.
-    """
+    """Make SIGINT raise KeyboardInterrupt, unless it has a handler. In an import of ours it might only be printed."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -94,12 +91,12 @@ def run_script(path: str) -> None:
     if is_archive(file_name):
         run_archive(file_name)
         return
+    from importlib.machinery import SourceFileLoader, SourcelessFileLoader
+
     set_first_path(os.path.dirname(os.path.realpath(path)))
     main = fresh_main()
     main.__file__ = file_name
     main.__dict__["__cached__"] = None
-    from importlib.machinery import SourceFileLoader, SourcelessFileLoader
-
     if path.endswith(".pyc"):
         main.__loader__ = loader = SourcelessFileLoader("__main__", file_name)
         code = loader.get_code("__main__")
@@ -109,7 +106,6 @@ def run_script(path: str) -> None:
     if code is None:
         run_file(path, main)  # the interpreter's message for an invalid file differs from that for an invalid text
     else:
-        restore_interrupts()
         exec(code, main.__dict__)
 
 
@@ -154,7 +150,6 @@ def run_archive(path: str) -> None:
         sys.path.insert(0, path)
     set_first_path(path)
     fresh_main()
-    restore_interrupts()
     runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
 
 
@@ -165,7 +160,6 @@ def run_module(name: str) -> None:
     set_first_path(os.getcwd())
     sys.argv[0] = "-m"
     fresh_main()
-    restore_interrupts()
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 
@@ -185,9 +179,10 @@ def forget_shadowed_modules(directory: str) -> None:
 
 
 def fresh_main() -> ModuleType:
-    """Replace this `__main__` module by an empty one."""
+    """Replace this `__main__` module by an empty one, whose code is next, and takes interrupts from now on."""
     import builtins
 
+    restore_interrupts()
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     if "__annotations__" in globals():  # the interpreter creates it up to Python 3.13

@@ -22,8 +22,8 @@ from clusterkit.check.imports import (
 from clusterkit.client.paths import RunPaths
 from clusterkit.job.devices import usual_env
 from clusterkit.job.keras import chosen_env
+from clusterkit.warm.launching import Launch
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
-from clusterkit.warm.run_server import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.session import Session
 from clusterkit.warm.shared import SharedServer, WarmServerError, warm_dir

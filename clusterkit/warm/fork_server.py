@@ -8,22 +8,33 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import gc
-import importlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple
 
 CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the system call's number
 CLONE_PARENT = 0x8000
+AT_ONCE = 8  # requests that are taken before the first of them is answered
+
+
+class Begun(NamedTuple):
+    """A task that is being forked: the pipe that its pid comes from, and its parent, if it has one that is to end.
+
+    `error` is an errno if the fork has failed.
+    """
+
+    reader: int
+    middle: int | None
+    error: int | None = None
 
 
 class Forked(NamedTuple):
@@ -45,81 +56,22 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
     entry.load("warm/fresh")  # first, since every fork needs it
-    report = prepare(options)
+    report = entry.load("warm/importing").prepare(options)
     os.write(lifeline, json.dumps(report).encode() + b"\n")
     if report["problem"]:
         sys.exit(report["problem"])
     return answer_requests(entry, descriptor, lifeline)
 
 
-def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Import what the options ask for; return the report: `problem` or None, `seconds`, `modules`."""
-    began = time.monotonic()
-    problem = import_all(options["tensorflow"], options["preload"], options["path"])
-    return {"problem": problem, "seconds": time.monotonic() - began, "modules": imported_modules()}
-
-
 def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> Forked:
     """Answer requests until the socket closes. Returns in each fork only."""
     entry.load("task/join")  # once, and not in each fork that needs it
     with socket.socket(fileno=descriptor) as channel:
-        while (request := receive(channel)) is not None:
-            if forked := fork(entry, channel, *request):
-                os.close(lifeline)
-                return forked
+        if forked := Server(entry, channel).work():
+            os.close(lifeline)
+            return forked
     # Why not sys.exit: exit handlers of imported modules are meant for the forks.
     os._exit(0)
-
-
-def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> str | None:
-    """Import TensorFlow and the modules to preload; return why no task can be forked, or None."""
-    has_first_path = not getattr(sys.flags, "safe_path", False)
-    if has_first_path:
-        del sys.path[0]  # this file's directory
-    gc.disable()  # its passes over ever more objects would find no garbage
-    try:
-        if tensorflow:
-            importlib.import_module("tensorflow")  # with the Keras that TF_USE_LEGACY_KERAS selects
-        if has_first_path:
-            sys.path.insert(0, path or "")  # the program's directory, for its modules
-        for name in preload:
-            importlib.import_module(name)
-    except Exception as error:
-        return f"the import failed: {type(error).__name__}: {error}"
-    sys.stdout.flush()
-    sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # else every fork would print again what C code has buffered
-    if problem := why_unsafe():
-        return problem
-    # So that the garbage collectors of forks do not write to, and thereby copy, pages that they share.
-    gc.collect()
-    gc.freeze()
-    return None
-
-
-def imported_modules() -> dict[str, str]:
-    """Return the imported top-level modules except `__main__`, each with the directory it comes from, or ""."""
-    places = {}
-    for name, module in list(sys.modules.items()):
-        if "." not in name and name != "__main__":
-            known = getattr(module, "__dict__", {})
-            places[name] = os.path.dirname(next(iter(known.get("__path__") or ()), None) or known.get("__file__") or "")
-    return places
-
-
-def why_unsafe() -> str | None:
-    """Return why a fork of this process might not work, as a clause; None if it will."""
-    threading = sys.modules.get("threading")
-    if threading is not None and threading.active_count() > 1:
-        names = ", ".join(t.name for t in threading.enumerate()[1:])
-        return f"a preloaded module has started threads ({names}), which a fork does not have"
-    context = sys.modules.get("tensorflow.python.eager.context")
-    if context is not None and context._context is not None and context._context._initialized:
-        return "a preloaded module has initialized TensorFlow's devices, which can't be used after a fork"
-    links = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
-    if any(link.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri")) for link in links):
-        return "a preloaded module has opened a GPU, which can't be used after a fork"
-    return None
 
 
 def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[str, Any], list[int]] | None:
@@ -139,70 +91,119 @@ def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[s
     return (json.loads(body), list(descriptors)) if head and len(body) == size else None
 
 
-def fork(entry: ModuleType, channel: socket.socket, request: dict[str, Any], descriptors: list[int]) -> Forked | None:
-    """Fork a task and answer with its pid. Returns None in the server, and what to run in the task."""
-    try:
+class Server:
+    """Forks a task for each request on a socket. It takes the next ones while a task is being made on another core."""
+
+    def __init__(self, entry: ModuleType, channel: socket.socket) -> None:
+        self.entry = entry
+        self.channel = channel
+        self.begun: list[Begun] = []  # in the order of the requests
+        # Found once, since to look at all signals takes half the time of a fork.
+        self.handled = [one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)]
+
+    def work(self) -> Forked | None:
+        """Answer requests until the socket closes. Returns what to run in each fork, and None in the end."""
+        while True:
+            if self.begun and (len(self.begun) == AT_ONCE or not self.has_request()):
+                answer(self.channel, self.begun.pop(0))
+            elif (request := receive(self.channel)) is None:
+                return None
+            elif forked := self.fork(*request):
+                return forked
+
+    def has_request(self) -> bool:
+        """Whether the next request is there, or the end."""
+        poll = select.poll()
+        poll.register(self.channel, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def fork(self, request: dict[str, Any], descriptors: list[int]) -> Forked | None:
+        """Begin to fork a task. Returns None in the server, and what to run in the task."""
         is_direct = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
-        forked = (fork_sibling if is_direct else fork_twice)(entry, channel, request, descriptors)
-    except OSError as error:
-        answer = {"errno": error.errno}
-    else:
-        if isinstance(forked, Forked):
-            return forked
-        answer = {"pid": forked}
-    for descriptor in descriptors:
-        os.close(descriptor)
-    with suppress(ConnectionError):
-        channel.sendall(json.dumps(answer).encode() + b"\n")
-    return None
-
-
-def fork_twice(
-    entry: ModuleType, channel: socket.socket, request: dict[str, Any], descriptors: list[int]
-) -> Forked | int:
-    """Fork a task whose parent exits at once, so that the supervisor, a subreaper, inherits it. Raises OSError.
-
-    Returns the pid in the server, and what to run in the task.
-    """
-    reader, writer = os.pipe()
-    try:
-        middle = quiet_fork()
-    except OSError:
-        os.close(reader)
-        os.close(writer)
-        raise
-    if middle == 0:
         try:
-            pid = quiet_fork()
+            reader, writer = os.pipe()
+            try:
+                pid = fork_sibling() if is_direct else quiet_fork()
+            except OSError:
+                os.close(reader)
+                os.close(writer)
+                raise
         except OSError as error:
-            os.write(writer, b"%d" % -(error.errno or 0))
-            os._exit(1)
-        if pid:
-            os._exit(0)
-        for descriptor in (reader, channel.detach()):
+            self.begun.append(Begun(-1, None, error.errno))
+        else:
+            if pid == 0:
+                return self.continue_as_task(is_direct, request, descriptors, reader, writer)
+            os.close(writer)
+            self.begun.append(Begun(reader, None if is_direct else pid))
+        for descriptor in descriptors:
             os.close(descriptor)
-        return become_or_exit(entry, request, descriptors, writer)
-    os.close(writer)
-    os.waitpid(middle, 0)
-    return read_pid(reader)
+        return None
+
+    def continue_as_task(
+        self, is_direct: bool, request: Mapping[str, Any], descriptors: list[int], reader: int, writer: int
+    ) -> Forked:
+        """Turn a fork into the task; on an error exit, since a fork must not run on as a second server."""
+        try:
+            if not is_direct:
+                fork_again(writer)
+            others = [begun.reader for begun in self.begun if begun.error is None]
+            for descriptor in (reader, self.channel.detach(), *others):
+                os.close(descriptor)
+            self.announce(request["how"], writer)
+            return become(self.entry, request, *descriptors)
+        except BaseException as error:
+            os.write(2, f"clusterkit's fork server can't start this task: {error!r}\n".encode(errors="replace"))
+            os._exit(1)
+
+    def announce(self, how: str, writer: int) -> None:
+        """Lead a new process group with default signal handling, then report the pid to the server."""
+        os.setsid()
+        if how == "command":  # a signal that a Python handler took between here and exec would be lost
+            for number in self.handled:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        else:
+            self.entry.reset_signals()
+        os.write(writer, b"%d" % os.getpid())
+        os.close(writer)
 
 
-def fork_sibling(entry: ModuleType, channel: socket.socket, request: dict[str, Any], descriptors: list[int]) -> int:
-    """Fork a task as a child of the supervisor, which takes half the time. Raises OSError.
+def fork_again(writer: int) -> None:
+    """Return in a child, and end this process, so that the supervisor, a subreaper, inherits the child."""
+    try:
+        pid = quiet_fork()
+    except OSError as error:
+        os.write(writer, b"%d" % -(error.errno or 0))
+        os._exit(1)
+    if pid:
+        os._exit(0)
+
+
+def fork_sibling() -> int:
+    """Fork a child of the supervisor, which takes half the time; return 0 in the child. Raises OSError.
 
     Python and the C library do not notice such a fork and release no locks in it. So it is only for commands, which
     exec at once, and only if no imported module could have threads that hold a lock.
     """
     libc = ctypes.PyDLL(None, use_errno=True)
-    reader, writer = os.pipe()
     pid = int(libc.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
-    if pid == 0:
-        become_or_exit(entry, request, descriptors, writer)
-    os.close(writer)
     if pid < 0:
-        os.close(reader)
         raise OSError(ctypes.get_errno(), "clone")
-    return read_pid(reader)
+    return pid
+
+
+def answer(channel: socket.socket, begun: Begun) -> None:
+    """Tell the pid of a task, which the supervisor has inherited by then, or why there is none."""
+    try:
+        if begun.error is not None:
+            raise OSError(begun.error, "fork")
+        if begun.middle is not None:
+            os.waitpid(begun.middle, 0)
+        told = {"pid": read_pid(begun.reader)}
+    except OSError as error:
+        told = {"errno": error.errno or errno.EAGAIN}
+    with suppress(ConnectionError):
+        channel.sendall(json.dumps(told).encode() + b"\n")
 
 
 def read_pid(reader: int) -> int:
@@ -219,30 +220,6 @@ def quiet_fork() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
-
-
-def become_or_exit(entry: ModuleType, request: Mapping[str, Any], descriptors: list[int], writer: int) -> Forked:
-    """Continue as the task; on an error exit, since a fork must not run on as a second server."""
-    try:
-        announce(entry, request["how"], writer)
-        return become(entry, request, *descriptors)
-    except BaseException as error:
-        os.write(2, f"clusterkit's fork server can't start this task: {error!r}\n".encode(errors="replace"))
-        os._exit(1)
-
-
-def announce(entry: ModuleType, how: str, writer: int) -> None:
-    """Lead a new process group with default signal handling, then report the pid to the server."""
-    os.setsid()
-    if how == "command":  # a signal that a Python handler took between here and exec would be lost
-        for number in signal.valid_signals():
-            if callable(signal.getsignal(number)):
-                signal.signal(number, signal.SIG_DFL)
-        entry.reset_signals(kept=())
-    else:
-        entry.reset_signals()
-    os.write(writer, b"%d" % os.getpid())
-    os.close(writer)
 
 
 def become(

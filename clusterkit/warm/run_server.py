@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import select
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.bell import Bell
-from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, exchange, parse_line
-from clusterkit.task.entry import ENTRY
-from clusterkit.warm.servable import Preload
+from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
+from clusterkit.warm.launching import Inherited, Launch, begin
 from clusterkit.words.events import Crashed
 
 PATIENCE = 5.0  # seconds for a fork; a server that takes longer is killed
@@ -64,28 +61,15 @@ class NoForkServer(Exception):
     """The fork server has ended or does not answer, so the attempt has to start cold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How a fork server or warm server starts."""
+class Asked(NamedTuple):
+    """A fork that the server was asked for: which task, and until when it has to answer (monotonic seconds).
 
-    python: str
-    env: Mapping[str, str]
-    preload: Preload
-    log: str
-    own: Mapping[str, str | None] = field(default_factory=dict)  # what the program sets or deletes before its imports
+    The task waits for a byte in the pipe `opened`, and exits if that closes without one.
+    """
 
-    @property
-    def whole_env(self) -> dict[str, str]:
-        """The server's environment, which its imports see."""
-        return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
-
-
-class Inherited(NamedTuple):
-    """A fork server that this process or a warm server has started: its pid, and the descriptors to reach it."""
-
-    pid: int
-    channel: int
-    lifeline: int
+    start: Start
+    until: float
+    opened: int
 
 
 class ForkServer:
@@ -104,6 +88,7 @@ class ForkServer:
         self._post = post
         self._pid, channel, self._lifeline = inherited
         self._channel = socket.socket(fileno=channel)
+        self._received = bytearray()  # answers, and parts of them
         self._pidfd = os.pidfd_open(self._pid)
         self._bell = Bell()
         self._thread = start_thread("fork server", self._attend, post)
@@ -113,26 +98,44 @@ class ForkServer:
         """Start a fork server. Raises OSError."""
         return cls(begin(launch), post, tries)
 
-    def fork(self, start: Start) -> int:
-        """Fork a task and return its pid, now a child of this process. Raises NoForkServer, or OSError like Popen."""
+    def ask(self, start: Start) -> Asked:
+        """Ask for a fork. Raises NoForkServer, or OSError like Popen. Several can be asked for before `fork`."""
         if not self.ready or self.gone:
             raise NoForkServer
         cwd = os.open(start.plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         gate, opened = os.pipe2(os.O_CLOEXEC)
         try:
-            answer = self._ask(_request(start), [gate, start.output, start.stacks, cwd, *start.namespaces])
-            number, pid = answer.get("errno"), answer.get("pid")
+            descriptors = [gate, start.output, start.stacks, cwd, *start.namespaces]
+            return Asked(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
+        except OSError as error:
+            os.close(opened)
+            raise self._given_up(error) from None
+        finally:
+            os.close(cwd)
+            os.close(gate)
+
+    def fork(self, asked: Asked) -> int:
+        """Return the pid of a task that was asked for, now a child of this process; in the order of asking.
+
+        Raises NoForkServer, or OSError like Popen.
+        """
+        try:
+            if self.gone:
+                raise NoForkServer
+            try:
+                found = answer(self._channel, asked.until, self._received)
+            except OSError as error:
+                raise self._given_up(error) from None
+            number, pid = found.get("errno"), found.get("pid")
             if isinstance(number, int) and number in errno.errorcode:
-                raise OSError(number, os.strerror(number), start.plan.python)
+                raise OSError(number, os.strerror(number), asked.start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
-                raise self._given_up("its answer is invalid")
-            # The task waits for this, and exits if the pipe closes without it.
-            os.write(opened, b"!")
+                raise self._given_up(BadAnswer())
+            os.write(asked.opened, b"!")
             self._forked = True
             return pid
         finally:
-            for descriptor in (cwd, gate, opened):
-                os.close(descriptor)
+            os.close(asked.opened)
 
     def retire(self, why: str) -> None:
         """Stop the server since another one takes its place; `why`, a clause, is told."""
@@ -157,18 +160,12 @@ class ForkServer:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def _ask(self, request: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        try:
-            return exchange(self._channel, request, descriptors, PATIENCE)
-        except TimeoutError:
-            raise self._given_up(f"it did not answer within {PATIENCE:g} s") from None
-        except BadAnswer as error:
-            raise self._given_up(str(error)) from None
-        except OSError:
-            raise self._given_up("") from None
-
-    def _given_up(self, why: str) -> NoForkServer:
-        self._why, self.gone = why, True
+    def _given_up(self, error: OSError) -> NoForkServer:
+        if isinstance(error, TimeoutError):
+            self._why = f"it did not answer within {PATIENCE:g} s"
+        elif isinstance(error, BadAnswer):
+            self._why = str(error)
+        self.gone = True
         self._kill()
         return NoForkServer()
 
@@ -230,46 +227,6 @@ def _is_child(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
-
-
-def begin(launch: Launch) -> Inherited:
-    """Start a fork server, as a child of this thread, and leave it to its imports. Raises OSError."""
-    channel, other = socket.socketpair()
-    lifeline, held = os.pipe2(os.O_CLOEXEC)
-    try:
-        return Inherited(_start(launch, other.fileno(), held), channel.detach(), lifeline)
-    except OSError:
-        channel.close()
-        os.close(lifeline)
-        raise
-    finally:
-        other.close()
-        os.close(held)
-
-
-def _start(launch: Launch, channel: int, lifeline: int) -> int:
-    preload = launch.preload
-    options = {
-        "lifeline": lifeline,
-        "tensorflow": preload.tensorflow,
-        "preload": preload.modules,
-        "path": preload.path,
-    }
-    output = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        process = subprocess.Popen(
-            [launch.python, ENTRY, str(os.getpid()), str(channel), "serve", json.dumps(options)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=launch.whole_env,
-            start_new_session=True,
-            pass_fds=(channel, lifeline),
-        )
-    finally:
-        os.close(output)
-    process.returncode = 0  # stop() waits for the pid; Popen must not, when it is garbage-collected
-    return process.pid
 
 
 def _request(start: Start) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from clusterkit.client.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
 from clusterkit.task.entry import ENTRY
-from clusterkit.warm.run_server import UP_WITHIN, Launch
+from clusterkit.warm.launching import Launch
+from clusterkit.warm.run_server import UP_WITHIN
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError
 

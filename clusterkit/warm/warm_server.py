@@ -38,7 +38,7 @@ class WarmServer:
         self.fork_server, _ = entry.load("warm/fork_server"), entry.load("warm/fresh")
         self.listener = listener
         self.options = options
-        self.report: dict[str, Any] = self.fork_server.prepare(options)
+        self.report: dict[str, Any] = entry.load("warm/importing").prepare(options)
         self.problem: str | None = self.report["problem"]
         self.imported_files = module_files()
         self.last_used = time.monotonic()

@@ -18,7 +18,7 @@ from clusterkit.client.store import RunStore
 from clusterkit.job.options import Gathered
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.run_server import Launch
+from clusterkit.warm.launching import Launch
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ import pytest
 
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
-from clusterkit.warm.run_server import Launch
+from clusterkit.warm.launching import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac

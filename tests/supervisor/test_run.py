@@ -11,7 +11,7 @@ import pytest
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.supervisor.run import _early, make_and_lock
-from clusterkit.warm.run_server import Launch
+from clusterkit.warm.launching import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.words.errors import RunDirectoryError
 from tests.support import ROOT

@@ -16,7 +16,7 @@ from clusterkit.job.options import Gathered
 from clusterkit.job.plan import BUILTIN_SERVER
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.run_server import Launch
+from clusterkit.warm.launching import Launch
 from clusterkit.words.options import JobOptions
 from tests.support import CHILDREN, Command
 

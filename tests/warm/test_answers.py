@@ -18,7 +18,8 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange
 from clusterkit.warm import run_server as warm
 from clusterkit.warm import shared
-from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, Inherited, NoForkServer
+from clusterkit.warm.launching import Inherited
+from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, NoForkServer
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
@@ -48,7 +49,7 @@ class Stage:
         """Ask for a command."""
         null = os.open(os.devnull, os.O_RDWR)
         try:
-            return self.server.fork(Start(PLAN, {}, null, null))
+            return self.server.fork(self.server.ask(Start(PLAN, {}, null, null)))
         finally:
             os.close(null)
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from clusterkit.warm import fork_server
+from clusterkit.warm import fork_server, importing
 
 
 def test_a_process_without_threads_and_devices_can_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As far as it can be seen."""
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
-    assert fork_server.why_unsafe() is None
+    assert importing.why_unsafe() is None
 
 
 @pytest.mark.parametrize("device", ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/card0"])
@@ -26,7 +27,7 @@ def test_a_process_with_an_open_gpu_can_not(monkeypatch: pytest.MonkeyPatch, dev
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
     real = os.path.realpath
     monkeypatch.setattr(os.path, "realpath", lambda path: device if path == "/proc/self/fd/0" else real(path))
-    problem = fork_server.why_unsafe()
+    problem = importing.why_unsafe()
     assert problem == "a preloaded module has opened a GPU, which can't be used after a fork"
 
 
@@ -35,7 +36,7 @@ def test_a_process_with_a_thread_can_not() -> None:
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait, name="a pool")
     thread.start()
-    problem = fork_server.why_unsafe()
+    problem = importing.why_unsafe()
     ended.set()
     thread.join()
     assert problem is not None
@@ -52,7 +53,7 @@ def test_a_process_whose_tensorflow_knows_its_devices_can_not(
     context.__dict__["_context"] = SimpleNamespace(_initialized=initialized)
     monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", context)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    assert (fork_server.why_unsafe() is None) is can
+    assert (importing.why_unsafe() is None) is can
 
 
 def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +63,10 @@ def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyP
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(fork_server, "quiet_fork", no_fork)
+    channel = socket.socket()
     before = os.listdir("/proc/self/fd")  # noqa: PTH208
-    with pytest.raises(BlockingIOError):
-        fork_server.fork_twice(ModuleType("entry"), SimpleNamespace(), {}, [])  # type: ignore[arg-type]
+    server = fork_server.Server(ModuleType("entry"), channel)
+    assert server.fork({"how": "script"}, []) is None
+    assert server.begun == [fork_server.Begun(-1, None, 11)]
     assert len(os.listdir("/proc/self/fd")) == len(before)  # noqa: PTH208
+    channel.close()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from clusterkit.warm import starter
+from clusterkit.warm.launching import Launch
 from clusterkit.warm.renewal import _forget_bytecode
-from clusterkit.warm.run_server import Launch
 from clusterkit.warm.servable import Preload
 
 PLAIN = Launch("python", {"A": "1"}, Preload(tensorflow=True, modules=("ours",)), "log")

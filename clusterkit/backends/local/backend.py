@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import assert_never
@@ -19,6 +16,7 @@ from clusterkit.backends.local.preflight import preflight
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.scout import Scout, start_afresh
+from clusterkit.backends.local.spawner import Means, Spawner
 from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
@@ -27,7 +25,6 @@ from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
-from clusterkit.job.plan import Start, attempt_environment
 from clusterkit.system import procfs
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child
@@ -37,25 +34,16 @@ from clusterkit.warm.starter import WarmStarter, Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import (
-    NEVER_STARTED,
     Impaired,
     Inspected,
     Look,
-    Noted,
     Profiled,
     Spawned,
-    SpawnFailed,
-    StorageFailed,
     Vitals,
 )
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
-# Errors of a start that are this machine's, and not the program's.
-OF_HOST = frozenset({
-    errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE,
-    errno.EROFS,
-})  # fmt: skip
 END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
 
 
@@ -69,10 +57,8 @@ class LocalBackend:
         self._post = inbox.put
         self._viewer = viewer
         self._warmth = warmth
-        self._environ = dict(os.environ)
         self._children: dict[Task, tuple[int, Child]] = {}
         self._here: set[Task] = set()
-        self._waiting: dict[Task, ac.Spawn] = {}  # attempts that start when there is a fork server
         every = 0.0 if waits_for_steps(job) else EVERY
         self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
         self._stack = ExitStack()
@@ -93,7 +79,9 @@ class LocalBackend:
         """Create the network, start the fork server and the threads. What starts last is ended first."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        self._starts = WarmStarter(self._warmth, post, lambda: post(self._start_waiting))  # it takes the longest
+        self._starts = WarmStarter(
+            self._warmth, post, lambda: post(lambda: self._spawner.start_waiting())
+        )  # it takes the longest
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
         if self._network is not None:
@@ -119,6 +107,9 @@ class LocalBackend:
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
         ending(self._injector.stop)  # before any process is reaped that it may have to resume
+        means = Means(directory, self._logs, self._starts, self._family, self._network)
+        self._spawner = Spawner(means, job.hosts.count > 0, post, self._started)
+        ending(self._spawner.finish)
 
     def claim(self, tasks: Iterable[Task]) -> dict[Task, str]:
         """Prepare the start of tasks that are to run here, and hold their ports; return their endpoints."""
@@ -132,13 +123,15 @@ class LocalBackend:
     def plan(self, endpoints: Mapping[Task, str]) -> None:
         """Know where each task of the job listens, here or elsewhere."""
         self._endpoints = endpoints
-        self._plans = Plans(self._job, endpoints, self._directory, self._here)
+        self._spawner.plans = Plans(self._job, endpoints, self._directory, self._here)
 
     def do(self, order: ac.Order) -> None:
         """See the contract."""
+        if isinstance(order, ac.Spawn):
+            self._spawner.spawn(order)
+            return
+        self._spawner.finish()
         match order:
-            case ac.Spawn():
-                self._spawn(order)
             case ac.Signal():
                 self._signal(order)
             case ac.Sweep():
@@ -180,62 +173,22 @@ class LocalBackend:
         """End each part, also if another one fails to end."""
         self._stack.close()
 
-    def _spawn(self, order: ac.Spawn) -> None:
-        plan = self._plans.of(order)
-        env = attempt_environment(self._environ, plan, order.attempt, order.reason, order.restore or "")
-        if self._starts.has_to_wait(plan, env):
-            self._waiting[order.task] = order
-            return
+    def _start_waiting(self) -> None:
+        self._spawner.start_waiting()
+
+    def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
+        """Watch an attempt that was begun at `moment`, in seconds since the epoch."""
         task, attempt = order.task, order.attempt
-        moment = time.time()
-        try:
-            output = self._logs.open(task, attempt, self._directory.log(task, attempt))
-        except OSError as error:
-            what = f"its log could not be made: {error.strerror} ({error.filename})"
-            if not self._job.hosts.count:  # else it is this host's own disk, and another one may have room
-                self._post(StorageFailed(f"{task}: {what}"))
-            self._post(SpawnFailed(task, attempt, what, unfit=True))
-            return
-        try:
-            child = self._begin(order, env, output)
-        except OSError as error:
-            unfit = error.errno in OF_HOST
-            self._post(SpawnFailed(task, attempt, f"{error.strerror} ({error.filename})", unfit=unfit))
-            return
-        finally:
-            os.close(output)
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
         if attempt > 1 or self._job.resume:
             self._scout.look(task, attempt, moment)
         self._watcher.wait_for(task, attempt, child)
 
-    def _begin(self, order: ac.Spawn, env: Mapping[str, str], output: int) -> Child:
-        task, plan = order.task, self._plans.of(order)
-        server, why_cold = self._starts.server_for(plan, env)
-        if why_cold:
-            self._post(Noted(f"{task} starts cold: {why_cold}."))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        stacks = os.open(self._directory.stacks(task, order.attempt), flags, 0o600)
-        namespaces = () if self._network is None else self._network.namespaces(task)
-        try:
-            return self._family.spawn(Start(plan, env, output, stacks, namespaces), server)
-        finally:
-            os.close(stacks)
-
-    def _start_waiting(self) -> None:
-        """The fork server is ready, or gone."""
-        self._starts.settle()
-        waiting, self._waiting = self._waiting, {}
-        for order in waiting.values():
-            self._spawn(order)
-
     def _signal(self, order: ac.Signal) -> None:
-        waiting = self._waiting.get(order.task)
-        if waiting is not None and waiting.attempt == order.attempt:
-            del self._waiting[order.task]
-            self._post(SpawnFailed(order.task, order.attempt, NEVER_STARTED))
-        elif child := self._child(order.task, order.attempt):
+        if self._spawner.withdraw(order.task, order.attempt):
+            return
+        if child := self._child(order.task, order.attempt):
             self._injector.signal(order.task, child, order.signal)
 
     def _sweep(self, order: ac.Sweep) -> None:

@@ -14,7 +14,7 @@ from clusterkit.job.plan import Start
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone, reap_zombies
-from clusterkit.warm.run_server import ForkServer, NoForkServer
+from clusterkit.warm.run_server import Asked, ForkServer, NoForkServer
 from clusterkit.words.model import Task
 
 
@@ -24,6 +24,17 @@ class Ended(NamedTuple):
     task: Task
     attempt: int
     child: Child
+
+
+class Begun(NamedTuple):
+    """A start that has begun: its process is there, or a fork server was asked for it."""
+
+    start: Start
+    pipe: str
+    oom_kills: int
+    process: subprocess.Popen[bytes] | None
+    server: ForkServer | None = None
+    asked: Asked | None = None
 
 
 class Family:
@@ -36,19 +47,37 @@ class Family:
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._leaders: dict[int, Child] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # taken by `begin`, for the thread that calls `finish`
 
     def spawn(self, start: Start, server: ForkServer | None) -> Child:
         """Start an attempt, forked from the server if there is one and it answers. Raises OSError."""
+        return self.finish(self.begin(start, server))
+
+    def begin(self, start: Start, server: ForkServer | None) -> Begun:
+        """Begin to start an attempt. Raises OSError. Whoever begins has to finish, in the same order and thread."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
-        with self._lock:
-            pid = None if server is None else _fork(server, start)
-            process = spawn(start) if pid is None else None
-            pid = process.pid if process is not None else pid
-            assert pid is not None
-            child = Child(pid, _pidfd(pid, process), pipe, oom_kills, process)
+        self._lock.acquire()
+        try:
+            asked = None if server is None else _ask(server, start)
+            process = spawn(start) if asked is None else None
+        except BaseException:
+            self._lock.release()
+            raise
+        return Begun(start, pipe, oom_kills, process, server, asked)
+
+    def finish(self, begun: Begun) -> Child:
+        """Return the first process of an attempt that has begun. Raises OSError."""
+        try:
+            process = begun.process
+            pid = None if begun.server is None or begun.asked is None else _forked(begun.server, begun.asked)
+            if pid is None:
+                process = process or spawn(begun.start)
+                pid = process.pid
+            child = Child(pid, _pidfd(pid, process), begun.pipe, begun.oom_kills, process)
             self._leaders[pid] = child
             return child
+        finally:
+            self._lock.release()
 
     def reap_clean(self, ended: Collection[Ended]) -> list[Ended]:
         """Reap the first processes of those attempts that left nothing behind; return the others.
@@ -126,8 +155,15 @@ def _own_signs(ended: Ended) -> set[int | str]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}
 
 
-def _fork(server: ForkServer, start: Start) -> int | None:
+def _ask(server: ForkServer, start: Start) -> Asked | None:
     try:
-        return server.fork(start)
+        return server.ask(start)
+    except NoForkServer:
+        return None
+
+
+def _forked(server: ForkServer, asked: Asked) -> int | None:
+    try:
+        return server.fork(asked)
     except NoForkServer:
         return None

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import procfs
 from clusterkit.system.process import become_subreaper
 from clusterkit.task.entry import STACKS_SIGNAL
-from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, Launch
+from clusterkit.warm.launching import Launch
+from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
@@ -171,12 +173,17 @@ def answer(servers: Servers, request: dict[str, Any]) -> dict[str, Any]:
             server = servers.get(
                 request["server_env"], request["tensorflow"], request["path"], tuple(request["modules"])
             )
-            starter: Starter = server.fork
+            starter: Starter = partial(forked, server)
         else:
             starter = {"plain": plainly, "cold": coldly}[way]
         told[way] = perform(starter, plan, request)
         told[way]["left"] = left_over(servers.pids, time.monotonic() + 5)
     return told
+
+
+def forked(server: ForkServer, start: Start) -> int:
+    """Fork a task, as a run does."""
+    return server.fork(server.ask(start))
 
 
 def main() -> None:

@@ -1,0 +1,152 @@
+"""The spawner: starts attempts, several at a time where a fork server makes them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from clusterkit.backends.local.family import Begun, Family
+from clusterkit.backends.local.logs import LogPump
+from clusterkit.backends.local.plans import Plans
+from clusterkit.client.directory import RunDirectory
+from clusterkit.job.plan import Start, attempt_environment
+from clusterkit.network.virtual import VirtualNetwork
+from clusterkit.system.inbox import Work
+from clusterkit.system.process import Child
+from clusterkit.warm.starter import WarmStarter
+from clusterkit.words.actions import Spawn
+from clusterkit.words.events import NEVER_STARTED, Noted, SpawnFailed, StorageFailed
+from clusterkit.words.model import Task
+
+# Errors of a start that are this machine's, and not the program's.
+OF_HOST = frozenset({
+    errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE,
+    errno.EROFS,
+})  # fmt: skip
+AT_ONCE = 4  # attempts that may have begun to start before the first of them is there
+Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
+Started = Callable[[Spawn, float, Child], None]
+
+
+class Means(NamedTuple):
+    """What attempts start with. The fork servers are `servers`; `network` is None where tasks have the host's."""
+
+    directory: RunDirectory
+    logs: LogPump
+    servers: WarmStarter
+    family: Family
+    network: VirtualNetwork | None
+
+
+class Starting(NamedTuple):
+    """An attempt that has begun to start, at `moment` (seconds since the epoch)."""
+
+    order: Spawn
+    moment: float
+    begun: Begun
+
+
+class Spawner:
+    """Starts attempts, in the order in which it is told to, and passes each one on to `started`.
+
+    An attempt has begun when its process is asked for, and is finished when the process is there. Between the two the
+    loop goes on, and prepares the next attempt; `finish` is called before it does anything else to a task.
+    """
+
+    def __init__(self, means: Means, on_hosts: bool, post: Post, started: Started) -> None:
+        self._means = means
+        self._on_hosts = on_hosts
+        self._post = post
+        self._started = started
+        self._environ = dict(os.environ)
+        self._begun = deque[Starting]()
+        self._waiting: dict[Task, Spawn] = {}  # attempts that start when there is a fork server
+        self.plans: Plans
+
+    def spawn(self, order: Spawn) -> None:
+        """Start an attempt, maybe later."""
+        if (starting := self._begin(order)) is None:
+            return
+        if not self._begun:
+            self._post(self.finish)
+        self._begun.append(starting)
+        if len(self._begun) > AT_ONCE:
+            self._finish(self._begun.popleft())
+
+    def finish(self) -> None:
+        """Wait until the attempts are there that have begun."""
+        while self._begun:
+            self._finish(self._begun.popleft())
+
+    def start_waiting(self) -> None:
+        """The fork server is ready, or gone."""
+        self._means.servers.settle()
+        waiting, self._waiting = self._waiting, {}
+        for order in waiting.values():
+            self.spawn(order)
+
+    def withdraw(self, task: Task, attempt: int) -> bool:
+        """Do not start an attempt that waits for the fork server; return whether there was one."""
+        waiting = self._waiting.get(task)
+        if waiting is None or waiting.attempt != attempt:
+            return False
+        del self._waiting[task]
+        self._post(SpawnFailed(task, attempt, NEVER_STARTED))
+        return True
+
+    def _begin(self, order: Spawn) -> Starting | None:
+        """Begin to start an attempt; None if it waits for a fork server, or can't start, which is posted."""
+        plan, task, attempt, means = self.plans.of(order), order.task, order.attempt, self._means
+        env = attempt_environment(self._environ, plan, attempt, order.reason, order.restore or "")
+        if means.servers.has_to_wait(plan, env):
+            self._waiting[task] = order
+            return None
+        moment = time.time()
+        try:
+            output = means.logs.open(task, attempt, means.directory.log(task, attempt))
+        except OSError as error:
+            self._no_log(order, error)
+            return None
+        server, why_cold = means.servers.server_for(plan, env)
+        if why_cold:
+            self._post(Noted(f"{task} starts cold: {why_cold}."))
+        opened = [output]
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            opened.append(os.open(means.directory.stacks(task, attempt), flags, 0o600))
+            namespaces = () if means.network is None else means.network.namespaces(task)
+            begun = means.family.begin(Start(plan, env, output, opened[-1], namespaces), server)
+        except OSError as error:
+            self._failed(order, error, opened)
+            return None
+        return Starting(order, moment, begun)
+
+    def _finish(self, starting: Starting) -> None:
+        opened = [starting.begun.start.output, starting.begun.start.stacks]
+        try:
+            child = self._means.family.finish(starting.begun)
+        except OSError as error:
+            self._failed(starting.order, error, opened)
+            return
+        _close(opened)
+        self._started(starting.order, starting.moment, child)
+
+    def _no_log(self, order: Spawn, error: OSError) -> None:
+        what = f"its log could not be made: {error.strerror} ({error.filename})"
+        if not self._on_hosts:  # else it is this host's own disk, and another one may have room
+            self._post(StorageFailed(f"{order.task}: {what}"))
+        self._post(SpawnFailed(order.task, order.attempt, what, unfit=True))
+
+    def _failed(self, order: Spawn, error: OSError, opened: Iterable[int]) -> None:
+        _close(opened)
+        unfit = error.errno in OF_HOST
+        self._post(SpawnFailed(order.task, order.attempt, f"{error.strerror} ({error.filename})", unfit=unfit))
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
