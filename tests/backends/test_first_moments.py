@@ -30,7 +30,8 @@ STARTS = 63  # of each of the four ways, from each of the two callers
 GONE_WITHIN = 2.0  # seconds
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM)
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
-WAITS = "import time\ntime.sleep(60)\n"
+# Python notices a signal that comes just before it sleeps only when it wakes.
+WAITS = "import time\nwhile True:\n    time.sleep(0.01)\n"
 OURS = ("entry.py", "fork_server.py", "clusterkit")
 
 
