@@ -11,17 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterkit.client.json_files import read_json, write_json
 from clusterkit.client.paths import Paths
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
-from clusterkit.words.account import Account
 from clusterkit.words.errors import CannotLook, RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
+
+if TYPE_CHECKING:  # few commands need it, and the others are to be instant
+    from clusterkit.words.account import Account
 
 CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a moment
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
@@ -221,6 +223,8 @@ class RunDirectory(Paths[Path]):
 
     def recovered(self) -> Account | None:
         """The recovery report that the run wrote at its end, with the rest of the account, if it did."""
+        from clusterkit.words.account import Account
+
         message = self.read_result()
         account: Account | None = _decoded(Account, message) if "recoveries" in message else None
         return account

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import platformdirs
 
-from clusterkit.client.campaigns import CampaignFile
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words.errors import ClusterkitError
+
+if TYPE_CHECKING:  # few commands need campaigns, and the others are to be instant
+    from clusterkit.client.campaigns import CampaignFile
 
 T = TypeVar("T")
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -33,7 +34,7 @@ def state_dir() -> Path:
 
 def new_run_id() -> str:
     """A run id that sorts by time."""
-    return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
+    return time.strftime("%Y%m%d-%H%M%S-") + os.urandom(2).hex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,13 @@ class RunStore:
 
     def campaign(self, campaign_id: str) -> CampaignFile:
         """The record of a campaign, which need not exist yet."""
+        from clusterkit.client.campaigns import CampaignFile
+
         return CampaignFile(self.home / "campaigns" / f"{campaign_id}.json")
 
     def campaigns(self) -> list[CampaignFile]:
         """Every campaign, in the order of the ids."""
-        return [CampaignFile(path) for path in sorted((self.home / "campaigns").glob("[!.]*.json"))]
+        return [self.campaign(path.stem) for path in sorted((self.home / "campaigns").glob("[!.]*.json"))]
 
     def find(self, prefix: str) -> RunDirectory:
         """The run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one."""

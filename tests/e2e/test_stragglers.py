@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support import WORKLOADS, Up
+from tests.support import WORKLOADS, Up, wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
 soak = pytest.mark.soak
@@ -31,7 +31,7 @@ def test_a_slow_worker_is_named(up: Start, shape: str, seed: int) -> None:
     named = run.wait_for("Straggling", deadline=150)
     assert named["task"] == "worker:1"
     assert named["factor"] > 1.2
-    assert "worker:1 is about" in run.output
+    wait_until(lambda: "worker:1 is about" in run.output, 20, "the sentence")
     run.signal(signal.SIGINT)
     assert run.wait(60) == 130
     assert [event["task"] for event in run.events("Straggling")] == ["worker:1"]
