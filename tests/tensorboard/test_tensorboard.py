@@ -64,7 +64,7 @@ def test_it_shows_a_run_and_ends_with_it(up: Start, home: Path, tmp_path: Path) 
     stop = tmp_path / "stop"
     run = up("--tensorboard", "--workers", "2", CHILDREN / "reports.py", stop)
     address = run.wait_for("TensorBoardReady", STARTS_WITHIN)["address"]
-    assert f"TensorBoard answers at {address}" in run.output
+    wait_until(lambda: f"TensorBoard answers at {address}" in run.output, 20, "the sentence")
     for task in ("worker:0", "worker:1"):
         shows(address, f"clusterkit/{task}", TOLD | USED)
     pid = wait_until(lambda: board_of(home), 5, "its process")
