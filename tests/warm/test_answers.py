@@ -153,6 +153,40 @@ def test_an_error_is_that_of_the_start(stage: Stage) -> None:
     assert stage.process.poll() is None
 
 
+def test_answers_that_come_together_are_each_their_own(stage: Stage) -> None:
+    """Several forks are asked for before the first answer is read; the rest of what came is kept for the others."""
+    stage.ready()
+    null = os.open(os.devnull, os.O_RDWR)
+    asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(4)]
+    stage.other.sendall(b'{"errno": 11}\n{"errno": 12}\n{"err')
+    with pytest.raises(BlockingIOError):
+        stage.server.fork(asked[0])
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        stage.server.fork(asked[1])
+    stage.other.sendall(b'no": 11}\n[]\n')
+    with pytest.raises(BlockingIOError):
+        stage.server.fork(asked[2])
+    with pytest.raises(NoForkServer):
+        stage.server.fork(asked[3])
+    assert lost(stage) == "its answer is invalid"
+    os.close(null)
+
+
+def test_those_that_were_asked_for_when_it_is_given_up_start_cold(stage: Stage) -> None:
+    """Their gates close, so a task that it has forked meanwhile ends."""
+    stage.ready()
+    null = os.open(os.devnull, os.O_RDWR)
+    asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(3)]
+    begun = time.monotonic()
+    for one in asked:
+        with pytest.raises(NoForkServer):
+            stage.server.fork(one)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(one.opened)
+    assert time.monotonic() - begun < WITHIN + 2, "the server has its time once"
+    os.close(null)
+
+
 @pytest.mark.parametrize("line", [b"no JSON\n", b"[]\n", b"{}\n", b'{"problem": null}\n', b"[" * 100_000 + b"\n"])
 def test_a_server_that_comes_up_with_nonsense(stage: Stage, line: bytes) -> None:
     """It does not count as ready."""
