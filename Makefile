@@ -31,7 +31,7 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 	$(BIN)/clusterkit up --workers 2 --ps 1 workloads/ps_train.py
 
 .PHONY: test
-test: $(READY) ## Run every test but the long ones and Slurm's (under 25 minutes on 2 cores).
+test: $(READY) ## Run every test but the long ones and Slurm's (20 to 30 minutes on 2 cores).
 	@.ci/browser
 	$(PYTEST) -m "not soak and not slurm"
 
