@@ -14,7 +14,7 @@ import pytest
 from tests.support import CHILDREN, Up, wait_until
 from tests.terminal import OnTerminal, on_terminal
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 BREAKS = CHILDREN / "breaks.py"
 HOLD = ("--breakpoints", "hold")

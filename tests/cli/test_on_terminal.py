@@ -13,7 +13,7 @@ from tests.environment import ROOT, clean_environment
 from tests.support import CHILDREN, processes_of, wait_until
 from tests.terminal import Terminal, on_terminal, resize
 
-pytestmark = [pytest.mark.process]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 STEPPING = CHILDREN / "stepping.py"
 STATUS = r"2 running · step [ \d]\d of 60 · ━+─+ +\d+%( · \d+\.\d steps/s)? · \d+ s"

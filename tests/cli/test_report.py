@@ -27,7 +27,7 @@ from tests.dashboard.test_bundle import check as check_page
 from tests.dashboard.test_trace import check as check_trace
 from tests.support import CHILDREN, wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 FORMATS = ("html", "md", "trace")
 
 

@@ -21,7 +21,7 @@ from clusterkit.words.resources import Network
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
 
 WHY_NO_NETWORK = why_not(network=True, disk=False)
 WHY_NO_DISK = why_not(network=False, disk=True)

@@ -15,7 +15,7 @@ from clusterkit.system import procfs
 from tests.commands import ROLES
 from tests.support import Command, Up, processes_of, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
 
 GANG = ("--workers", "2", "--restart-backoff", "0.1", "--start", "cold")
 Start = Callable[..., Up]

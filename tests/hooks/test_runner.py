@@ -21,7 +21,7 @@ from clusterkit.words.hooks import Hooks
 from tests.hooks.running import PROBLEMS, SCRIPTS, Running, lines, python
 from tests.support import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 
 @pytest.fixture

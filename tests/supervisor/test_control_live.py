@@ -20,7 +20,7 @@ from clusterkit.client.control_socket import connect
 from clusterkit.client.directory import RunDirectory
 from tests.support import CHILDREN, Up, wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 LONG = ("--workers", "2", "--ps", "1", "--restart-backoff", "0.1", CHILDREN / "roles.py", "--steps", "100000")
 Start = Callable[..., Up]

@@ -18,7 +18,7 @@ from tests.commands import Clusterkit
 from tests.projects import Project
 from tests.support import Up, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
 
 Start = Callable[..., Up]
 

@@ -14,7 +14,7 @@ from clusterkit.system import procfs
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Up, processes_of, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 Start = Callable[..., Up]
 MIMIC = CHILDREN / "mimic.py"
 JOB = ("--workers", "2", "--ps", "1", "--hosts", "2", "--agent-timeout", "2s", "--restart-backoff", "0.1", MIMIC)

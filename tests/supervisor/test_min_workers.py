@@ -11,7 +11,7 @@ import pytest
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Up
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 Start = Callable[..., Up]
 MIMIC = ("--restart-backoff", "0.1", CHILDREN / "mimic.py", "--step-time", "0.02", "--every", "20")
 GANG = ("--workers", "4", "--min-workers", "2")

@@ -14,7 +14,7 @@ from tests.backends.agents import leaks
 from tests.backends.agents.knocking import who_let_in
 from tests.support import CHILDREN, Up, processes_of
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
 Start = Callable[..., Up]
 TOKEN = "hunter2-a-password-of-the-user"
 JOB = ("--workers", "2", "--ps", "1", "--hosts", "2", "--env", "API_TOKEN", CHILDREN / "mimic.py", "--steps", "100000")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import CHILDREN, Up
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 BREAKS = CHILDREN / "breaks.py"
 HOLD = ("--breakpoints", "hold")

@@ -20,7 +20,7 @@ from clusterkit.words.outcome import Exit
 from clusterkit.words.resources import Hosts
 from tests.backends.contract import OTHER, WORKER, Contract, Stage
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 PATIENCE = 1.0  # seconds for which a host may be silent here
 
 

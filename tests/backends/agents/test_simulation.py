@@ -24,7 +24,7 @@ from tests.backends.agents.simulated import LINE
 from tests.backends.agents.simulated_run import Milestone, SimulatedRun, gang, life, losing_the_first, servers
 from tests.efforts import calls
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.slow]
 HOSTS, STEPS = 20, 3
 
 
