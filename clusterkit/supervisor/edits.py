@@ -66,12 +66,19 @@ class EditWatcher:
         while not self._stop.wait(POLL_EVERY):
             self._look(False)
 
-    def _look(self, something: bool) -> None:
-        """Read the files again if something in their directories changed, or one of them did, or one is missing."""
+    def _look(self, something: bool, patient: bool = True) -> None:
+        """Read the files again if something in their directories changed, or one of them did, or one is missing.
+
+        An editor that empties a file before it writes it has some time for that, if this is `patient`.
+        """
         marks = _marks(self._seen)
         if not (something or self._problem or marks != self._marks):
             return
         now = own_files(self._job)
+        if patient and any(not text and self._seen.texts.get(path) for path, text in now.texts.items()):
+            self._stop.wait(BURST / 1000)
+            self._look(True, patient=False)
+            return
         # Of known files the marks from before the reading: what is saved meanwhile is seen the next time.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}

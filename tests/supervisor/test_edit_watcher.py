@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -64,6 +65,21 @@ def test_the_time_since_the_save_is_measured(project: Project) -> None:
         os.utime(project.path / "new.py", (1, 1))
         (project.path / "new.py").rename(project.path / "part.py")
         assert posted.wait(2) == ProgramChanged(("part.py",), 0.0)
+
+
+def test_a_file_that_is_emptied_before_it_is_written_is_one_change(project: Project) -> None:
+    """As many editors save, between whose two calls a busy machine may take its time; a file may also stay empty."""
+    with watching(project) as posted:
+        for _ in range(3):
+            posted.events.clear()
+            (project.path / "part.py").write_text("")
+            time.sleep(0.15)  # more than the watcher waits for further changes
+            project.write_part()
+            assert posted.wait(1).files == ("part.py",)
+            time.sleep(0.5)
+            assert len(posted.events) == 1
+        (project.path / "part.py").write_text("")
+        assert posted.wait(2) == ProgramChanged(("part.py",), posted.events[1].ago)
 
 
 def test_other_files_in_the_directory_are_nobodys_business(project: Project) -> None:

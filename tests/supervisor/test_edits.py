@@ -63,8 +63,7 @@ def test_a_session(up: Start, project: Project) -> None:
     (resumed, *_) = run.events("Resumed", attempt=2)
     assert resumed["step"] > 0
     project.write_part("VERSION = (\n")
-    problem = run.wait_for("ProgramChanged", 20, count=2)["problem"]
-    assert problem == "part.py:1 is not valid Python: '(' was never closed in `VERSION = (`"
+    run.wait_for("ProgramChanged", 20, problem="part.py:1 is not valid Python: '(' was never closed in `VERSION = (`")
     (project.path / "part.py").rename(project.path / "parts.py")
     run.wait_for("ProgramChanged", 20, problem="part.py is gone, and train.py imports it")
     assert {event["attempt"] for event in run.events("Spawned")} == {1, 2}, "nothing restarts with such a program"
