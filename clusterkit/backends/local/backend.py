@@ -33,14 +33,7 @@ from clusterkit.warm.renewal import renew
 from clusterkit.warm.starter import WarmStarter, Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
-from clusterkit.words.events import (
-    Impaired,
-    Inspected,
-    Look,
-    Profiled,
-    Spawned,
-    Vitals,
-)
+from clusterkit.words.events import Impaired, Inspected, Look, Profiled, Spawned, Vitals
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
@@ -79,9 +72,7 @@ class LocalBackend:
         """Create the network, start the fork server and the threads. What starts last is ended first."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        self._starts = WarmStarter(
-            self._warmth, post, lambda: post(lambda: self._spawner.start_waiting())
-        )  # it takes the longest
+        self._starts = WarmStarter(self._warmth, post, lambda: post(self._start_waiting))  # it takes the longest
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
         if self._network is not None:
@@ -187,7 +178,7 @@ class LocalBackend:
 
     def _signal(self, order: ac.Signal) -> None:
         if self._spawner.withdraw(order.task, order.attempt):
-            return
+            return  # it has no process
         if child := self._child(order.task, order.attempt):
             self._injector.signal(order.task, child, order.signal)
 
