@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.shrink import true_name
-from clusterkit.machine.straggler import PATIENCE, Finding, Peers, Sight, compared, slower
+from clusterkit.machine.straggler import PATIENCE, Finding, Peers, Sight, compared, hints, slower
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import KeepsUp, Look, Slowness, StepsTimed, StepTimes, Straggling, Vitals
@@ -17,7 +17,8 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.states import TaskState
 
-EVERY = 2.0  # seconds from a step after a look's answer to the next look
+EVERY = 2.0  # seconds from a step after a look's answer to the next look, once a look has shown a difference
+CALM = 10.0  # and before: a look costs the supervisor some milliseconds for each task
 LOOKS = 5  # that have to agree
 SETTLING = 10.0  # seconds after a start in which a task is not compared: it connects, and compiles
 OVER = 10  # looks that decide whether a task keeps up again: more, since a busy machine hides what is still there
@@ -51,6 +52,7 @@ class Paces:
     quiet_until: dict[Task, float] = field(default_factory=dict)
     asked_at: float | None = None  # when the look that is not answered yet was asked for
     disturbed_at: float = 0.0  # when something was last seen that does not count as training
+    closely: int = LOOKS  # looks without a difference until there are fewer
 
     _peers: tuple[JobSpec, Peers] | None = None
 
@@ -66,7 +68,7 @@ class Paces:
         timers, now = self.state.timers, self.state.now
         waits = self.asked_at is not None and now < self.asked_at + UNANSWERED
         if not waits and not timers.is_set(Timer.PACE) and len(self.peers.every) > 1:
-            timers.set(Timer.PACE, now + EVERY)
+            timers.set(Timer.PACE, now + (EVERY if self.closely or self.named else CALM))
 
     def timed(self, event: StepsTimed) -> None:
         """A coordinator tells how long its workers take for steps. It counts those that it has."""
@@ -106,7 +108,9 @@ class Paces:
             for task, of in vitals.items()
             if of.pace is not None and task in settled and settled[task].attempt == of.pace.attempt
         }
-        self.sights.append(Sight(asked, paces, {task: times for task, times in steps.items() if task in settled}))
+        sight = Sight(asked, paces, {task: times for task, times in steps.items() if task in settled})
+        self.sights.append(sight)
+        self.closely = LOOKS if hints(sight, self.peers) else max(0, self.closely - 1)
         self._end()
         if len(self.sights) >= LOOKS:
             for task, finding in slower(self._newest(), self.peers).items():

@@ -118,6 +118,11 @@ def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Finding]:
     return found
 
 
+def hints(sight: Sight, peers: Peers) -> bool:
+    """Whether a single look shows a task that is slower than its peers, as those do that will agree."""
+    return any(_slow([sight], peers, slowness) for slowness in LEAST)
+
+
 def _lasts(sights: Sequence[Sight], task: Task, peers: Peers, slowness: Slowness) -> bool:
     """Whether no more than one of the looks contradicts it; one that showed too little does not."""
     findings = (compared([sight], peers, slowness).finding(task) for sight in sights)

@@ -149,9 +149,10 @@ def _parent(pid: int) -> int | None:
 
 
 def _read(path: str) -> bytes | None:
-    """Read a file; None if it does not exist or is not readable."""
+    """Read a file; None if it does not exist or is not readable. Without a buffer, which takes as long as the file."""
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
     except OSError as error:
         _check(error)
         return None

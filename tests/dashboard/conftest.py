@@ -21,8 +21,11 @@ def one_browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def browser(one_browser: Browser) -> Iterator[Browser]:
-    """The browser at an empty page; afterwards nothing may be wrong on its console."""
+def browser(one_browser: Browser, serve: Callable[..., Served]) -> Iterator[Browser]:
+    """The browser at an empty page; afterwards nothing may be wrong on its console.
+
+    It leaves its page before `serve` ends what that asks.
+    """
     one_browser.clear()
     yield one_browser
     errors = one_browser.errors()

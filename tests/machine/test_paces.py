@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from clusterkit.machine.paces import EVERY, LOOKS, QUIET, SETTLING
+from clusterkit.machine.paces import CALM, EVERY, LOOKS, OVER, QUIET, SETTLING
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect
 from clusterkit.words.job import JobSpec, Limits
@@ -96,15 +96,33 @@ def test_it_is_over_when_the_task_keeps_up_again() -> None:
 
 @pytest.mark.parametrize("spec", [GANG, SERVERS], ids=["gang", "parameter servers"])
 def test_equal_tasks_are_looked_at_and_nobody_is_named(spec: JobSpec) -> None:
-    """Every few seconds, as long as there are steps."""
+    """Seldom, as long as there are steps."""
     run = settled(spec)
+    run.trains(LOOKS * EVERY + CALM)
     before = run.looks()
     run.trains(120)
-    assert 120 / (EVERY + 2) <= run.looks() - before <= 120 / EVERY
+    assert 120 / (CALM + 2) <= run.looks() - before <= 120 / CALM
     assert run.named() == []
     before = run.looks()
     run.after(1000)
     assert run.looks() - before <= 1, "nobody looks while training stands still"
+
+
+@pytest.mark.parametrize("spec", [GANG, SERVERS], ids=["gang", "parameter servers"])
+def test_a_look_that_shows_a_difference_is_followed_by_others_soon(spec: JobSpec) -> None:
+    """So that a task which becomes slow after long is named little later than one that is slow from the start."""
+    run = settled(spec)
+    run.trains(120)
+    run.slow = {"worker:1"}
+    run.trains(CALM + 2 + LOOKS * (EVERY + 2))
+    assert run.named() == [("worker:1", 1)]
+    run.trains(120)
+    before = run.looks()
+    run.trains(60)
+    assert run.looks() - before >= 60 / (EVERY + 2), "until it keeps up"
+    run.slow = set()
+    run.trains(OVER * (EVERY + 2))
+    assert len(run.decided(ev.KeepsUp)) == 1
 
 
 def test_all_that_are_slow_are_nobody() -> None:
@@ -167,7 +185,7 @@ def test_a_look_during_which_a_phase_began_does_not_count() -> None:
     run.paces()
     for step in range(100, 200):
         run.machine.handle(ev.Progressed(task("worker:0"), 1, step), run.now)
-        run.now += 3
+        run.now += CALM + 1
         asked = run.machine.handle(ev.Ticked(), run.now)
         assert Inspect(ev.Look.PACE) in asked
         for begun in (True, False):
