@@ -18,7 +18,7 @@ from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.states import TaskState
 
 EVERY = 2.0  # seconds from a step after a look's answer to the next look, once a look has shown a difference
-CALM = 10.0  # and before: a look costs the supervisor some milliseconds for each task
+CALM = 15.0  # and before: a look costs the supervisor some milliseconds for each task
 LOOKS = 5  # that have to agree
 SETTLING = 10.0  # seconds after a start in which a task is not compared: it connects, and compiles
 OVER = 10  # looks that decide whether a task keeps up again: more, since a busy machine hides what is still there
@@ -52,7 +52,7 @@ class Paces:
     quiet_until: dict[Task, float] = field(default_factory=dict)
     asked_at: float | None = None  # when the look that is not answered yet was asked for
     disturbed_at: float = 0.0  # when something was last seen that does not count as training
-    closely: int = LOOKS  # looks without a difference until there are fewer
+    closely: int = 0  # looks without a difference until there are fewer
 
     _peers: tuple[JobSpec, Peers] | None = None
 

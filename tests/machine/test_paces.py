@@ -144,7 +144,7 @@ def test_the_evaluator_is_not_compared() -> None:
     """It is not waited for."""
     run = settled(SERVERS, "evaluator:0")
     run.trains(120)
-    assert run.looks() > 10
+    assert run.looks() > LOOKS
     assert run.named() == []
 
 
@@ -247,9 +247,9 @@ def test_an_answer_that_never_comes_is_not_waited_for() -> None:
     run = settled(GANG)
     steps = iter(range(1000, 2000))
     run.machine.handle(ev.Progressed(task("worker:0"), 1, next(steps)), run.now + 10)
-    assert Inspect(ev.Look.PACE) in run.machine.handle(ev.Ticked(), run.now + 20)
+    assert Inspect(ev.Look.PACE) in run.machine.handle(ev.Ticked(), run.now + 10 + CALM)
     asked = []
-    for at in range(21, 200):
+    for at in range(26, 200):
         run.machine.handle(ev.Progressed(task("worker:0"), 1, next(steps)), run.now + at)
         asked += run.machine.handle(ev.Ticked(), run.now + at)
     assert asked.count(Inspect(ev.Look.PACE)) == 2

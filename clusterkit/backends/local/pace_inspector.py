@@ -17,6 +17,7 @@ from clusterkit.words.model import Task
 
 SAMPLES = 16  # of each look
 SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: at least, and at most so much more
+FAMILY = 60.0  # seconds after which a task's processes are looked for again
 GOLDEN = 0.6180339887  # multiples of it are spread evenly, and repeat with no period that a task may have
 THREADS = 8  # of a task, whose states are sampled: those that have used the CPU most
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
@@ -31,6 +32,8 @@ class Subject:
     pid: int
     times: Times = field(default_factory=dict)
     measured_at: float | None = None
+    below: tuple[int, ...] = ()  # the processes that it had started when they were looked for
+    looked_at: float = -FAMILY
     busiest: tuple[tuple[int, int], ...] = ()
     samples: int = 0
     stopped: int = 0
@@ -108,8 +111,15 @@ def _measured(subject: Subject) -> Vitals | None:
     if seen is None or seen[2] != subject.pid:
         return None
     before, since = subject.times, subject.measured_at
-    subject.times, subject.measured_at = dict(_times(subject.pid)), now
-    used = {thread: _less(times, before.get(thread, (0, 0))) for thread, times in subject.times.items()}
+    if now - subject.looked_at >= FAMILY:
+        subject.below, subject.looked_at = tuple(procfs.descendants(subject.pid)), now
+    subject.times, subject.measured_at = dict(_times(subject)), now
+    known = {process for process, _ in before} or {subject.pid}  # others may have started long ago
+    used = {
+        thread: _less(times, before.get(thread, (0, 0)))
+        for thread, times in subject.times.items()
+        if thread[0] in known
+    }
     subject.busiest = tuple(sorted(used, key=lambda thread: -sum(used[thread]))[:THREADS])
     if since is None:
         return Vitals(False, seen[0])
@@ -120,8 +130,8 @@ def _measured(subject: Subject) -> Vitals | None:
     )
 
 
-def _times(pid: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    for process in (pid, *procfs.descendants(pid)):
+def _times(subject: Subject) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    for process in (subject.pid, *subject.below):
         yield from (((process, thread), times) for thread, times in procfs.thread_times(process).items())
 
 
