@@ -9,12 +9,15 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from clusterkit.check.findings import Finding
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.job import JobSpec
 from clusterkit.words.lines import last_traceback
 from clusterkit.words.outcome import RunResult, RunState
+
+if TYPE_CHECKING:  # imported late: only failed runs need it
+    from clusterkit.check.findings import Finding
 
 WITHIN = 2.0  # seconds
 
@@ -24,7 +27,7 @@ def explained(result: RunResult, job: JobSpec) -> RunResult:
     text, hints = _error_text(result), list[str]()
 
     def read() -> None:
-        from clusterkit.check.misplaced import refused  # imported late: only failed runs need them
+        from clusterkit.check.misplaced import refused
         from clusterkit.check.reading import findings_of
 
         hints.extend(filter(None, [refused(job, text)]))

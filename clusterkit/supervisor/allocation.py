@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from clusterkit.backends.agents.engine import Engine
 from clusterkit.system.inbox import Inbox
 from clusterkit.words.events import AllocationEnding
 from clusterkit.words.outcome import SUSPENDED
+
+if TYPE_CHECKING:  # only runs on hosts need it
+    from clusterkit.backends.agents.engine import Engine
 
 
 def ends(engine: Engine | None, inbox: Inbox) -> bool:

@@ -1,4 +1,7 @@
-"""What runs beside the tasks: processes of their own, without which the run continues, and who watches the files."""
+"""What runs beside the tasks: processes of their own, without which the run continues, and who watches the files.
+
+Most runs ask for none of it, so each is imported when it is started.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from clusterkit.client.directory import RunDirectory
-from clusterkit.dashboard.metrics_process import MetricsProcess
-from clusterkit.dashboard.process import DashboardProcess
-from clusterkit.hooks.runner import HookRunner
-from clusterkit.supervisor.edits import EditWatcher
 from clusterkit.system.inbox import Inbox
-from clusterkit.tensorboard.process import TensorBoard
 from clusterkit.views.console import Console
 from clusterkit.warm.choice import marks
 from clusterkit.words.events import Event
@@ -29,14 +27,22 @@ def start_beside(
     `say` shows a sentence that is not for the journal; None: nothing is shown.
     """
     if job.tensorboard:
+        from clusterkit.tensorboard.process import TensorBoard
+
         env = {**marks(run), "CLUSTERKIT_TASK": "tensorboard"}
         stack.callback(TensorBoard(run, post, env=env).stop)
     if job.dashboard or job.dashboard_control:
+        from clusterkit.dashboard.process import DashboardProcess
+
         env = {**marks(run), "CLUSTERKIT_TASK": "dashboard"}
         stack.callback(DashboardProcess(run, post, say, job.dashboard_control, env).stop)
     if job.watches:
+        from clusterkit.supervisor.edits import EditWatcher
+
         stack.callback(EditWatcher(job, post).stop)
     if job.metrics_port is not None:
+        from clusterkit.dashboard.metrics_process import MetricsProcess
+
         env = {**marks(run), "CLUSTERKIT_TASK": "metrics"}
         stack.callback(MetricsProcess(run, job.metrics_port, post, env).stop)
 
@@ -55,6 +61,8 @@ def start_hooks(
     """
     if not job.hooks.commands:
         return lambda event, now: None
+    from clusterkit.hooks.runner import HookRunner
+
     env = {**marks(run), "CLUSTERKIT_TASK": "hooks"}
     hooks = HookRunner(job, run, inbox, lambda text: console.say(text, bad=True), env)
     stack.callback(hooks.end)

@@ -10,17 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clusterkit import __version__
-from clusterkit.backends.agents.backend import AgentsBackend
-from clusterkit.backends.agents.engine import Engine
-from clusterkit.backends.agents.gathering import NoHosts
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.directory import RunDirectory, RunInfo
-from clusterkit.engines.choice import engine_for
 from clusterkit.machine import Machine
 from clusterkit.recovery.account import AccountFold
 from clusterkit.supervisor import crash, signals
@@ -43,13 +40,16 @@ from clusterkit.views.report import report
 from clusterkit.warm.launching import Inherited
 from clusterkit.warm.starter import Warmth
 from clusterkit.words.account import Account
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.errors import ClusterkitError, NoHosts
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.resources import EngineKind
 from clusterkit.words.secrets import without_secrets
+
+if TYPE_CHECKING:
+    from clusterkit.backends.agents.engine import Engine
 
 
 def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
@@ -91,6 +91,8 @@ def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], i
 def _engine(prepared: Prepared, directory: RunDirectory) -> Engine | None:
     if not prepared.job.hosts.count:
         return None
+    from clusterkit.engines.choice import engine_for  # as the backend below: most runs have no hosts
+
     try:
         return engine_for(prepared.job, directory, prepared.continues)
     except ClusterkitError:
@@ -115,6 +117,8 @@ def _seed(job: JobSpec, past: Past | None) -> int:
 def _backend(job: JobSpec, seed: int, inbox: Inbox, console: Console, engine: Engine | None, warmth: Warmth) -> Backend:
     if engine is None:
         return LocalBackend(job, seed, inbox, console.output, warmth)
+    from clusterkit.backends.agents.backend import AgentsBackend
+
     return AgentsBackend(job, seed, inbox, console.output, engine)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-from clusterkit.backends.agents.engine import Engine
 from clusterkit.system.barrier import start_thread
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.process import ENDING
 from clusterkit.words.events import AllocationEnding, Interrupted
+
+if TYPE_CHECKING:  # only runs on hosts need it
+    from clusterkit.backends.agents.engine import Engine
 
 NOTICES = (signal.SIGTERM, signal.SIGUSR1)
 HEEDED = (*ENDING, signal.SIGUSR1)

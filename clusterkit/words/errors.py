@@ -29,6 +29,10 @@ class NoPorts(ClusterkitError):
     """Not enough free ports."""
 
 
+class NoHosts(ClusterkitError):
+    """The hosts that the job needs did not come, or can't run it."""
+
+
 class RunDirectoryError(ClusterkitError):
     """The run directory can't be made, read or written."""
 

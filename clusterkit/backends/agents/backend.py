@@ -15,7 +15,7 @@ from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.collected import Collected, joined
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.engine import Engine
-from clusterkit.backends.agents.gathering import NoHosts, wait_for_hosts
+from clusterkit.backends.agents.gathering import wait_for_hosts
 from clusterkit.backends.agents.hosts import Host, Hosts
 from clusterkit.backends.agents.listener import Listener
 from clusterkit.backends.agents.mail import Mail
@@ -31,6 +31,7 @@ from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
+from clusterkit.words.errors import NoHosts
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 

@@ -7,13 +7,9 @@ from collections.abc import Callable
 
 from clusterkit.backends.agents.engine import Engine
 from clusterkit.backends.base import Receiver
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.errors import NoHosts
 
 LOOK_EVERY = 0.25  # seconds between two looks whether the engine has given up
-
-
-class NoHosts(ClusterkitError):
-    """The hosts that the job needs did not come, or can't run it."""
 
 
 def wait_for_hosts(
