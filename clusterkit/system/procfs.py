@@ -8,12 +8,15 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from clusterkit.words.errors import CannotLook
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+STARTS_WITHIN, LOOK_AGAIN = 0.2, 0.001  # seconds
+OF_KERNEL = 0x00200000  # among the flags in /proc/PID/stat: PF_KTHREAD
 LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 
@@ -72,10 +75,28 @@ def is_zombie(pid: int) -> bool:
 
 
 def environ(pid: int) -> dict[str, str]:
-    """Return the environment with which the process started."""
-    raw = _read(f"/proc/{pid}/environ") or b""
+    """Return the environment with which the process started its program.
+
+    While it is just starting one, Linux shows neither its arguments nor its environment: then this waits for a moment.
+    """
+    raw, until = _read(f"/proc/{pid}/environ"), time.monotonic() + STARTS_WITHIN
+    while raw == b"" and not _has_none(pid) and time.monotonic() < until:
+        time.sleep(LOOK_AGAIN)
+        raw = _read(f"/proc/{pid}/environ")
+    raw = raw or b""
     pairs = (item.partition(b"=") for item in raw.split(b"\0") if item)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def _has_none(pid: int) -> bool:
+    """Whether an environment that seems empty is: its process is over, or the kernel's, or has arguments all the time."""
+    if (text := _read(f"/proc/{pid}/stat")) is None:
+        return True
+    fields = text.rpartition(b")")[2].split()
+    if fields[0] in (b"Z", b"X") or int(fields[6]) & OF_KERNEL:
+        return True
+    arguments = f"/proc/{pid}/cmdline"
+    return bool(_read(arguments) and not _read(f"/proc/{pid}/environ") and _read(arguments))
 
 
 def argv_of(pid: int) -> list[str]:

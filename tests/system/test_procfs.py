@@ -1,0 +1,50 @@
+"""What is read of processes, at moments at which Linux shows only a part of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit.system import procfs
+
+pytestmark = pytest.mark.process
+READS = 3000
+KERNELS = [pid for pid in (2,) if procfs.status_of(pid, "Name") == "kthreadd"]  # containers have none
+
+
+@pytest.fixture
+def restless(tmp_path: Path) -> Iterator[int]:
+    """A process that does nothing but start its program again."""
+    script = tmp_path / "again.sh"
+    script.write_text(f"exec /bin/sh {script}\n")
+    process = subprocess.Popen(["/bin/sh", script], env={"MARK": "here"})
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_a_process_that_starts_a_program_has_its_environment(restless: int) -> None:
+    """Its arguments and its environment are empty for a moment, in which it could not be found and was left behind."""
+    assert [seen for _ in range(READS) if (seen := procfs.environ(restless)).get("MARK") != "here"] == []
+
+
+def test_an_empty_environment_is_not_waited_for() -> None:
+    """Of a process that started with none, of one that is over, of the kernel's, and of one that never was."""
+    bare = subprocess.Popen([sys.executable, "-Ic", "input()"], env={}, stdin=subprocess.PIPE)
+    over = subprocess.Popen(["/bin/true"])
+    os.waitid(os.P_PID, over.pid, os.WEXITED | os.WNOWAIT)
+    began = time.monotonic()
+    try:
+        for _ in range(20):
+            assert [procfs.environ(pid) for pid in (bare.pid, over.pid, *KERNELS, 1 << 22)] == [{}] * (3 + len(KERNELS))
+        assert time.monotonic() - began < 20 * procfs.STARTS_WITHIN
+    finally:
+        bare.kill()
+        bare.wait()
+        over.wait()
