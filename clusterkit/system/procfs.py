@@ -89,7 +89,7 @@ def environ(pid: int) -> dict[str, str]:
 
 
 def _has_none(pid: int) -> bool:
-    """Whether an environment that seems empty is: its process is over, or the kernel's, or has arguments all the time."""
+    """Whether an environment that seems empty is: its process is over, or the kernel's, or has arguments."""
     if (text := _read(f"/proc/{pid}/stat")) is None:
         return True
     fields = text.rpartition(b")")[2].split()
