@@ -100,6 +100,7 @@ class History:
     inbox: deque[ev.Happened] = field(default_factory=deque)
     clinging: set[str] = field(default_factory=set)  # something keeps their output open
     unswept: set[str] = field(default_factory=set)  # a test tells how their sweep ends
+    unlooked: bool = False  # a test answers the looks that take long
     unspawnable: dict[str, str] = field(default_factory=dict)  # and the error
     vitals: dict[str, ev.Vitals] = field(default_factory=dict)  # of those that Inspect finds not as usual
     futile: dict[int, str] = field(default_factory=dict)  # faults that can't be injected, by number, and why
@@ -254,6 +255,8 @@ class History:
                     self._drained(who, attempt)
             case CloseOutput(who, attempt):
                 self._drained(who, attempt)
+            case Inspect(look) if self.unlooked and look is not ev.Look.GLANCE:
+                pass
             case Inspect(look):
                 usual = ev.Vitals(self.listening, state="S")
                 seen = {task(name): self.vitals.get(name, usual) for name in sorted(self.live)}

@@ -106,6 +106,7 @@ class Attempts:
         """Nothing of the task's first process is waited for any more."""
         for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP):
             self.state.timers.clear(timer, record.task)
+        record.paused_by.clear()
         self.faults.injections.exited(record)
         self.watch.paces.exited(record)
         self.watch.released(record)

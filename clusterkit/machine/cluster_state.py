@@ -20,6 +20,7 @@ from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds
+EDIT_GRACE = 1.0  # seconds, where something in the task handles SIGTERM: what it trains is replaced
 DEATH_WITHIN = 10.0  # seconds after SIGKILL
 HEAD_START = 0  # why the coordinator's start is held back where no fault does that
 BY_HAND = 0  # who paused a task that no fault stops; faults count from 1
@@ -116,6 +117,13 @@ class ClusterState:
         record = self.records.get(task)
         return record if record and record.attempt == attempt else None
 
+    @property
+    def is_leader_done(self) -> bool:
+        """Whether the leader has exited with code 0 by itself, and only what it leaves behind is waited for."""
+        leader = self.records[self.job.leader]
+        by_itself = leader.asked in (None, Asked.STALL) or SIGTERM not in leader.reached
+        return leader.state is TaskState.DRAINING and leader.exit is not None and leader.exit.ok and by_itself
+
     def alive(self) -> list[TaskRecord]:
         """Tasks with a process."""
         return [record for record in self.records.values() if record.alive]
@@ -192,9 +200,10 @@ class ClusterState:
         """
         if not record.sigterm_handled:
             grace = min(grace, UNHANDLED_GRACE)
-        record.asked = record.asked or asked
+        again, record.asked = record.asked is not None, record.asked or asked
         if record.state is TaskState.STARTING:
-            record.grace = grace  # where there is a process already, which the signal reaches, it is told once more
+            # Where there is a process already, which the signal reaches, it is told once more.
+            record.grace = min(record.grace, grace) if again else grace
             self.out.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL))
         if record.state is TaskState.RUNNING:
             self.move(record, TaskState.STOPPING)
@@ -205,6 +214,16 @@ class ClusterState:
         if record.state is TaskState.STOPPING and grace <= 0:
             self.timers.clear(Timer.KILL, record.task)
             self.signal(record, SIGKILL)
+        elif record.state is TaskState.STOPPING:  # perhaps since a while, and with more time
+            self.timers.hurry(Timer.KILL, self.now + grace, record.task)
+
+    def end_for_edit(self, tasks: Iterable[Task]) -> None:
+        """End tasks at once. Where something may handle SIGTERM, it gets a moment to save what it wants to keep."""
+        self.drop_held(tasks)
+        for task in sorted(tasks):
+            record = self.records[task]
+            if record.alive:
+                self.end(record, Asked.EDIT, EDIT_GRACE if record.sigterm_handled else 0.0)
 
     def close(self, record: TaskRecord, fault: int | None = None) -> None:
         """The present attempt is over, or is left behind; a fault with this number explains its failure."""

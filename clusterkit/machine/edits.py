@@ -48,7 +48,7 @@ class Edits:
             return
         self.state.waiting, self.saved = True, None
         self.recoveries.open.clear()
-        self.recoveries.end_for_edit(self.state.job.tasks)
+        self.state.end_for_edit(self.state.job.tasks)
         error = blame.cause.exception if blame is not None else None
         if error:
             reason += f" ({error[:LONGEST_ERROR]})"

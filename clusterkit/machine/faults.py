@@ -34,6 +34,7 @@ class Armed:
     fired: int = 0
     over: bool = False
     drawn: int = 0  # how often it was to be injected, and not left out by chance
+    gone: bool = False  # its targets were given up when its moment came
     numbers: list[int] = field(default_factory=list)  # of its injections
 
 
@@ -112,8 +113,17 @@ class Faults:
                 self._fire(armed)
         for one in [one for one in self.due if self.state.now >= one.at]:
             self.due.remove(one)
-            one.armed.numbers.append(self.injections.inject(one.armed.fault, one.near, one.far, self.step))
+            self._inject(one)
         self.injections.settle()
+
+    def _inject(self, due: Due) -> None:
+        """Unless all that it targets, on one side of it, were given up meanwhile."""
+        fault, lost = due.armed.fault, self.state.job.given_up
+        near, far = (tuple(task for task in side if task not in lost) for side in (due.near, due.far))
+        if (fault.targets and not near) or (fault.others and not far):
+            due.armed.gone = True
+        else:
+            due.armed.numbers.append(self.injections.inject(fault, near, far, self.step))
 
     def next(self) -> float | None:
         """The earliest moment at which a fault is due, or healed."""
@@ -133,6 +143,8 @@ class Faults:
             return ""
         if reasons:
             return reasons[-1]
+        if armed.gone:
+            return "the workers that it targets had been given up"
         if armed.drawn:
             return f"the run ended before its after={plain(armed.trigger.after)}s was over"
         return "" if armed.fired else self._why_not_due(armed)

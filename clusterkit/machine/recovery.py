@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import Blame, blame, looks_collateral
@@ -13,17 +12,13 @@ from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
 from clusterkit.machine.restart import backoff_delay, budget_key, restart_scope, window
 from clusterkit.machine.roles import note_roles, was_useless
-from clusterkit.machine.shrink import given_up, needs_coordinator, restarts_with_coordinator, workers_of
-from clusterkit.machine.timers import Timer
+from clusterkit.machine.shrink import given_up, needs_coordinator, scope_of, workers_of
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
 from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked, Failure
 from clusterkit.words.seeded import seeded_uniform
-from clusterkit.words.states import TaskState
-
-EDIT_GRACE = 1.0  # seconds, where something in the task handles SIGTERM: what it trains is replaced
 
 
 @dataclass(slots=True)
@@ -36,6 +31,7 @@ class Recoveries:
     open: list[OpenRecovery] = field(default_factory=list)
     accounts: dict[str, Account] = field(default_factory=dict)
     restarts: int = 0
+    unrefreshed: set[str] = field(default_factory=set)  # files that have changed since tasks started
     moved: frozenset[Task] = frozenset()  # lost with their host in the last recovery, and placed elsewhere
 
     def failed(self, record: TaskRecord) -> None:
@@ -44,19 +40,17 @@ class Recoveries:
         self.state.record(Failed(failure))
         if self.state.waiting:
             return
-        scope = restart_scope(self.state.job, record.task, moves=failure.exit.host is not None)
-        if restarts_with_coordinator(self.state.job, self.state.known, record.task):
-            scope |= {self.state.job.leader}
+        scope = scope_of(self.state.job, self.state.known, record.task, moves=failure.exit.host is not None)
         self._open([failure], scope, window(self.state.job, failure))
 
     def ended_well(self, record: TaskRecord) -> None:
         """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""
         if restart_scope(self.state.job, record.task) == {record.task}:
-            self._open([record.failure()], frozenset({record.task}), 0.0)
+            self._open([record.failure()], scope_of(self.state.job, self.state.known, record.task), 0.0)
 
     def asked(self, tasks: set[Task]) -> tuple[Task, ...]:
         """A restart was requested: of these tasks, with those that have to restart with them. Return all of them."""
-        scopes = {restart_scope(self.state.job, task) for task in tasks}
+        scopes = {scope_of(self.state.job, self.state.known, task) for task in tasks}
         together = frozenset[Task]().union(*scopes)
         self._open([], together, 0.0, asked=True)
         return tuple(sorted(together))
@@ -64,6 +58,7 @@ class Recoveries:
     def edited(self, files: tuple[str, ...]) -> None:
         """The program changed: restart every task, together with what restarts already."""
         now = self.state.now
+        self.unrefreshed.update(files)
         for recovery in self.open:
             if recovery.edit is not None and recovery.respawn_at is not None:
                 recovery.edit.files.update(files)
@@ -77,11 +72,12 @@ class Recoveries:
         return any(recovery.edit is not None for recovery in self.open)
 
     def settle(self) -> None:
-        """Decide each recovery for which the decision is due."""
+        """Decide each recovery for which the decision is due; none once the leader is done, as then the job is."""
         for recovery in list(self.open):
             if not any(recovery is one for one in self.open):  # it became a part of another one
                 continue
-            undecided = recovery.respawn_at is None and not self.ending.begun and not self._in_doubt(recovery)
+            undecided = recovery.respawn_at is None and not (self.ending.begun or self.state.is_leader_done)
+            undecided = undecided and not self._in_doubt(recovery)
             if undecided and (self.state.now >= recovery.decide_at or self._nobody_left()):
                 self._decide(recovery)
         if self.ending.begun:
@@ -179,8 +175,11 @@ class Recoveries:
         job = state.job
         if job.shape is Shape.MULTI_WORKER or cause.exit.crowded:
             self._widen(recovery)
-        elif not recovery.tasks and self._is_coordinator_stuck():
-            recovery.tasks = frozenset({job.leader})
+        else:
+            if recovery.tasks == {job.leader} and all(one.task in job.given_up for one in recovery.failures):
+                recovery.tasks = frozenset()  # it was to restart for one that does not come back
+            if not recovery.tasks and self._is_coordinator_stuck():
+                recovery.tasks = frozenset({job.leader})
         newest = state.newest_checkpoint if recovery.tasks else None
         workers, step = job.counts[TaskType.WORKER], None if newest is None else newest[0]
         least, left = job.restart.min_workers or 1, workers_of(job)
@@ -218,23 +217,12 @@ class Recoveries:
         if (edit := recovery.edit) is None:
             self._clear(recovery, Asked.REQUEST, self.state.job.limits.grace)
         else:
-            self.end_for_edit(recovery.tasks)
+            self.state.end_for_edit(recovery.tasks)
             recovery.respawn_at = edit.ready_at(self.state.now)
             step = None if self.state.newest_checkpoint is None else self.state.newest_checkpoint[0]
             step = 0 if self.state.job.watch_fresh else step
             planned = replace(planned, files=tuple(sorted(edit.files)), step=step)
         self.state.record(planned)
-
-    def end_for_edit(self, tasks: Iterable[Task]) -> None:
-        """End tasks at once. Where something may handle SIGTERM, it gets a moment to save what it wants to keep."""
-        self.state.drop_held(tasks)
-        for task in sorted(tasks):
-            record = self.state.records[task]
-            grace = EDIT_GRACE if record.sigterm_handled else 0.0
-            if record.state is TaskState.STOPPING and record.asked is not Asked.EDIT and grace:
-                self.state.timers.set(Timer.KILL, self.state.now + grace, task)  # what was asked before may take longer
-            elif record.alive:
-                self.state.end(record, Asked.EDIT, grace)
 
     def _clear(self, recovery: OpenRecovery, asked: Asked, grace: float) -> None:
         self.state.drop_held(recovery.tasks)  # they start with the others, not before
@@ -280,16 +268,18 @@ class Recoveries:
         reason = "asked" if recovery.asked else "preempted" if recovery.free else "failure"
         if recovery.edit is not None:
             reason = "edited"
-            self._refresh(recovery.edit)
+        if self.unrefreshed:
+            self._refresh()
         self.state.spawn(recovery.tasks, reason)
 
-    def _refresh(self, edit: Edit) -> None:
+    def _refresh(self) -> None:
         """It is another program: what failed before says nothing about it."""
         self.accounts.clear()
         fresh = self.state.job.watch_fresh
         if fresh:
             self.state.newest_checkpoint = None
-        self.state.out.append(Refresh(tuple(sorted(edit.files)), fresh))
+        self.state.out.append(Refresh(tuple(sorted(self.unrefreshed)), fresh))
+        self.unrefreshed.clear()
 
     def _is_unsettled(self, tasks: frozenset[Task]) -> bool:
         """Whether something of one of them is still waited for. Mostly their number says it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from clusterkit.machine.blame import Blame, looks_collateral
-from clusterkit.machine.restart import can_be_collateral
+from clusterkit.machine.restart import can_be_collateral, restart_scope
 from clusterkit.words.job import JobSpec, RestartPolicy
 from clusterkit.words.model import Shape, Task, TaskType
 
@@ -52,13 +52,15 @@ def needs_coordinator(job: JobSpec, started: dict[Task, float], stepped: bool) -
     return not stepped or any(started[task] > started[job.leader] for task in servers)
 
 
-def restarts_with_coordinator(job: JobSpec, known: Collection[Task], task: Task) -> bool:
-    """Whether a task that failed can't come back without a restart of the coordinator.
+def scope_of(job: JobSpec, known: Collection[Task], task: Task, moves: bool = False) -> frozenset[Task]:
+    """The tasks that restart with this one, of those that are left.
 
-    `known` are the workers that were given up before that started. It waits for all others, when one comes back.
+    `known` are the workers that were given up before the coordinator started. When a worker comes back, that waits for
+    all others which it knows, so it has to restart if one of them never does.
     """
+    scope = restart_scope(job, task, moves=moves)
     outdated = job.shape is Shape.PARAMETER_SERVER and set(known) != set(job.given_up)
-    return outdated and task.type is TaskType.WORKER
+    return scope | {job.leader} if outdated and task.type is TaskType.WORKER else scope
 
 
 def true_name(task: Task, gone: Collection[Task]) -> Task:

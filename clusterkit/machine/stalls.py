@@ -14,6 +14,7 @@ from clusterkit.words.actions import Inspect
 from clusterkit.words.events import Look, Vitals
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked
+from clusterkit.words.states import TaskState
 
 LONGEST_PHASE = 600.0  # seconds; nothing that a program does without making steps excuses it for longer
 
@@ -135,7 +136,7 @@ class Stalls:
         if begun is None:
             return None
         training = [self.state.records[task] for task in self.state.job.training]
-        if not all(record.alive or (record.exit is not None and record.exit.ok) for record in training):
+        if not all(record.alive or _is_done(record) for record in training):
             return self.state.now
         return max(begun, self.judged_at, self.phase_ended_at, *(record.started for record in training))
 
@@ -161,3 +162,8 @@ class Stalls:
         if record.ready or record.task.type is TaskType.EVALUATOR or self.state.job.shape is Shape.SINGLE:
             return False
         return self.state.timers.is_set(Timer.STARTUP, record.task)
+
+
+def _is_done(record: TaskRecord) -> bool:
+    """Whether the task ended well, and is not about to start again."""
+    return record.state is not TaskState.HELD and record.exit is not None and record.exit.ok

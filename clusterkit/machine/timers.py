@@ -55,6 +55,11 @@ class Timers:
         if timer in STANDING_STILL:
             self._stood[timer, task] = self.stood
 
+    def hurry(self, timer: Timer, at: float, task: Task) -> None:
+        """Move a deadline that is there, and comes later."""
+        if (deadline := self._set.get((timer, task))) is not None and at < deadline[0]:
+            self.set(timer, at, task)
+
     def is_set(self, timer: Timer, task: Task | None = None) -> bool:
         """Whether there is such a deadline, which has not come yet."""
         return (timer, task) in self._set

@@ -36,6 +36,7 @@ class Watch:
     stalls: Stalls = field(init=False)
     paces: Paces = field(init=False)
     startup_overdue: bool = False
+    looked_at: float = 0.0  # when the look at a start began that takes longest to answer
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
@@ -141,7 +142,8 @@ class Watch:
             self.paces.seen(event.vitals)
             return
         for task, seen in event.vitals.items():
-            if seen.listening and event.look is not Look.STALL and (record := self.state.records.get(task)):
+            record = self.state.records.get(task)
+            if seen.listening and record is not None and self._is_of_this_attempt(event.look, record):
                 self.ready(record)
         vitals = {task: self._but_for_slowness(task, seen) for task, seen in event.vitals.items()}
         if event.look is Look.STARTUP:
@@ -151,13 +153,17 @@ class Watch:
         else:
             self._glanced(vitals)
 
+    def _is_of_this_attempt(self, look: Look, record: TaskRecord) -> bool:
+        """Whether what a look shows of a task's port can't be that of an attempt before: some looks take seconds."""
+        return look is Look.GLANCE or (look is Look.STARTUP and record.started < self.looked_at)
+
     def _but_for_slowness(self, task: Task, seen: Vitals) -> Vitals:
         """A slowed task that is seen stopped continues in a moment."""
         return replace(seen, state="S") if task in self.state.slowed and seen.state == "T" else seen
 
     def _glanced(self, vitals: Mapping[Task, Vitals]) -> None:
         if self.startup_overdue and (late := self._late(vitals)) and not self.ending.begun:
-            names = ", ".join(map(str, late))
+            names, self.looked_at = ", ".join(map(str, late)), self.state.now
             self.state.out.append(Inspect(Look.STARTUP, f"not connected after {self._startup:g} s: {names}"))
         self.startup_overdue = False
         self.stalls.glanced(vitals)
@@ -172,6 +178,7 @@ class Watch:
             for record in self.state.alive()
             if record.task in vitals
             and not record.ready
+            and record.asked is None
             and self.state.now >= self._due(record)
             and self.state.job.listens(record.task)
         ]
@@ -182,7 +189,7 @@ class Watch:
 
     def _judge_startup(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
         late = self._late(vitals)
-        if not late or self.ending.begun:
+        if not late or self.ending.begun or self.state.is_leader_done:
             return
         names = ", ".join(map(str, late))
         doing = "; ".join(whereabouts(task, vitals) for task in late if whereabouts(task, vitals) != str(task))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from clusterkit.machine.cluster_state import EDIT_GRACE
 from clusterkit.machine.open_recovery import LONGEST, QUIET
-from clusterkit.machine.recovery import EDIT_GRACE
 from clusterkit.views.narrate import sentence
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Refresh, Spawn
@@ -271,3 +271,23 @@ def test_a_job_that_is_done_ends_the_run() -> None:
     run.exits("worker:1", code=0)
     run.after(15)
     assert run.result.state is RunState.SUCCEEDED
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["saved", "requested"])
+def test_a_save_is_not_forgotten_when_one_follows_that_can_not_run(by_hand: bool) -> None:
+    """The watcher names a file once: what is imported already is told of all that changed since tasks started."""
+    run = History(watched()).begin()
+    run.after(5)
+    save(run, "model.py")
+    run.after(0.05)
+    save(run, "train.py", problem="train.py, line 1: invalid syntax")
+    run.after(3)
+    assert run.asked(Refresh) == []
+    if by_hand:
+        ask(run, Verb.RESTART)
+    else:
+        save(run, "train.py")
+    run.after(3)
+    files = {name for refresh in run.asked(Refresh) for name in refresh.files}
+    assert files == ({"model.py"} if by_hand else {"model.py", "train.py"})
+    assert set(run.attempts.values()) == {2}

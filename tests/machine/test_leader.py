@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.events import Verb
-from clusterkit.words.job import Limits, RestartRules
+from clusterkit.words.job import Limits, RestartPolicy, RestartRules
 from clusterkit.words.outcome import RunState
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 from tests.machine.faulty import with_faults
@@ -131,3 +131,46 @@ def test_a_task_is_not_doubted_for_the_sigterm_of_an_attempt_before() -> None:
     run.exits("chief:0", code=0)
     run.after(10)
     assert (run.result.exit_code, run.warnings) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "rules"),
+    [
+        ((2, 1), RestartRules(policy=RestartPolicy.NEVER)),
+        ((2, 0), RestartRules(policy=RestartPolicy.NEVER)),
+        ((2, 0), RestartRules()),
+        ((2, 1), FREE),
+    ],
+)
+def test_what_fails_while_a_leader_that_is_done_is_swept_is_no_failure(
+    spec: tuple[int, int], rules: RestartRules
+) -> None:
+    """Nothing restarts, and the run does not fail: it succeeds as soon as nothing of the leader is left."""
+    run = History(job(*spec, restart=rules))
+    leader = str(run.job.leader)
+    run.unswept = {leader}
+    run.begin()
+    run.after(5)
+    run.progresses(leader, 10)
+    run.exits(leader, code=0)
+    run.after(0.1)
+    run.exits("worker:1", exception="ValueError: x")
+    run.after(5)
+    assert not run.over
+    run.send(ev.Swept(run.job.leader, 1))
+    run.after(30)
+    assert (run.result.state, run.result.exit_code) == (RunState.SUCCEEDED, 0)
+    assert run.attempts[leader] == 1
+
+
+def test_a_leader_that_was_told_to_end_is_not_done() -> None:
+    """What fails meanwhile is decided on as ever."""
+    run = History(job(2, restart=RestartRules(budget=1)))
+    run.polite, run.unswept = {"worker:0"}, {"worker:0"}
+    run.begin()
+    run.after(5)
+    ask(run, Verb.RESTART, "worker:0")
+    run.after(20)
+    run.send(ev.Swept(task("worker:0"), 1))
+    run.after(20)
+    assert run.attempts == {"worker:0": 2, "worker:1": 2}

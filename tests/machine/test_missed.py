@@ -6,8 +6,9 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.events import Verb
+from clusterkit.words.job import RestartRules
 from clusterkit.words.outcome import NotInjected, RunState
-from tests.histories import SIGKILL, SIGTERM, History, task
+from tests.histories import SIGKILL, SIGTERM, History, job, task
 from tests.machine.faulty import with_faults
 
 
@@ -176,3 +177,23 @@ def test_a_start_that_is_held_back_at_the_end_was_injected() -> None:
     run.after(1)
     ends(run)
     assert run.result.not_injected == ()
+
+
+@pytest.mark.parametrize(
+    "fault", ["slow worker:1", "kill worker:1", "partition worker:0 | worker:1", "stop worker:1 for=5s"]
+)
+@pytest.mark.parametrize("moment", ["step=30", "step=1 after=20s"])
+def test_a_fault_in_a_worker_that_was_given_up(fault: str, moment: str) -> None:
+    """Whether its moment comes later, or came before: it is not injected into nobody, and the result says so."""
+    rules = RestartRules(budget=0, min_workers=1)
+    run = with_faults(f"{fault} @ {moment}", spec=job(3, ps=1, restart=rules)).begin()
+    run.after(2)
+    run.progresses("chief:0", 10)
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(5)
+    run.progresses("chief:0", 40)
+    run.after(30)
+    ends(run)
+    assert run.decided(ev.FaultInjected) == []
+    assert (run.result.state, run.result.exit_code) == (RunState.SUCCEEDED, 3)
+    assert [why for _, why in missed(run)] == ["the workers that it targets had been given up"]

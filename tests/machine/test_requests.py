@@ -241,3 +241,15 @@ def test_down_is_the_end_and_by_force_at_once() -> None:
     assert not run.over
     ask(run, Verb.DOWN, force=True)
     assert run.result.exit_code == 143
+
+
+def test_what_was_paused_and_is_gone_can_not_be_continued() -> None:
+    """It died while it was paused, and waits to start again."""
+    run = History(job(2)).begin()
+    run.after(1)
+    ask(run, Verb.PAUSE, "worker:1")
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(0.5)
+    ask(run, Verb.UNPAUSE, "worker:1")
+    assert [event.problem for event in run.decided(ev.RequestRefused)] == ["worker:1 is not paused now."]
+    assert [event.paused for event in run.decided(ev.Paused)] == [True]

@@ -264,3 +264,31 @@ def test_a_worker_that_was_given_up_can_not_be_restarted() -> None:
     run.send(ev.Requested(2, Verb.RESTART))
     run.after(5)
     assert run.attempts == {"worker:0": 3, "worker:1": 1, "worker:2": 3}
+
+
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_a_worker_that_restarts_after_one_was_given_up_does_so_with_the_coordinator(by_itself: bool) -> None:
+    """Also if it did not fail: it was asked to, or has exited well and is always restarted."""
+    policy = RestartPolicy.ALWAYS if by_itself else RestartPolicy.ON_FAILURE
+    run = ps_job(History(job(workers=3, ps=1, restart=rules(1, policy=policy))))
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(5)
+    assert run.attempts["chief:0"] == 1
+    if by_itself:
+        run.exits("worker:2", code=0)
+    else:
+        run.send(ev.Requested(1, Verb.RESTART, (task("worker:2"),)))
+    run.after(5)
+    assert run.attempts == {"chief:0": 2, "worker:0": 1, "worker:1": 1, "worker:2": 2, "ps:0": 1}
+    assert clusters(run)["worker:2"] == clusters(run)["chief:0"] == "worker:1"
+
+
+def test_a_coordinator_is_not_restarted_for_a_second_worker_that_does_not_come_back() -> None:
+    """It was to restart along with that one."""
+    run = ps_job(History(job(workers=3, ps=1, restart=rules(1))))
+    for name in ("worker:1", "worker:2"):
+        run.exits(name, signal=SIGKILL)
+        run.after(5)
+        run.progresses("chief:0", 20)
+    assert [one.restarting for one in run.decided(ev.Shrunk)] == [False, False]
+    assert run.attempts["chief:0"] == 1

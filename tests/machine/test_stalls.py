@@ -6,9 +6,12 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect, Signal
+from clusterkit.words.events import Verb
 from clusterkit.words.job import Limits, RestartRules
 from clusterkit.words.outcome import Asked
 from tests.histories import SIGKILL, History, job, task
+from tests.machine.faulty import with_faults
+from tests.machine.test_requests import ask
 
 STALL_30 = Limits(stall=30, startup=0)
 
@@ -204,3 +207,16 @@ def test_nobody_looks_again_while_a_look_goes_on() -> None:
     seen = {task("worker:0"): ev.Vitals(True, "S", "is at t.py:3", own=True)}
     actions = run.machine.handle(ev.Inspected(seen, ev.Look.STALL, None), run.now + 33)
     assert Signal(task("worker:0"), 1, SIGKILL) in actions
+
+
+@pytest.mark.parametrize("polite", [True, False])
+def test_a_task_whose_start_is_held_back_is_waited_for(polite: bool) -> None:
+    """However its last attempt ended: its peers can't make steps, and are not ended for it."""
+    run = with_faults("hang-start worker:0 for=100s @ step=5", spec=job(1, ps=1, limits=Limits(stall=20, startup=0)))
+    run.polite = {"worker:0"} if polite else set()
+    run.begin()
+    run.after(2)
+    run.progresses("chief:0", 10)
+    ask(run, Verb.RESTART, "worker:0")
+    run.after(60)
+    assert run.failures == []

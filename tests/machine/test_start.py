@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clusterkit.words import events as ev
@@ -10,7 +12,7 @@ from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.job import JobSpec, Limits
 from clusterkit.words.outcome import Exit, RunState
 from clusterkit.words.states import TRANSITIONS, TaskState
-from tests.histories import BEGAN, SIGTERM, History, job, task
+from tests.histories import BEGAN, SIGKILL, SIGTERM, History, job, task
 
 
 def test_every_task_is_spawned_once_at_the_beginning() -> None:
@@ -130,3 +132,42 @@ def test_an_exit_before_the_spawn_is_impossible() -> None:
     run.machine.handle(ev.Began(), BEGAN)
     with pytest.raises(ImpossibleTransition, match=r"(?s)^worker:0:\n.*starting -> draining"):
         run.machine.handle(ev.Exited(task("worker:0"), 1, Exit(code=0)), BEGAN)
+
+
+@pytest.mark.parametrize(
+    "event", [ev.ProgramChanged(("train.py",)), ev.Requested(1, ev.Verb.RESTART)], ids=["saved", "asked"]
+)
+def test_a_late_start_that_is_given_up_already_is_no_failure(event: ev.Happened) -> None:
+    """The look at it takes seconds. Meanwhile its tasks are restarted by somebody."""
+    run = History(replace(job(2), watch=True), listening=False, unlooked=True)
+    run.stubborn = {"worker:0", "worker:1"}
+    run.begin()
+    run.after(1)
+    run.send(ev.Ready(task("worker:0"), 1))
+    run.after(120)
+    assert ev.Look.STARTUP in [look.look for look in run.asked(Inspect)]
+    run.send(event)
+    run.after(0.3)
+    late = {task(name): ev.Vitals(False, "S") for name in run.live}
+    run.send(ev.Inspected(late, ev.Look.STARTUP, "startup-1.txt"))
+    run.unlooked = False
+    run.after(30)
+    assert not run.over
+    assert run.attempts == {"worker:0": 2, "worker:1": 2}
+
+
+def test_a_look_at_an_attempt_says_nothing_of_the_next_one() -> None:
+    """It began before that did."""
+    run = History(job(2, ps=1), listening=False, unlooked=True).begin()
+    run.after(1)
+    for name in ("chief:0", "ps:0", "worker:0"):
+        run.send(ev.Ready(task(name), 1))
+    run.after(120)
+    assert ev.Look.STARTUP in [look.look for look in run.asked(Inspect)]
+    run.exits("worker:0", signal=SIGKILL)
+    run.after(1.5)
+    assert run.attempts["worker:0"] == 2
+    seen = {task("worker:0"): ev.Vitals(True, "S"), task("worker:1"): ev.Vitals(True, "S")}
+    run.send(ev.Inspected(seen, ev.Look.STARTUP, "startup-1.txt"))
+    records = run.machine.state.records
+    assert (records[task("worker:0")].ready, records[task("worker:1")].ready) == (False, True)

@@ -6,7 +6,8 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.events import Verb
-from tests.histories import SIGKILL, SIGTERM, History
+from clusterkit.words.job import Limits
+from tests.histories import SIGKILL, SIGTERM, History, job
 from tests.machine.faulty import healed, with_faults
 from tests.machine.test_requests import ask
 
@@ -165,3 +166,17 @@ def test_a_late_start_of_the_next_attempt_does_not_lengthen_the_present_one() ->
     run.exits("worker:1", signal=SIGKILL)
     run.after(20)
     assert 13.0 < run.spawn_times("worker:1")[1] < 15.0
+
+
+def test_a_shorter_time_to_end_holds_for_tasks_that_are_ending_already() -> None:
+    """The allocation ends before the grace period of a restart would be over; they are not told twice."""
+    run = History(job(2, limits=Limits(grace=60)))
+    run.stubborn = {"worker:0", "worker:1"}
+    run.begin()
+    run.after(1)
+    ask(run, Verb.RESTART)
+    run.after(1)
+    run.send(ev.AllocationEnding("its time is over", 5.0))
+    run.after(20)
+    sent = [(at, number) for at, who, number in run.signals() if who == "worker:0"]
+    assert sent == [(1.0, SIGTERM), (7.0, SIGKILL)]
