@@ -172,7 +172,7 @@ class Moments:
             elapsed=round(at - (self._began or 0.0), 3),
             message=printable(message),
             step=self._step,
-            checkpoint=self._checkpoint,
+            checkpoint=None if self._checkpoint is None else printable(self._checkpoint),
             **fields,
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,12 @@ class Companion:
         self._channel.close()
 
     def _listen(self) -> None:
-        with self._channel.makefile("rb") as lines:
-            for line in lines:
-                self._heard(parse_line(line))
+        for line in self._lines():
+            self._heard(parse_line(line))
         if not self._stopped:
             self._ended()
+
+    def _lines(self) -> Iterator[bytes]:
+        """Until the process closes the channel, or ends with something unread in it."""
+        with self._channel.makefile("rb") as lines, suppress(ConnectionResetError):
+            yield from lines

@@ -45,10 +45,15 @@ def answer(channel: socket.socket, until: float, received: bytearray) -> dict[st
     while (end := received.find(b"\n")) < 0:
         if len(received) > MAX_ANSWER:
             raise BadAnswer
-        if (left := until - time.monotonic()) <= 0:
+        left = until - time.monotonic()
+        channel.settimeout(max(0.0, left))  # who asks late gets what has come by now
+        try:
+            more = channel.recv(1 << 16)
+        except BlockingIOError:
+            more = None
+        if more is None or (left <= 0 and b"\n" not in more):
             raise TimeoutError("the answer did not arrive in time")
-        channel.settimeout(left)
-        if not (more := channel.recv(1 << 16)):
+        if not more:
             raise ConnectionResetError("the server closed the connection without an answer")
         received += more
     line = bytes(received[: end + 1])

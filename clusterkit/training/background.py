@@ -17,7 +17,7 @@ FAILED = 1  # exit code of a program whose last checkpoint was not saved
 
 
 class CheckpointNotSaved(RuntimeError):
-    """A checkpoint could not be written, although `save` had returned. Its cause is the error of the file system."""
+    """A checkpoint could not be written, perhaps after `save` had returned. Its cause is the file system's error."""
 
 
 class Background:
@@ -69,12 +69,16 @@ class Background:
         try:
             write()
         except BaseException as error:  # whatever it is, `wait` raises it
-            lines = _NODE.sub("", str(error)).strip().splitlines() or [""]
-            self._failure = CheckpointNotSaved(
-                f"The checkpoint of step {step} could not be saved in {self._directory}: "
-                f"{type(error).__name__}: {lines[0]}"
-            )
+            self._failure = not_saved(step, self._directory, error)
             self._failure.__cause__ = error
+
+
+def not_saved(step: int, directory: str, error: BaseException) -> CheckpointNotSaved:
+    """What a checkpoint's error becomes, to which that is the cause."""
+    lines = _NODE.sub("", str(error)).strip().splitlines() or [""]
+    return CheckpointNotSaved(
+        f"The checkpoint of step {step} could not be saved in {directory}: {type(error).__name__}: {lines[0]}"
+    )
 
 
 _used: set[Background] = set()  # all that have written; one for each `Checkpointer`

@@ -68,26 +68,31 @@ class CheckpointStore:
         _seal(staged, step)
         final = self.path_of(step)
         replaced = self.directory / f".replaced-{final.name}"
-        if final.exists():
+        if os.path.lexists(final):
             # Why not exchange the two names at once: network file systems do not support it. Between the two renames
             # `found` returns the old one under its hidden name.
-            shutil.rmtree(replaced, ignore_errors=True)
+            self.discard(replaced)
             final.rename(replaced)
         staged.rename(final)
         _sync(self.directory)
-        shutil.rmtree(replaced, ignore_errors=True)
+        self.discard(replaced)
         return str(final)
 
     def discard(self, path: Path) -> None:
-        """Remove a directory; ignore it if it is already gone, wholly or partly."""
+        """Remove a directory, or a file of its name; ignore it if it is already gone, wholly or partly."""
         shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
 
-    def clean(self) -> None:
-        """Remove what this task's interrupted saves left behind, and finish an interrupted replacement."""
+    def clean(self, finish: bool = True) -> None:
+        """Remove what this task's interrupted saves left behind; `finish` an interrupted replacement, too.
+
+        Only the task that publishes may do that: for another one it may just be going on.
+        """
         for name in self._names():
             if name.startswith(self._prefix):
                 self.discard(self.directory / name)
-            elif match := _REPLACED.fullmatch(name):
+            elif finish and (match := _REPLACED.fullmatch(name)):
                 self._finish_replacement(self.directory / name, self.directory / f"ckpt-{match[1]}")
 
     def found(self) -> list[Checkpoint]:

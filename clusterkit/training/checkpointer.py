@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from clusterkit.training import agreement, progress, this_task
-from clusterkit.training.background import PHASE, Background, finish_all
+from clusterkit.training.background import PHASE, Background, finish_all, not_saved
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, verify
 from clusterkit.training.snapshot import Snapshots
 
@@ -87,7 +87,7 @@ class Checkpointer:
         tf.get_logger().addFilter(_is_not_retracing)
         if not this_task.is_evaluator():
             finish_all()  # another Checkpointer may be writing into this directory
-            self._store.clean()
+            self._store.clean(finish=this_task.is_chief())
 
     @property
     def directory(self) -> str:
@@ -185,7 +185,10 @@ class Checkpointer:
             if this_task.is_chief():
                 self._background.start(step, lambda: self._publish(self._staged(snapshot.write), step))
             return
-        staged = self._staged(lambda prefix: self._save(tf.constant(prefix)))
+        try:
+            staged = self._staged(lambda prefix: self._save(tf.constant(prefix)))
+        except (OSError, tf.errors.OpError) as error:
+            raise not_saved(step, self.directory, error) from error
         if this_task.is_chief():
             self._background.start(step, lambda: self._publish(staged, step))
         else:
@@ -220,7 +223,7 @@ class Checkpointer:
             if isinstance(candidate, Checkpoint):
                 return candidate
             found, damage = candidate
-            if Path(found.path).is_dir():
+            if os.path.lexists(found.path):
                 _warn(f"skipped the checkpoint {found.path}: {damage}. Trying the next older one.")
                 self._damaged.append(found.path)
             else:  # the chief has saved newer ones and removed it meanwhile

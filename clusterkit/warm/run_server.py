@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -102,17 +102,17 @@ class ForkServer:
         """Ask for a fork. Raises NoForkServer, or OSError like Popen. Several can be asked for before `fork`."""
         if not self.ready or self.gone:
             raise NoForkServer
-        cwd = os.open(start.plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        gate, opened = os.pipe2(os.O_CLOEXEC)
-        try:
-            descriptors = [gate, start.output, start.stacks, cwd, *start.namespaces]
-            return Asked(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
-        except OSError as error:
-            os.close(opened)
-            raise self._given_up(error) from None
-        finally:
-            os.close(cwd)
-            os.close(gate)
+        with ExitStack() as stack:
+            cwd = os.open(start.plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, cwd)
+            gate, opened = os.pipe2(os.O_CLOEXEC)
+            stack.callback(os.close, gate)
+            try:
+                descriptors = [gate, start.output, start.stacks, cwd, *start.namespaces]
+                return Asked(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
+            except OSError as error:
+                os.close(opened)
+                raise self._given_up(error) from None
 
     def fork(self, asked: Asked) -> int:
         """Return the pid of a task that was asked for, now a child of this process; in the order of asking.
@@ -131,7 +131,8 @@ class ForkServer:
                 raise OSError(number, os.strerror(number), asked.start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
                 raise self._given_up(BadAnswer())
-            os.write(asked.opened, b"!")
+            with suppress(BrokenPipeError):  # something has killed it already, which its exit will show
+                os.write(asked.opened, b"!")
             self._forked = True
             return pid
         finally:

@@ -209,11 +209,14 @@ def test_a_timeout_is_an_end_and_a_suspension_is_none() -> None:
 def test_a_document_has_every_key_and_hostile_text_is_printable() -> None:
     """Whatever a task has said; the keys are those that docs/hooks.md describes."""
     told = Told(job(workers=1))
+    told.run.checkpoints("worker:0", 5)
+    told.run.send(ev.Checkpointed(task("worker:0"), 1, 6, "/\x1b[31m/ckpt-6\n"))
     told.run.exits("worker:0", code=1, exception="\u202e\udc80\x00" * 5000)
     told.run.after(1)
     (document,) = documents(told)
     assert list(document) == KEYS
     assert not set("\u202e\udc80\x00") & set(document["error"])
+    assert not set("\x1b\n") & set(document["checkpoint"])
     assert len(json.dumps(document)) < 60_000
     bare = Document(event=Hook.END, run="r", directory="d", program="p", elapsed=0.0, message="m")
     assert list(bare.encode(1.0, 2)) == KEYS

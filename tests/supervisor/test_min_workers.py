@@ -48,7 +48,7 @@ def test_a_gang_continues_with_those_that_are_left(
     up: Start, ck: Clusterkit, lost: str, where: tuple[str, ...]
 ) -> None:
     """From the checkpoint, also if it has lost its leader; TF_CONFIG has the three that are left."""
-    run = up(*GANG, *where, "--restart-budget", "1", *MIMIC, "--steps", "200")
+    run = up(*GANG, *where, "--restart-budget", "1", *MIMIC, "--steps", "600")
     shrunk = lose(run, ck, lost)
     again = next(name for name in ("worker:2", "worker:3") if name != lost)
     run.wait_for("Spawned", task=again, attempt=3)

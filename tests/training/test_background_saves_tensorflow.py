@@ -120,12 +120,26 @@ def test_a_failure_is_raised_by_the_next_call(
     assert names(tmp_path) == ["ckpt-10", "ckpt-40"]
 
 
-def test_no_directory(tmp_path: Path) -> None:
-    """A directory that can't be made is a failure of the save, too."""
-    saver = training.Checkpointer(tmp_path / "file" / "checkpoints", weights=tf.Variable([1.0]))
+@pytest.mark.parametrize("in_background", [True, False])
+def test_no_directory(tmp_path: Path, in_background: bool) -> None:
+    """A directory that can't be made is a failure of the save, too, wherever it is written."""
+    place = tmp_path / "file" / "checkpoints"
+    saver = training.Checkpointer(place, background=in_background, weights=tf.Variable([1.0]))
     (tmp_path / "file").touch()
-    with pytest.raises(training.CheckpointNotSaved, match="NotADirectoryError"):
+    with pytest.raises(training.CheckpointNotSaved, match=r"step 10 could not be saved .* NotADirectoryError") as raised:
         saver.save(10, wait=True)
+    assert isinstance(raised.value.__cause__, NotADirectoryError)
+
+
+def test_a_file_with_the_name_of_a_checkpoint_is_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As a damaged one is, with a warning; the next save removes it."""
+    (tmp_path / "ckpt-100").touch()
+    saver = training.Checkpointer(tmp_path, weights=tf.Variable([1.0]))
+    assert saver.restore() == 0
+    assert "skipped the checkpoint" in capfd.readouterr().err
+    saver.save(100, wait=True)
+    assert names(tmp_path) == ["ckpt-100"]
+    assert saver.restore() == 100
 
 
 def keras_state() -> dict[str, Any]:

@@ -270,3 +270,35 @@ def test_a_checkpoint_of_another_host_is_waited_for(tmp_path: Path) -> None:
     (tmp_path / "ckpt-40").rename(tmp_path / "ckpt-50")
     assert store.has(named, 0.0)
     assert all(store.has(other, 0.0) for other in ("", "ckpt-40", "/elsewhere/ckpt-99", str(tmp_path / "model.keras")))
+
+
+def test_another_task_leaves_a_replacement_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be going on. Only the task that publishes finishes one, when it starts again."""
+    chief, other = make(tmp_path), CheckpointStore(str(tmp_path), "worker:1")
+    put(chief, 5)
+    rename = Path.rename
+
+    def cleaned_meanwhile(path: Path, target: Path) -> Path:
+        if path.name.startswith(".saving"):
+            other.clean(finish=False)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", cleaned_meanwhile)
+    path = put(chief, 5, b"new")
+    assert Path(path, "state.data-00000-of-00001").read_bytes() == b"new"
+    assert names(tmp_path) == ["ckpt-5"]
+
+
+def test_a_file_with_the_name_of_a_checkpoint_is_a_damaged_one(tmp_path: Path) -> None:
+    """It is found as that, pruned, and replaced like any other."""
+    store = make(tmp_path)
+    (tmp_path / "ckpt-100").touch()
+    (tmp_path / "ckpt-200").symlink_to("nowhere")
+    assert [str(why) for _, why in store.intact() if isinstance(why, Damaged)] == [
+        "its manifest.json cannot be read (No such file or directory)",
+        "its manifest.json cannot be read (Not a directory)",
+    ]
+    put(store, 100)
+    store.prune(100, 3, [str(tmp_path / "ckpt-200")])
+    assert names(tmp_path) == ["ckpt-100"]
+    verify(Checkpoint(100, str(tmp_path / "ckpt-100")))

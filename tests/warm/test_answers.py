@@ -230,3 +230,33 @@ def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
         serving.join(10)
     process.kill()
     process.wait(10)
+
+
+def test_an_answer_that_is_there_counts_however_late_it_is_read(stage: Stage) -> None:
+    """The supervisor was stopped, or waited for a disk. What is not there by then comes too late."""
+    stage.ready()
+    null = os.open(os.devnull, os.O_RDWR)
+    asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(2)]
+    stage.other.sendall(b'{"errno": 11}\n{"errno"')
+    time.sleep(2 * WITHIN)
+    with pytest.raises(BlockingIOError):
+        stage.server.fork(asked[0])
+    with pytest.raises(NoForkServer):
+        stage.server.fork(asked[1])
+    assert lost(stage) == f"it did not answer within {WITHIN:g} s"
+    os.close(null)
+
+
+def test_a_task_that_dies_before_it_may_run_was_started(stage: Stage) -> None:
+    """Something kills it at once, such as the kernel for want of memory: its exit tells that, as ever."""
+    stage.ready()
+    null = os.open(os.devnull, os.O_RDWR)
+    asked = stage.server.ask(Start(PLAN, {}, null, null))
+    body = stage.other.recv(4 + (1 << 16))  # and with it the task's end of the gate, which is closed
+    assert body
+    dead = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    stage.other.sendall(b'{"pid": %d}\n' % dead.pid)
+    assert stage.server.fork(asked) == dead.pid
+    dead.wait(10)
+    os.close(null)
