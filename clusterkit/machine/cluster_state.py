@@ -68,6 +68,11 @@ class TaskRecord:
         return self.state in ALIVE
 
     @property
+    def is_untouched(self) -> bool:
+        """It runs, and was not asked to end."""
+        return self.alive and self.asked is None
+
+    @property
     def settled(self) -> bool:
         """Nothing of the task runs, and nothing of it has to be waited for."""
         return self.state in SETTLED

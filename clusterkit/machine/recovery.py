@@ -176,7 +176,8 @@ class Recoveries:
         if job.shape is Shape.MULTI_WORKER or cause.exit.crowded:
             self._widen(recovery)
         else:
-            if recovery.tasks == {job.leader} and all(one.task in job.given_up for one in recovery.failures):
+            needless = all(failure.task in job.given_up for failure in recovery.failures)
+            if recovery.tasks == {job.leader} and needless and state.records[job.leader].is_untouched:
                 recovery.tasks = frozenset()  # it was to restart for one that does not come back
             if not recovery.tasks and self._is_coordinator_stuck():
                 recovery.tasks = frozenset({job.leader})

@@ -13,7 +13,8 @@ from clusterkit.words import events as ev
 from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Record, Signal, Spawn, Sweep
 from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Exit, RunState
+from clusterkit.words.outcome import Asked, Exit, RunState
+from clusterkit.words.states import TaskState
 from tests.histories import SIGINT, SIGKILL, SIGTERM, job
 
 WALKS = 1600
@@ -47,6 +48,7 @@ class Walk:
     processes: dict[Task, Process] = field(default_factory=dict)
     pending: list[Callable[[], ev.Happened]] = field(default_factory=list)
     finishes: int = 0
+    done: bool = False  # the leader has exited with code 0 of itself
     given_up: set[Task] = field(default_factory=set)
     known: tuple[Task, ...] = ()  # those that the leader began without
     events: list[ev.Happened] = field(default_factory=list)
@@ -63,6 +65,14 @@ class Walk:
         for action in self.machine.handle(event, self.now):
             assert not self.finishes, f"{action} after the end"
             self.carry_out(action)
+        self.check_that_nobody_is_forgotten()
+
+    def check_that_nobody_is_forgotten(self) -> None:
+        """What the machine has ended for a restart, it is going to start."""
+        recoveries, records = self.machine.recoveries, self.machine.state.records.values()
+        down = {record.task for record in records if record.state is TaskState.DOWN and record.asked is Asked.GANG}
+        if not self.machine.ending.begun:
+            assert not [task for task in down - self.given_up if not recoveries.covers(task)]
 
     def carry_out(self, action: Action) -> None:
         """What a backend does; here are the promises."""
@@ -108,6 +118,7 @@ class Walk:
                 assert set(result.given_up) == self.given_up
                 proved = 3 if result.not_injected else 0
                 assert (result.exit_code == proved) == (result.state is RunState.SUCCEEDED)
+                assert not (self.done and result.state is RunState.FAILED and result.cause), "its leader was done"
                 self.finishes += 1
 
     def vitals(self, task: Task, look: ev.Look) -> ev.Vitals:
@@ -178,6 +189,8 @@ class Walk:
         process.exited = True
         (own,) = self.random.choices(EXITS, (1, 8, 3, 2, 2))
         how = Exit(signal=9) if process.killed is not None else own
+        unasked = SIGTERM not in process.reached and not self.machine.ending.begun
+        self.done |= task == self.machine.state.job.leader and how.ok and unasked
         self.handle(ev.Exited(task, process.attempt, how, tuple(process.reached)))
 
     def some_news(self, live: list[Task]) -> ev.Happened:

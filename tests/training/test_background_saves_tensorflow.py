@@ -126,7 +126,9 @@ def test_no_directory(tmp_path: Path, in_background: bool) -> None:
     place = tmp_path / "file" / "checkpoints"
     saver = training.Checkpointer(place, background=in_background, weights=tf.Variable([1.0]))
     (tmp_path / "file").touch()
-    with pytest.raises(training.CheckpointNotSaved, match=r"step 10 could not be saved .* NotADirectoryError") as raised:
+    with pytest.raises(
+        training.CheckpointNotSaved, match=r"step 10 could not be saved .* NotADirectoryError"
+    ) as raised:
         saver.save(10, wait=True)
     assert isinstance(raised.value.__cause__, NotADirectoryError)
 
