@@ -73,6 +73,7 @@ def command(
             except (ClusterkitError, OSError) as error:  # no such key, or no such host
                 echo(f"clusterkit: {error}", err=True)
                 return 2
+            agent.heed_signals()
             signals.listen(agent.put)
             owner = {} if lifeline is None else {lifeline: "the supervisor"}
             code = agent.run({guardian: "clusterkit's guardian process", **owner})

@@ -12,6 +12,7 @@ from types import FrameType
 
 from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
+from clusterkit.system.wakeup import Wakeup
 from clusterkit.words.errors import BadJob
 
 Supervise = Callable[[int], int]  # takes its lifeline to the guardian, returns the exit code
@@ -62,6 +63,10 @@ def forwarding(pid: int, heeded: Signals = ENDING) -> Iterator[None]:
 
 def attend(pid: int, held: int, lost: Lost) -> int:
     """Wait for the supervisor, end what it left, close `held`, its end of the lifeline; return the exit code."""
+    with suppress(OSError), Wakeup() as wakeup:  # without a descriptor for it, a signal may have to come twice
+        pidfd = os.pidfd_open(pid)
+        wakeup.wait(pidfd)
+        os.close(pidfd)
     _, status = os.waitpid(pid, 0)
     # A supervisor that ended by itself has killed everything and waited for that.
     left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)

@@ -16,6 +16,7 @@ from typing import Any
 from clusterkit.client.directory import RunDirectory
 from clusterkit.supervisor.guardian import flush, forwarding
 from clusterkit.system.process import ENDING, code_of
+from clusterkit.system.wakeup import Wakeup
 from clusterkit.warm.choice import marks
 from clusterkit.warm.shared import SharedServer
 
@@ -45,8 +46,9 @@ def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int |
         if "refused" in answer:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return f"The run begins without the warm server: {answer['refused']}."
-        with forwarding(answer["pid"]):
+        with forwarding(answer["pid"]), Wakeup() as wakeup:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            wakeup.wait(told.fileno())
             return _end_of(told.read(), run)
 
 

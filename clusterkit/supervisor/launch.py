@@ -102,6 +102,7 @@ def _engine(prepared: Prepared, directory: RunDirectory) -> Engine | None:
 
 
 def _listen(prepared: Prepared, engine: Engine | None, inbox: Inbox) -> None:
+    inbox.heed_signals()
     if prepared.continues:
         signals.listen(Notices(engine, inbox).signalled, HEEDED)
     else:

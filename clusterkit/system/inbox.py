@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from clusterkit.system.bell import Bell
+from clusterkit.system.wakeup import Wakeup
 from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
 Work = Callable[[], None]
@@ -30,6 +31,7 @@ class Inbox:
         self._events = queue.SimpleQueue[Happened | Work]()  # whose `put` may be called from a signal handler
         self._kept = deque[Happened]()  # those that came during `work_until`
         self._bell = Bell()
+        self._wakeup: Wakeup | None = None
         self._lifelines: dict[int, str] = {}
         self._looked = 0  # events ago
         self._poll = select.poll()
@@ -40,9 +42,16 @@ class Inbox:
         self._lifelines[lifeline] = who
         self._poll.register(lifeline, select.POLLIN)
 
+    def heed_signals(self) -> None:
+        """Have a signal end the wait in `get`, so that its handler runs at once. For the loop, in the main thread."""
+        self._wakeup = Wakeup()
+        self._poll.register(self._wakeup, select.POLLIN)
+
     def close(self) -> None:
-        """Close the descriptor; after that, adding an event fails."""
+        """Close the descriptors; after that, adding an event fails."""
         self._bell.close()
+        if self._wakeup is not None:
+            self._wakeup.close()
 
     def put(self, item: Happened | Work) -> None:
         """Add an event or work. Never waits."""
@@ -97,6 +106,8 @@ class Inbox:
                     self._poll.unregister(descriptor)
                     return LifelineLost(self._lifelines.pop(descriptor))
                 self._bell.clear()
+            if self._wakeup is not None:
+                self._wakeup.clear()
             with suppress(queue.Empty):
                 return self._events.get_nowait()
             if not found:  # else the bell was rung for what is done already

@@ -13,7 +13,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Record, Signal, Spawn, Sweep
 from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Asked, Exit, RunState
+from clusterkit.words.outcome import Asked, Exit, RunResult, RunState
 from clusterkit.words.states import TaskState
 from tests.histories import SIGINT, SIGKILL, SIGTERM, job
 
@@ -114,12 +114,16 @@ class Walk:
                 seen = {task: self.vitals(task, look) for task in live}
                 self.pending.append(lambda: ev.Inspected(seen, look))
             case Finish(result):
-                assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
-                assert set(result.given_up) == self.given_up
-                proved = 3 if result.not_injected else 0
-                assert (result.exit_code == proved) == (result.state is RunState.SUCCEEDED)
-                assert not (self.done and result.state is RunState.FAILED and result.cause), "its leader was done"
-                self.finishes += 1
+                self.finish(result)
+
+    def finish(self, result: RunResult) -> None:
+        """The end, once, with a result that says what was."""
+        assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
+        assert set(result.given_up) == self.given_up
+        proved = 3 if result.not_injected else 0
+        assert (result.exit_code == proved) == (result.state is RunState.SUCCEEDED)
+        assert not (self.done and result.state is RunState.FAILED and result.cause), "its leader was done"
+        self.finishes += 1
 
     def vitals(self, task: Task, look: ev.Look) -> ev.Vitals:
         """What is seen of a live task: anything, and of its pace now and then nothing."""

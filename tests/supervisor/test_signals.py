@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support import CHILDREN, Up
+from tests.support import CHILDREN, ROOT, Up
 
 pytestmark = pytest.mark.process
 
@@ -121,3 +123,27 @@ def test_a_ctrl_c_while_the_run_starts_is_not_lost(up: Start, home: Path) -> Non
     run.signal(signal.SIGINT)
     # Python itself exits with 1 where the signal comes while it looks for its packages.
     assert run.wait(30) in (130, -signal.SIGINT) or "Fatal Python error: init_import_site" in run.output, run.output
+
+
+ELSEWHERE = """
+import os, signal, threading, time
+from clusterkit.supervisor.guardian import attend, forwarding
+
+if (pid := os.fork()) == 0:
+    time.sleep(100)
+
+def elsewhere():
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+with forwarding(pid):
+    threading.Thread(target=elsewhere).start()
+    attend(pid, os.dup(1), lambda number, left: print("lost", number, left))
+"""
+
+
+def test_the_guardian_passes_on_a_signal_that_does_not_interrupt_its_wait() -> None:
+    """As one that comes just before it waits. Here another thread gets it, which leaves the wait alone, too."""
+    command = [sys.executable, "-c", ELSEWHERE]
+    told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=50, check=False)
+    assert told.stdout == b"lost 15 0\n"

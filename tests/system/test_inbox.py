@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from threading import Semaphore, Thread
+from threading import Semaphore, Thread, get_ident
 
 import pytest
 
@@ -83,3 +83,25 @@ def test_a_signal_handler_wakes_the_loop(inbox: Inbox) -> None:
         assert inbox.get(10) == Interrupted(signal.SIGALRM)
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_signal_that_does_not_interrupt_the_wait_ends_it(inbox: Inbox) -> None:
+    """As one that comes just before it, or one that another thread gets: its handler runs now, not at the deadline."""
+    inbox.heed_signals()
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: inbox.put(Interrupted(number)))
+    main_waits = Semaphore(0)
+
+    def elsewhere() -> None:
+        main_waits.acquire()
+        time.sleep(0.2)
+        signal.pthread_kill(get_ident(), signal.SIGUSR1)
+
+    thread = Thread(target=elsewhere)
+    thread.start()
+    began = time.monotonic()
+    main_waits.release()
+    assert inbox.get(40) == Interrupted(signal.SIGUSR1)
+    assert time.monotonic() - began < 20
+    assert inbox.get(0) is None
+    thread.join()
+    signal.signal(signal.SIGUSR1, before)

@@ -284,8 +284,7 @@ def test_another_task_leaves_a_replacement_alone(tmp_path: Path, monkeypatch: py
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", cleaned_meanwhile)
-    path = put(chief, 5, b"new")
-    assert Path(path, "state.data-00000-of-00001").read_bytes() == b"new"
+    assert Path(put(chief, 5, b"new"), "state.data-00000-of-00001").read_bytes() == b"new"
     assert names(tmp_path) == ["ckpt-5"]
 
 
@@ -294,10 +293,7 @@ def test_a_file_with_the_name_of_a_checkpoint_is_a_damaged_one(tmp_path: Path) -
     store = make(tmp_path)
     (tmp_path / "ckpt-100").touch()
     (tmp_path / "ckpt-200").symlink_to("nowhere")
-    assert [str(why) for _, why in store.intact() if isinstance(why, Damaged)] == [
-        "its manifest.json cannot be read (No such file or directory)",
-        "its manifest.json cannot be read (Not a directory)",
-    ]
+    assert [one[0].step for one in store.intact() if not isinstance(one, Checkpoint)] == [200, 100]
     put(store, 100)
     store.prune(100, 3, [str(tmp_path / "ckpt-200")])
     assert names(tmp_path) == ["ckpt-100"]

@@ -63,6 +63,10 @@ class Agent:
         self._address = address
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
+    def heed_signals(self) -> None:
+        """Have signals end a wait, so that their handlers run at once. For the main thread, before `run`."""
+        self._inbox.heed_signals()
+
     def run(self, lifelines: Mapping[int, str]) -> int:
         """Serve until the run is over; return the exit code."""
         for lifeline, who in lifelines.items():

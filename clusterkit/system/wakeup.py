@@ -1,0 +1,51 @@
+"""Signals that come just before the main thread sleeps: they end its sleep all the same."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from contextlib import suppress
+
+MANY = 4096  # bytes, one for each signal
+
+
+class Wakeup:
+    """A descriptor that is readable once a signal has come, until `clear`. For the main thread; one at a time.
+
+    Python runs a handler between two instructions of the main thread. If the signal comes after the last one of them,
+    and before the thread sleeps in the kernel, the handler runs when something else ends the sleep: perhaps never.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor, self._written = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._before = signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
+
+    def __enter__(self) -> Wakeup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor, for a poll object."""
+        return self._descriptor
+
+    def clear(self) -> None:
+        """Forget the signals so far; their handlers run before the next instruction."""
+        with suppress(BlockingIOError):
+            os.read(self._descriptor, MANY)
+
+    def wait(self, descriptor: int) -> None:
+        """Wait until something can be read from another descriptor, or it is at its end. Handlers run meanwhile."""
+        poll = select.poll()
+        for each in (self._descriptor, descriptor):
+            poll.register(each, select.POLLIN)
+        while descriptor not in (found for found, _ in poll.poll()):
+            self.clear()
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+        os.close(self._descriptor)
+        os.close(self._written)
