@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import dataclasses
 import json
 import signal
@@ -51,6 +52,7 @@ def main() -> int:
     adopt()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
+    compileall.compile_dir(ROOT / "clusterkit", quiet=2)  # as the peers' packages are, which pip has installed
     torchrun, began = find_torchrun(args.torch), time.monotonic()
     about = describe(torchrun)
     asked = [each.among(args.peer) for each in scenarios(torchrun) if args.only is None or each.name in args.only]
