@@ -290,7 +290,7 @@ class AgentsBackend:
             wait_for_hosts(done, self._problems, self._engine, self._inbox, self._job.limits.startup or math.inf)
         except NoHosts as error:
             count = f"{self._hosts.ready_count} of {number_of('host', asked.count + asked.spare)}"
-            raise NoHosts(f"{count} were ready: {error}.") from None
+            raise NoHosts(f"{count} were ready: {str(error).rstrip('.')}.") from None
 
     def _end_agents(self) -> None:
         """Have the agents end what is left, and wait for that, but not for those that are cut off."""
