@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from clusterkit.system.process import why_not_startable
+from clusterkit.system.reach import why_not_reached
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind, TaskType
@@ -40,7 +41,7 @@ def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
     if not target:
         return ProgramKind.SCRIPT, []  # the rules say that it is missing
     path = Path(target)
-    if why := _why_not_reached(target):
+    if why := why_not_reached(path):
         return ProgramKind.SCRIPT, [f"{target} can't be read: {why}."]
     if path.is_dir():
         return ProgramKind.SCRIPT, [f"{target} is a directory. Name the program's file, or a package with -m."]
@@ -73,7 +74,7 @@ def directory_problems(job: JobSpec) -> list[str]:
 
 
 def _cwd_problems(cwd: str) -> Iterator[str]:
-    if why := _why_not_reached(cwd):
+    if why := why_not_reached(Path(cwd)):
         yield f"The directory {cwd} for the tasks can't be used: {why}."
     elif not Path(cwd).is_dir():
         yield f"The directory {cwd} for the tasks does not exist, or is none."
@@ -85,23 +86,12 @@ def _checkpoint_problems(job: JobSpec) -> Iterator[str]:
     directory = job.checkpoint_dir
     if directory is None:
         return
-    if why := _why_not_reached(directory):
+    if why := why_not_reached(Path(directory)):
         yield f"The checkpoint directory {directory} can't be used: {why}."
     elif Path(directory).exists() and not Path(directory).is_dir():
         yield f"The checkpoint directory {directory} is a file."
     elif Path(directory).exists() and not os.access(directory, os.W_OK | os.X_OK):
         yield f"The checkpoint directory {directory} can't be written: permission denied."
-
-
-def _why_not_reached(path: str) -> str:
-    """Why nobody can see what is at a path, as a clause; empty if that can be seen, or nothing is there."""
-    try:
-        Path(path).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    except OSError as error:
-        return str(error.strerror).lower()
-    return ""
 
 
 def interpreter_problems(job: JobSpec) -> list[str]:
