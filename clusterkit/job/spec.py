@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, cast
@@ -162,9 +162,7 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
                 yield f"{where}env: {name} is set by clusterkit in every task and can't be given."
             elif not name or "=" in name or UNFIT.search(name + value):
                 yield f"{where}env: {name!r} can't be the name of an environment variable with that value."
-    for name in job.preload:
-        if not all(part.isidentifier() for part in name.split(".")):
-            yield f"--preload {name!r} can't be the name of a module."
+    yield from preload_problems(job.preload)
     if job.preload and job.start is StartMode.COLD:
         yield "--preload is for warm starts; with --start cold nothing is imported beforehand."
     if job.devices.gpus is not None and any(GPUS in setup.env for setup in job.every_setup.values()):
@@ -189,6 +187,13 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
         yield "--pcap writes what crosses the virtual network. Add --network virtual."
     if job.progress_regex is not None and (problem := problem_of(job.progress_regex)):
         yield problem
+
+
+def preload_problems(modules: Iterable[str]) -> Iterator[str]:
+    """Which of the modules of --preload are none, as their names show."""
+    for name in modules:
+        if not all(part.isidentifier() for part in name.split(".")):
+            yield f"--preload {name!r} can't be the name of a module."
 
 
 def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
