@@ -25,6 +25,8 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class NoSuchRun(ClusterkitError):
     """No run matches, or more than one."""
 
+    exit_code = 2  # 1 would be how a run ended, where a command exits with that
+
 
 def state_dir() -> Path:
     """Where runs are kept: CLUSTERKIT_HOME, or the platform's place for state."""
