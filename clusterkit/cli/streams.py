@@ -54,8 +54,10 @@ def exit_if_unwritten() -> Iterator[None]:
     try:
         yield
     except Unwritten as error:
+        from clusterkit.cli.terminal import echo
+
         os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), 1)  # or Python would fail again when it exits
-        print(f"clusterkit: The output can't be written: {error.strerror}.", file=sys.stderr)
+        echo(f"clusterkit: The output can't be written: {error.strerror}.", err=True)
         sys.exit(1)
 
 

@@ -105,13 +105,13 @@ def test_no_command_waits_for_a_dead_supervisor(ck: Clusterkit) -> None:
     os.kill(supervisor(run), signal.SIGKILL)
     for args, command in before.items():
         command.communicate(timeout=20)
-        assert command.returncode in (0, 1), args
+        assert command.returncode in (0, 1, 2), args  # 2: begun too late for a live run
     assert before["wait",].returncode == 1
     assert (run / "control.sock").exists()
     for args in CALLERS:
         ended = begun(ck, *args)
         ended.communicate(timeout=20)
-        assert ended.returncode in (0, 1), args
+        assert ended.returncode in (0, 1, 2), args
 
 
 def test_rm_refuses_a_live_run_and_removes_the_others(ck: Clusterkit) -> None:

@@ -285,12 +285,11 @@ class AgentsBackend:
         return name and str(self._directory.path / self._collected.name_of(host.name, name))
 
     def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
-        asked = self._job.hosts
         try:
             wait_for_hosts(done, self._problems, self._engine, self._inbox, self._job.limits.startup or math.inf)
         except NoHosts as error:
-            count = f"{self._hosts.ready_count} of {number_of('host', asked.count + asked.spare)}"
-            raise NoHosts(f"{count} were ready: {str(error).rstrip('.')}.") from None
+            hosts = number_of("host", self._job.hosts.count + self._job.hosts.spare)
+            raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {str(error).rstrip('.')}.") from None
 
     def _end_agents(self) -> None:
         """Have the agents end what is left, and wait for that, but not for those that are cut off."""
