@@ -97,6 +97,8 @@ SAID: dict[tuple[str, ...], tuple[int, str]] = {  # the exit code and a part of 
     ("logs", "over", "-n", "9" * 20): (0, ""),
     ("top", "live", "--count", "9" * 20, "-i", "1e300"): (2, "longer than any job"),
     ("down", "live", "-t", "1e300"): (2, "longer than any job"),
+    ("chaos", "--runs", "9" * 20, str(ROLES)): (2, "is not in the range 1<=x<=100000"),
+    ("chaos", "--parallel", "9" * 20, str(ROLES)): (2, "is not in the range 1<=x<=1000"),
     ("chaos", "--rate", "nan", str(ROLES)): (2, "'nan' is not a number"),
     ("chaos", "--tolerance", "nan", str(ROLES)): (2, "'nan' is not a number"),
     ("chaos", "--tolerance", "inf", str(ROLES)): (2, "'inf' is not a number"),
