@@ -10,7 +10,7 @@ from clusterkit.engines.kubernetes.manifest import Flags, Kind, Manifest, Place,
 from clusterkit.engines.kubernetes.names import flag_problems, name_problems
 from clusterkit.engines.kubernetes.rules import problems_of
 from clusterkit.job.options import Gathered
-from clusterkit.job.spec import describe
+from clusterkit.job.spec import MOST, describe
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec
 from clusterkit.words.options import JobOptions
@@ -37,7 +37,7 @@ def _on_hosts(gathered: Gathered, flags: Flags) -> Gathered:
     """With the number of agents, which is another one than on one machine if it is not given."""
     if flags.kind is not Kind.JOBSET:
         return gathered
-    hosts = max(1, hosts_of(_countable(gathered)[0], flags))
+    hosts = max(1, hosts_of(_countable(gathered)[0], replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))))
     return gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
 
 
