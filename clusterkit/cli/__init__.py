@@ -11,6 +11,7 @@ import click
 from clusterkit import __version__
 from clusterkit.cli.help import WIDEST
 from clusterkit.cli.lazy import LazyGroup
+from clusterkit.cli.streams import exit_if_unwritten, open_streams
 
 SECTIONS = {
     "Run": {
@@ -85,4 +86,6 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Until `up` has a run to stop, Ctrl-C exits immediately, with the same exit code.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
-    sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))
+    open_streams()
+    with exit_if_unwritten():
+        sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import sys
@@ -21,6 +22,18 @@ if TYPE_CHECKING:
     from clusterkit.words.job import JobSpec
 
 LONGEST_NAME = 40  # letters
+MOST_RUNS = 100_000  # each is put in a list when the campaign begins
+MOST_SIDE_BY_SIDE = 1000  # each takes a thread
+
+
+class Number(click.FloatRange):
+    """A finite number. click takes NaN for one that is in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 class Actions(click.ParamType[tuple[FaultAction, ...]]):
@@ -48,12 +61,12 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
         ("chaos --json --workers 2 train.py > chaos.json", "Everything as JSON, for CI."),
     ),
 )
-@option("--runs", type=click.IntRange(min=1), default=30, metavar="N", help="How many runs.")
+@option("--runs", type=click.IntRange(1, MOST_RUNS), default=30, metavar="N", help="How many runs.")
 @option("--actions", type=Actions(), metavar="A,B", help="Which faults.", show_default="all that the job can have")
-@option("--rate", type=click.FloatRange(1, 50), default=2.0, metavar="N", help="Faults in a run, on average.")
+@option("--rate", type=Number(1, 50), default=2.0, metavar="N", help="Faults in a run, on average.")
 @option(
     "--parallel",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_SIDE_BY_SIDE),
     metavar="N",
     help="Runs side by side.",
     show_default="half as many as cores; with TensorFlow a quarter",
@@ -63,7 +76,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
 )
 @option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="X",
     help="By how much the metric may differ.",
     show_default="0.05; of a loss, half of it",

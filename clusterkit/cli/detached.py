@@ -55,9 +55,9 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
 
 
 def _make_way(run: RunDirectory, early: Path) -> None:
-    if run.path.exists():
-        raise RunDirectoryError(f"A run {run.run_id} already exists. Choose another --run-id, or omit it.")
     try:
+        if run.path.exists():
+            raise RunDirectoryError(f"A run {run.run_id} already exists. Choose another --run-id, or omit it.")
         make_private(run.path.parent)
         early.touch(mode=0o600)
     except OSError as error:

@@ -17,6 +17,7 @@ import click
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.terminal import echo
+from clusterkit.system.reach import why_not_reached
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.printable import printable
 from clusterkit.words.spelling import closest
@@ -60,11 +61,14 @@ class Example(click.ParamType[str]):
         ("init --example ps_train", "An example program, and the modules that it needs."),
     ),
 )
-@click.argument("directory", default=".", metavar="[DIR]", type=click.Path(path_type=Path))
+@click.argument("given", default=".", metavar="[DIR]")
 @option("--example", type=Example(), metavar="NAME", help="Copy this example program instead.")
-def command(directory: Path, example: str | None) -> None:
+def command(given: str, example: str | None) -> None:
     """Write a job file, a small program and a test of it into DIR, to begin with. Existing files stay as they are."""
     with exit_on_error():
+        if not given:
+            raise CannotWrite("DIR is empty. Name a directory, or leave it out to write here.")
+        directory = Path(given)
         if example is None:
             files = {name: (STARTER / name).read_bytes() for name in FILES}
             commands, missing = ["clusterkit up -f job.toml", "pytest"], list[str]()
@@ -105,6 +109,8 @@ def _files_of(example: str) -> tuple[dict[str, bytes], list[str]]:
 
 def write(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write all of the files into a directory, which need not exist, or none. Raises CannotWrite."""
+    if why := why_not_reached(directory):
+        raise CannotWrite(f"{directory} can't be written: {why}.")
     there = [str(directory / name) for name in files if os.path.lexists(directory / name)]
     if there:
         exist = "exists" if len(there) == 1 else "exist"

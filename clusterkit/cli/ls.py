@@ -47,7 +47,8 @@ def _list_campaigns(live: bool, quiet: bool, as_json: bool) -> None:
     from clusterkit.views.campaigns import campaign_row, campaigns_table
 
     now = time.time()
-    rows = [campaign_row(file, now) for file in RunStore().campaigns() if not live or file.is_live()]
+    with exit_on_error():
+        rows = [campaign_row(file, now) for file in RunStore().campaigns() if not live or file.is_live()]
     rows.sort(key=lambda row: row["age"])
     if as_json:
         echo_json(rows)

@@ -10,10 +10,18 @@ import click
 
 from clusterkit.cli.addressing import ALL
 from clusterkit.cli.terminal import echo
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
     from clusterkit.client.directory import RunDirectory
+
+
+class NoSuchTask(ClusterkitError):
+    """The run has no task of that name."""
+
+    exit_code = 2
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -30,20 +38,16 @@ def selects(names: Iterable[str]) -> Callable[[Task], bool]:
 
 
 def tasks_shown(run: RunDirectory, names: Iterable[str]) -> list[Task]:
-    """The tasks of a run that are named, to look at. Raises ClusterkitError for a name that means none of them."""
-    from clusterkit.words.errors import ClusterkitError
-
+    """The tasks of a run that are named, to look at. Raises NoSuchTask for a name that means none of them."""
     tasks = _tasks_of(run)
     for name in names:
         if not any(map(selects([name]), tasks)):
-            raise ClusterkitError(f"The run {run.run_id} has no task {name}.")
+            raise NoSuchTask(f"The run {run.run_id} has no task {name}.")
     return list(filter(selects(names), tasks))
 
 
 def tasks_of(run: RunDirectory, names: Iterable[str]) -> list[str]:
-    """The tasks of a run that are named, for a request. Raises ClusterkitError for a type of which it has none."""
-    from clusterkit.words.errors import ClusterkitError
-
+    """The tasks of a run that are named, for a request. Raises NoSuchTask for those that it does not have."""
     wanted = list(dict.fromkeys(names))
     if ALL in wanted:
         return []
@@ -51,7 +55,9 @@ def tasks_of(run: RunDirectory, names: Iterable[str]) -> list[str]:
     for name in wanted:
         of_type = [str(task) for task in tasks if task.type == name]
         if not of_type and ":" not in name:
-            raise ClusterkitError(f"The run {run.run_id} has no task of the type {name}.")
+            raise NoSuchTask(f"The run {run.run_id} has no task of the type {name}.")
+        if not of_type and tasks and name not in map(str, tasks):
+            raise NoSuchTask(f"The run {run.run_id} has no task {name}.")
         found += of_type or [name]
     return list(dict.fromkeys(found))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,7 +72,7 @@ class LogReader:
 
     def _last(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
         lines = self._lines(pieces, ended)
-        return lines if self.wanted.tail is None else iter(deque(lines, maxlen=self.wanted.tail))
+        return lines if self.wanted.tail is None else iter(deque(lines, maxlen=min(self.wanted.tail, sys.maxsize)))
 
     def _lines(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
         return filter(self._matches, self._made(pieces, ended))

@@ -63,11 +63,13 @@ def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bo
     if older_than is None and keep is None:
         raise click.UsageError("Select runs with --older-than 7d, --keep 10, or both.")
     now, store = time.time(), RunStore()
-    over = [run for run in newest_first(store.all()) if run.is_over()][keep or 0 :]
-    chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]
-    ended = sorted((one for one in store.campaigns() if not one.is_live()), key=lambda one: one.changed(), reverse=True)
-    campaigns = [one for one in ended[keep or 0 :] if now - one.changed() >= (older_than or 0.0)]
     with exit_on_error():
+        over = [run for run in newest_first(store.all()) if run.is_over()][keep or 0 :]
+        chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]
+        ended = sorted(
+            (one for one in store.campaigns() if not one.is_live()), key=lambda one: one.changed(), reverse=True
+        )
+        campaigns = [one for one in ended[keep or 0 :] if now - one.changed() >= (older_than or 0.0)]
         for run in chosen if not dry_run else ():
             remove(run)
         for campaign in campaigns if not dry_run else ():

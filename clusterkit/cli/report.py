@@ -79,10 +79,10 @@ def command(run: str | None, output: str | None, kind: str | None, force: bool) 
     from clusterkit.dashboard.report_file import Format, report
 
     kind = kind or ENDINGS.get(Path(output or "").suffix, "html")
-    output = output or USUAL[kind]
+    output = USUAL[kind] if output is None else output
     with exit_on_error():
         if output != STDOUT:
-            _check(Path(output), force)
+            _check(output, force)
         store = RunStore()
         subject = store.newest_any() if run is None else store.find_any(run)
         text = report(subject, Format(kind), store).encode()
@@ -107,10 +107,16 @@ def _size(count: int) -> str:
     return size(count)
 
 
-def _check(path: Path, force: bool) -> None:
+def _check(output: str, force: bool) -> None:
     """Raise ClusterkitError if the file should not be written."""
+    from clusterkit.system.reach import why_not_reached
     from clusterkit.words.errors import RunDirectoryError
 
+    path = Path(output)
+    if not output:
+        raise RunDirectoryError("-o is empty. Name a file, or leave it out.")
+    if why := why_not_reached(path):
+        raise RunDirectoryError(f"Cannot write {path}: {why}.")
     if path.is_dir():
         raise RunDirectoryError(f"{path} is a directory. Name a file in it: -o {path / 'report.html'}")
     if not path.absolute().parent.is_dir():

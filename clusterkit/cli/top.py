@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
         looks = follow(look.refresh, life_of(look.run).is_over, max(interval, 0.1))
         act(CLEAR_SCREEN if not as_json else "")
         look.rows(meter)  # CPU usage is measured from one sample to the next
-        for _ in islice(looks, 1, None if count is None else count + 1):
+        for _ in islice(looks, 1, None if count is None else min(count, sys.maxsize - 1) + 1):
             rows = look.rows(meter)
             if as_json:
                 echo(json.dumps({"run_id": look.run.run_id, "state": look.state, "tasks": rows}))

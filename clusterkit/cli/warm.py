@@ -26,10 +26,14 @@ def command() -> None:
 @option("--idle", type=Duration(), default=IDLE, help="Stop after this time without a run.")
 def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
+    from clusterkit.job.spec import preload_problems
     from clusterkit.warm.choice import launch_to_share
     from clusterkit.warm.shared import SharedServer, warm_dir
+    from clusterkit.words.errors import BadJob
 
     with exit_on_error():
+        if problems := [*preload_problems(preload)]:
+            raise BadJob(problems)
         server = SharedServer(warm_dir(), launch_to_share(preload)).start(idle)
     echo(f"The warm server is up (pid {server['pid']}; the imports took {server['seconds']:.1f} s).")
 

@@ -72,7 +72,7 @@ class RunDirectory(Paths[Path]):
             ) from None
         except OSError as error:
             self.discard()
-            raise unusable(self.path, error) from None
+            raise self._unusable(error) from None
 
     def reopen(self) -> None:
         """Create what is missing, remove what is stale. For the supervisor that has the lock of a run that was left.
@@ -87,7 +87,16 @@ class RunDirectory(Paths[Path]):
             for file in (self.journal, self.arrivals):
                 _cut_to_lines(file)
         except OSError as error:
-            raise unusable(self.path, error) from None
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: OSError) -> RunDirectoryError:
+        """The error for a file of the run, or for the checkpoint directory that was asked for."""
+        at, named = Path(str(error.filename or self.path)), self.checkpoints
+        if named.is_relative_to(self.path) or not named.is_relative_to(at):
+            return unusable(self.path, error)
+        return RunDirectoryError(
+            f"Cannot use the checkpoint directory {named}: {error.strerror} ({at}). Choose another --checkpoint-dir."
+        )
 
     def add_task(self, task: Task) -> None:
         """Create a task's directory and named pipes, new ones where there are some. Raises RunDirectoryError."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import platformdirs
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.client.directory import RunDirectory, unusable
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:  # few commands need campaigns, and the others are to be instant
@@ -24,6 +24,8 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 class NoSuchRun(ClusterkitError):
     """No run matches, or more than one."""
+
+    exit_code = 2  # 1 would be how a run ended, where a command exits with that
 
 
 def state_dir() -> Path:
@@ -54,9 +56,8 @@ class RunStore:
         return RunDirectory(self.path / run_id, checkpoints)
 
     def all(self) -> list[RunDirectory]:
-        """Every run, in the order of the run ids."""
-        paths = sorted(self.path.iterdir()) if self.path.is_dir() else []
-        return [RunDirectory(path) for path in paths if path.is_dir()]
+        """Every run, in the order of the run ids. Raises RunDirectoryError, as all do that look for runs."""
+        return [RunDirectory(path) for path in _found_in(self.path, Path.is_dir)]
 
     def campaign(self, campaign_id: str) -> CampaignFile:
         """The record of a campaign, which need not exist yet."""
@@ -65,8 +66,8 @@ class RunStore:
         return CampaignFile(self.home / "campaigns" / f"{campaign_id}.json")
 
     def campaigns(self) -> list[CampaignFile]:
-        """Every campaign, in the order of the ids."""
-        return [self.campaign(path.stem) for path in sorted((self.home / "campaigns").glob("[!.]*.json"))]
+        """Every campaign, in the order of the ids. Raises RunDirectoryError."""
+        return [self.campaign(path.stem) for path in _found_in(self.home / "campaigns", _is_record)]
 
     def find(self, prefix: str) -> RunDirectory:
         """The run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one."""
@@ -119,6 +120,20 @@ class RunStore:
         if finished:
             raise NoSuchRun(f"There is no run in {self.path}.")
         raise NoSuchRun("No run is live. Name one, or see `clusterkit ls`.")
+
+
+def _is_record(path: Path) -> bool:
+    return path.suffix == ".json" and not path.name.startswith(".")
+
+
+def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
+    """What is wanted in a directory, sorted; nothing where there is none."""
+    try:
+        return sorted(filter(is_wanted, directory.iterdir()))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise unusable(directory, error) from None
 
 
 def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:

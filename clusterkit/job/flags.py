@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from clusterkit.job.options import OPTIONS, Entry, Kind
+from clusterkit.words.durations import exact
 from clusterkit.words.errors import BadJob
-from clusterkit.words.faults import plain
 from clusterkit.words.options import JobOptions
 
 
@@ -38,7 +38,7 @@ def flags_of(entry: Entry, value: Any) -> Iterator[str]:
         case Kind.VARIABLES:
             yield from (f"{entry.flag}={name}={text_of(item)}" for name, item in value.items())
         case _:
-            text = plain(value) if isinstance(value, float) else text_of(value)
+            text = exact(value) if isinstance(value, float) else text_of(value)
             yield f"{entry.flag}={text}"  # with =, or a value that begins with a dash would be a flag
 
 

@@ -117,6 +117,8 @@ class _Reading:
         return value
 
     def _path(self, entry: Entry, value: str) -> str:
+        if not value:
+            return ""  # not the directory of the file
         if entry.name != "python":
             return str(self._here / value)
         relative = "/" in value and not value.startswith("/")  # one without a slash is looked up in PATH

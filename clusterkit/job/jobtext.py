@@ -54,9 +54,7 @@ def _value(kind: Kind, value: object) -> str:
         case Kind.SWITCH:
             return "true" if value else "false"
         case Kind.DURATION:
-            number = seconds(value)
-            text = compact(number)
-            return f'"{text}"' if "e" not in text and seconds(text) == number else repr(number)
+            return quoted(compact(seconds(value)))
         case Kind.TEXTS:
             items = [quoted(str(item)) for item in cast(list[str], value)]
             line = f"[{', '.join(items)}]"

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from clusterkit.system.process import why_not_startable
+from clusterkit.system.reach import why_not_reached
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
-from clusterkit.words.model import ProgramKind
+from clusterkit.words.model import ProgramKind, TaskType
 
 INSTALL_TF_KERAS = "Install it in TensorFlow's version, for example: pip install 'tf_keras==2.21.*'"
 
@@ -39,6 +41,8 @@ def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
     if not target:
         return ProgramKind.SCRIPT, []  # the rules say that it is missing
     path = Path(target)
+    if why := why_not_reached(path):
+        return ProgramKind.SCRIPT, [f"{target} can't be read: {why}."]
     if path.is_dir():
         return ProgramKind.SCRIPT, [f"{target} is a directory. Name the program's file, or a package with -m."]
     if not path.exists():
@@ -65,18 +69,29 @@ def _looked_in(path: Path) -> str:
 
 def directory_problems(job: JobSpec) -> list[str]:
     """What is wrong with the directories, each said once."""
-    cwds = dict.fromkeys(setup.cwd for setup in job.every_setup.values())
-    problems = [
-        f"The directory {cwd} for the tasks does not exist, or is none."
-        for cwd in cwds
-        if cwd is not None and not Path(cwd).is_dir()
-    ]
-    if (directory := job.checkpoint_dir) is not None and Path(directory).exists():
-        if not Path(directory).is_dir():
-            problems.append(f"The checkpoint directory {directory} is a file.")
-        elif not os.access(directory, os.W_OK | os.X_OK):
-            problems.append(f"The checkpoint directory {directory} can't be written: permission denied.")
-    return problems
+    cwds = dict.fromkeys(setup.cwd for setup in job.every_setup.values() if setup.cwd is not None)
+    return [*chain.from_iterable(map(_cwd_problems, cwds)), *_checkpoint_problems(job)]
+
+
+def _cwd_problems(cwd: str) -> Iterator[str]:
+    if why := why_not_reached(Path(cwd)):
+        yield f"The directory {cwd} for the tasks can't be used: {why}."
+    elif not Path(cwd).is_dir():
+        yield f"The directory {cwd} for the tasks does not exist, or is none."
+    elif not os.access(cwd, os.X_OK):
+        yield f"The directory {cwd} for the tasks can't be used: permission denied."
+
+
+def _checkpoint_problems(job: JobSpec) -> Iterator[str]:
+    directory = job.checkpoint_dir
+    if directory is None:
+        return
+    if why := why_not_reached(Path(directory)):
+        yield f"The checkpoint directory {directory} can't be used: {why}."
+    elif Path(directory).exists() and not Path(directory).is_dir():
+        yield f"The checkpoint directory {directory} is a file."
+    elif Path(directory).exists() and not os.access(directory, os.W_OK | os.X_OK):
+        yield f"The checkpoint directory {directory} can't be written: permission denied."
 
 
 def interpreter_problems(job: JobSpec) -> list[str]:
@@ -122,7 +137,8 @@ def _keras_problems(job: JobSpec) -> Iterator[str]:
 
 def _debugpy_problems(job: JobSpec) -> Iterator[str]:
     """Where an editor is to connect, and the tasks' interpreter does not have debugpy."""
-    kinds = dict.fromkeys(task.type for task in job.tasks if job.debug.editor_port(task) is not None)
+    named = {text.partition("=")[0].partition(":")[0] for text in job.debug.editors}
+    kinds = [kind for kind in TaskType if kind in named and job.counts[kind] > 0]
     for whose in _lacking("debugpy", job, [job.setups.get(kind, Setup()) for kind in kinds]):
         yield f"--debugpy needs debugpy, which {whose} lacks. Install it: pip install 'tf-clusterkit[debugpy]'"
 

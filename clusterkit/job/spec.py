@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 from clusterkit.faults.aim import problems_of
 from clusterkit.job.convention import convention_problems
@@ -17,6 +18,7 @@ from clusterkit.job.plan import RESERVED
 from clusterkit.job.step_regex import problem_of
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
+from clusterkit.words.hooks import Hook
 from clusterkit.words.job import JobSpec, RestartPolicy, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
 from clusterkit.words.options import JobOptions
@@ -33,6 +35,9 @@ _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide what is right for the others. If one of them is wrong, problems of the others mislead.
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}
 
+# Text that is no path, name or argument, or that has a rule of its own.
+_READ_OTHERWISE = frozenset({"env", "fault", "preload", "progress_regex", "run_id", *(f"on_{hook}" for hook in Hook)})
+
 
 class Described(NamedTuple):
     """The job that options describe, and every problem with them.
@@ -47,6 +52,7 @@ class Described(NamedTuple):
 
 def describe(given: Gathered) -> Described:
     """Build the job and check it; the program's kind is MODULE or, whatever it is, SCRIPT."""
+    given = _with_fit_text(given)
     options, wrong = given.options, given.wrong
     faults, of_faults = parse_all(options.get("fault", ()))
     job = replace(_job(options), faults=tuple(faults))
@@ -57,6 +63,28 @@ def describe(given: Gathered) -> Described:
     aimed = [problem for fault in faults for problem in problems_of(fault, job)] if clear else []
     aimed += debugging_problems(job) if clear else []
     return Described(job, [*given.problems, *of_shape, *others, *aimed], clear)
+
+
+def _with_fit_text(given: Gathered) -> Gathered:
+    """The options without those whose text can be no path, name or argument, and the problems with them."""
+    found = {name: [*_text_problems(name, value)] for name, value in given.options.items()}
+    options = {name: value for name, value in given.options.items() if not found[name]}
+    wrong = given.wrong | {name for name, problems in found.items() if problems}
+    return Gathered(cast(JobOptions, options), [*given.problems, *chain.from_iterable(found.values())], wrong)
+
+
+def _text_problems(name: str, value: object, where: str = "") -> Iterator[str]:
+    if name == "task" and isinstance(value, Mapping):
+        for kind, table in value.items():
+            for key, of_kind in table.items():
+                yield from _text_problems(key, of_kind, f"task.{kind}.")
+    elif name not in _READ_OTHERWISE:
+        called = OPTIONS[name].flag if name in OPTIONS and not where else f"{where}{name}"
+        if value == "" and name not in ("program", "module"):
+            yield f"{called} is empty. Give a value, or leave it out."
+        for text in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(text, str) and UNFIT.search(text):
+                yield f"{called}: {text!r} has a character that can't be passed to a program, such as NUL."
 
 
 def _job(options: JobOptions) -> JobSpec:
@@ -134,9 +162,7 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
                 yield f"{where}env: {name} is set by clusterkit in every task and can't be given."
             elif not name or "=" in name or UNFIT.search(name + value):
                 yield f"{where}env: {name!r} can't be the name of an environment variable with that value."
-    for name in job.preload:
-        if not all(part.isidentifier() for part in name.split(".")):
-            yield f"--preload {name!r} can't be the name of a module."
+    yield from preload_problems(job.preload)
     if job.preload and job.start is StartMode.COLD:
         yield "--preload is for warm starts; with --start cold nothing is imported beforehand."
     if job.devices.gpus is not None and any(GPUS in setup.env for setup in job.every_setup.values()):
@@ -161,6 +187,13 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
         yield "--pcap writes what crosses the virtual network. Add --network virtual."
     if job.progress_regex is not None and (problem := problem_of(job.progress_regex)):
         yield problem
+
+
+def preload_problems(modules: Iterable[str]) -> Iterator[str]:
+    """Which of the modules of --preload are none, as their names show."""
+    for name in modules:
+        if not all(part.isidentifier() for part in name.split(".")):
+            yield f"--preload {name!r} can't be the name of a module."
 
 
 def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:

@@ -120,6 +120,8 @@ def _with_anchored_python(setup: Setup) -> Setup:
 
 
 def _read(job_file: str) -> Gathered:
+    if not job_file:
+        raise BadJob(["-f is empty. Name a job file, or leave it out."])
     try:
         text = Path(job_file).read_text(encoding="utf-8")
     except OSError as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from clusterkit.system.bell import Bell
+from clusterkit.system.poller import LONGEST_WAIT
 from clusterkit.system.wakeup import Wakeup
 from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
@@ -85,7 +86,7 @@ class Inbox:
         return any(isinstance(event, AllocationEnding) for event in self._kept)
 
     def get(self, timeout: float | None) -> Happened | Work | None:
-        """Return what comes next; None after `timeout` seconds without anything.
+        """Return what comes next; None after `timeout` seconds without anything, or after a day.
 
         A cut lifeline comes before most of the events that wait.
         """
@@ -100,7 +101,7 @@ class Inbox:
                     return self._events.get_nowait()
             self._looked = 0
             wait = 0.0 if waiting else None if until is None else max(0.0, until - time.monotonic())
-            found = self._poll.poll(None if wait is None else math.ceil(wait * 1000))
+            found = self._poll.poll(None if wait is None else math.ceil(min(wait, LONGEST_WAIT) * 1000))
             for descriptor, _ in found:
                 if descriptor in self._lifelines:
                     self._poll.unregister(descriptor)

@@ -11,6 +11,7 @@ from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.bell import Bell
 from clusterkit.words.events import Crashed
 
+LONGEST_WAIT = 86400.0  # seconds; poll and epoll take no more than 24 days
 READABLE, WRITABLE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLONESHOT
 
 
@@ -73,7 +74,8 @@ class Poller:
 
     def _run(self) -> None:
         while not self._stopped:
-            for descriptor, events in self._epoll.poll(self._turn()):
+            turn = self._turn()
+            for descriptor, events in self._epoll.poll(None if turn is None else min(turn, LONGEST_WAIT)):
                 if (handler := self._handlers.get(descriptor)) is not None:  # not forgotten by the one before
                     handler(events)
 

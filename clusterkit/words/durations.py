@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+LONGEST = 1e9  # seconds: 30 years
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
@@ -14,7 +15,7 @@ def seconds(value: object) -> float:
     number = _number(value)
     if number < 0 or math.isnan(number):
         raise ValueError(f"{value!r} is not a duration: it has to be 0 or more.")
-    if math.isinf(number):
+    if number > LONGEST:
         raise ValueError("That duration is longer than any job. Write 0 where it switches a limit off.")
     return number
 
@@ -54,5 +55,15 @@ def precise(value: float) -> str:
 
 
 def compact(value: float) -> str:
-    """Write a duration as it can be read again: `10s`, `2m`."""
-    return f"{value / 60:g}m" if value and value % 60 == 0 else f"{value:g}s"
+    """Write a duration as it can be read again, with every digit: `10s`, `2m`."""
+    return f"{exact(value / 60)}m" if value and value % 60 == 0 else f"{exact(value)}s"
+
+
+def exact(value: float) -> str:
+    """Write a number as it can be read again, with every digit and without an exponent: `100`, `0.05`, `0.0000001`."""
+    text = str(value).removesuffix(".0")
+    if "e" not in text:
+        return text
+    from decimal import Decimal  # such numbers are rare
+
+    return f"{Decimal(text):f}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from clusterkit.words.durations import exact
 from clusterkit.words.model import TaskType
 
 
 def plain(value: float) -> str:
-    """A number without an exponent's surprise: `100`, `0.05`, `1234567`."""
+    """Write a number for people, without the digits that rounding has left: `100`, `0.05`, `1234567`."""
     return f"{value:.12g}"
 
 
@@ -82,7 +83,7 @@ class Trigger:
     after: float = 0.0
 
     def __str__(self) -> str:
-        number = f"{plain(self.at)}s" if self.moment is Moment.TIME else plain(self.at)
+        number = f"{exact(self.at)}s" if self.moment is Moment.TIME else exact(self.at)
         match self.moment, self.every:
             case Moment.TIME, False:
                 text = number
@@ -94,8 +95,8 @@ class Trigger:
                 text = f"every={number}steps"
             case moment, every:
                 text = f"every={moment}" if every else moment.value if self.at == 1 else f"{moment}={number}"
-        text += f" after={plain(self.after)}s" if self.after else ""
-        return text if self.probability == 1 else f"{text} p={plain(self.probability)}"
+        text += f" after={exact(self.after)}s" if self.after else ""
+        return text if self.probability == 1 else f"{text} p={exact(self.probability)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +124,11 @@ class Fault:
         if self.amount is not None:
             words.append(f"{AMOUNTS[self.action].name}={AMOUNTS[self.action].text(self.amount)}")
         if self.jitter:
-            words.append(f"jitter={plain(self.jitter)}s")
+            words.append(f"jitter={exact(self.jitter)}s")
         if self.how is not None:
             words.append(f"how={self.how}")
         if self.seconds is not None:
-            words.append(f"for={plain(self.seconds)}s")
+            words.append(f"for={exact(self.seconds)}s")
         if self.trigger is not None:
             words.append(f"@ {self.trigger}")
         return " ".join(word for word in words if word)
@@ -153,7 +154,7 @@ class Amount:
         """As it is written in the grammar."""
         if self.unit is Unit.SHARE:
             return f"{plain(100 * value)}%"
-        return f"{plain(value)}s" if self.unit is Unit.SECONDS else f"{value:.0f}B"
+        return f"{exact(value)}s" if self.unit is Unit.SECONDS else f"{value:.0f}B"
 
 
 AMOUNTS = {

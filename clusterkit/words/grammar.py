@@ -27,6 +27,8 @@ from clusterkit.words.spelling import did_you_mean
 EXAMPLE = "kill worker:1 @ step=100"
 LATE = 5.0  # seconds by which hang-start delays, where it is not told
 HOW = ("flip", "truncate")
+MOST_STEPS = 10**15  # and checkpoints, restarts; a float holds each number up to that exactly
+MOST_BYTES = 1e18
 _RANDOM = re.compile(r"random\((\d+)\)")
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|kbit|Mbit|Gbit)?", re.ASCII)
 _FACTORS = {None: 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "kbit": 125, "Mbit": 125e3, "Gbit": 125e6}
@@ -157,11 +159,11 @@ def _moment(word: str, probability: float) -> Trigger:
     if name == "every":
         return _every(value, probability)
     if name == "step" and value.isascii() and value.isdecimal():
-        return Trigger(Moment.STEP, int(value), False, probability)
+        return Trigger(Moment.STEP, _count(value), False, probability)
     if name in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY):
-        if equals and (not value.isascii() or not value.isdecimal() or int(value) < 1):
+        if equals and (not value.isascii() or not value.isdecimal() or _count(value) < 1):
             raise ValueError(f"{word!r} is not a trigger: {name}=2 is the second {name}.")
-        return Trigger(Moment(name), int(value or 1), False, probability)
+        return Trigger(Moment(name), _count(value or "1"), False, probability)
     if equals:
         raise ValueError(f"{word!r} is not a trigger. Write 20s, step=100, ready, checkpoint, restart or every=10s.")
     if _BARE.fullmatch(word):
@@ -176,10 +178,16 @@ def _every(value: str, probability: float) -> Trigger:
     if _BARE.fullmatch(value):
         raise ValueError(f"every={value} has no unit. Write every={value}s or every={value}steps.")
     match = _STEPS.fullmatch(value)
-    distance = float(match[1]) if match else seconds(value)
+    distance = _count(match[1]) if match else seconds(value)
     if distance < (1 if match else 0.1):
         raise ValueError(f"every={value} is too often: at least 100 ms, or one step.")
     return Trigger(Moment.STEP if match else Moment.TIME, distance, True, probability)
+
+
+def _count(digits: str) -> int:
+    if len(digits) > len(str(MOST_STEPS)) or int(digits) > MOST_STEPS:
+        raise ValueError(f"{digits:.20} is more than any job counts. Write {MOST_STEPS} or less.")
+    return int(digits)
 
 
 def _share(text: str) -> float:
@@ -197,7 +205,10 @@ def _bytes(text: str) -> float:
     match = _BYTES.fullmatch(text)
     if match is None or float(match[1]) == 0:
         raise ValueError(f"{text!r} is not a number of bytes. Write 500KB, 20MB or 10Mbit.")
-    return float(match[1]) * _FACTORS[match[2]]
+    number = float(match[1]) * _FACTORS[match[2]]
+    if number > MOST_BYTES:
+        raise ValueError(f"{text!r:.20} is more than any machine has. Write 500KB, 20MB or 10Mbit.")
+    return number
 
 
 def _how(text: str) -> str:

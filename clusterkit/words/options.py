@@ -165,8 +165,10 @@ class HostOptions(TypedDict, total=False):
         Literal["local", "slurm", "agents"],
         Option("What starts the agents: this machine, Slurm, or somebody else.", "hosts.engine"),
     ]
-    hosts: Annotated[int, Option("Hosts to place the tasks on.", "hosts.count", default="none: this machine")]
-    spare_hosts: Annotated[int, Option("Hosts beside those, for when one is lost.", "hosts.spare")]
+    hosts: Annotated[
+        int, Option("Hosts to place the tasks on.", "hosts.count", default="none: this machine", most=16_384)
+    ]
+    spare_hosts: Annotated[int, Option("Hosts beside those, for when one is lost.", "hosts.spare", most=16_384)]
     place: Annotated[
         Sequence[str], Option("Tasks of one type, or one, on a host: ps=host0.", "hosts.place", "TASK=HOST")
     ]

@@ -27,12 +27,12 @@ def test_kill_takes_a_signal_and_a_type_of_tasks(ck: Clusterkit) -> None:
 
 def test_what_can_not_be_done_is_a_sentence_and_an_exit_code(ck: Clusterkit) -> None:
     """1 for what the run refuses or has not, 2 for what nobody could mean."""
-    assert ck("kill", "worker:1", code=1).err.startswith("clusterkit: No run is live.")
+    assert ck("kill", "worker:1", code=2).err.startswith("clusterkit: No run is live.")
     run = ck.up("--workers", "2", ROLES, "--steps", "100000")
-    assert ck("kill", "worker:7", code=1).err == "clusterkit: This run has no task worker:7.\n"
-    assert ck("kill", "ps", code=1).err == f"clusterkit: The run {run.name} has no task of the type ps.\n"
+    assert ck("kill", "worker:7", code=2).err == f"clusterkit: The run {run.name} has no task worker:7.\n"
+    assert ck("kill", "ps", code=2).err == f"clusterkit: The run {run.name} has no task of the type ps.\n"
     assert ck("unpause", "worker:0", code=1).err == "clusterkit: worker:0 is not paused now.\n"
-    assert ck("stacks", "--run", "nosuch", code=1).err.startswith("clusterkit: There is no run 'nosuch'")
+    assert ck("stacks", "--run", "nosuch", code=2).err.startswith("clusterkit: There is no run 'nosuch'")
     assert "'wroker:1' is neither a run nor a task" in ck("kill", "wroker:1", code=2).err
     assert "is not a signal" in ck("kill", "-s", "FOO", "worker:1", code=2).err
     assert ck("pause", code=2).err

@@ -102,6 +102,8 @@ def test_a_run_that_ends_at_once_is_reported(ck: Clusterkit) -> None:
 def test_bad_input_is_told_before_anything_is_detached(ck: Clusterkit) -> None:
     """As by `up`: exit code 2 and sentences; a run id that is taken, too."""
     assert ck("up", "-d", "no_such_program.py", code=2).out == ""
+    away = Clusterkit(ck.home / ("x" * 300))
+    assert "Cannot use the run directory: File name too long" in away("up", "-d", ROLES, code=2).err
     ck("up", "--run-id", "taken", ROLES, "--steps", "1")
     again = ck("up", "-d", "--run-id", "taken", ROLES, code=2)
     assert again.out == ""

@@ -67,6 +67,8 @@ def test_what_can_not_be_written_is_one_clear_error(tmp_path: Path) -> None:
     for place, why in (("file", "is not a directory"), ("file/below", "can't be written: Not a directory")):
         result = init(tmp_path / place)
         assert (result.exit_code, why in result.stderr) == (2, True), result.stderr
+    assert init("").stderr == "clusterkit: DIR is empty. Name a directory, or leave it out to write here.\n"
+    assert init(tmp_path / ("x" * 300)).stderr.endswith("can't be written: file name too long.\n")
     with pytest.raises(CannotWrite, match="can't be written: No such file"):
         write(tmp_path / "new", {"one": b"1", "no/two": b"2"})
     assert names_in(tmp_path / "new") == []

@@ -77,10 +77,10 @@ def test_a_run_is_named_by_the_beginning_of_its_id(turns: Clusterkit) -> None:
     turns("up", "--run-id", "turnip", ROLES, "--steps", "1")
     assert numbers(turns("logs", "turns", "--tail", "1", "worker:0").out) == []
     assert numbers(turns("logs", "turns", "worker:0", "--tail", "2").out) == [18]
-    refused = turns("logs", "turn", code=1)
+    refused = turns("logs", "turn", code=2)
     assert "matches several runs: turnip, turns" in refused.err
-    assert "There is no run 'nope'" in turns("logs", "nope", code=1).err
-    assert "has no task ps:0" in turns("logs", "ps:0", code=1).err
+    assert "There is no run 'nope'" in turns("logs", "nope", code=2).err
+    assert "has no task ps:0" in turns("logs", "ps:0", code=2).err
 
 
 def test_events_are_followed_to_the_end(ck: Clusterkit) -> None:

@@ -80,7 +80,7 @@ def test_show_names_the_cause_of_a_failure(ck: Clusterkit) -> None:
 def test_ps_of_a_finished_run_tells_how_its_tasks_ended(ck: Clusterkit) -> None:
     """By its id, since without one a live run is meant."""
     ck("up", "--run-id", "over", ROLES, "--steps", "2")
-    assert ck("ps", code=1).err.startswith("clusterkit: No run is live.")
+    assert ck("ps", code=2).err.startswith("clusterkit: No run is live.")
     (row,) = ck.json("ps", "over")["tasks"]
     assert (row["state"], row["pid"], row["last_exit"]["text"]) == ("down", None, "exited with code 0")
 

@@ -175,7 +175,10 @@ def test_what_is_no_report_is_not_overwritten(copy: Clusterkit, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("args", "code", "sentence"),
     [
-        (("nothing",), 1, "There is no run or campaign 'nothing'"),
+        (("-o", ""), 2, "-o is empty. Name a file, or leave it out."),
+        (("-o", "x" * 300), 2, "Cannot write xxx"),
+        (("-o", "x" * 300 + "/r.html"), 2, "r.html: file name too long."),
+        (("nothing",), 2, "There is no run or campaign 'nothing'"),
         (("-o", "{tmp}"), 2, "is a directory. Name a file in it"),
         (("-o", "{tmp}/gone/r.html"), 2, "There is no directory {tmp}/gone."),
         (("-o", "/proc/r.html"), 2, "Cannot write /proc/r.html: "),

@@ -48,6 +48,26 @@ def live(store: RunStore) -> Iterator[RunDirectory]:
     os.close(descriptor)
 
 
+def test_runs_that_can_not_be_listed_are_one_clear_error(tmp_path: Path) -> None:
+    """Not the same as that there are none: a misspelled home has none."""
+    none = RunStore(tmp_path / "gone")
+    assert [*none.all(), *none.campaigns()] == []
+    store = RunStore(tmp_path / ("x" * 300))
+    for look in (store.all, store.campaigns, store.newest_any):
+        with pytest.raises(RunDirectoryError, match=r"File name too long .* Set CLUSTERKIT_HOME"):
+            look()
+
+
+def test_a_checkpoint_directory_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+    """CLUSTERKIT_HOME has nothing to do with it."""
+    (tmp_path / "file").touch()
+    with pytest.raises(RunDirectoryError) as raised:
+        RunStore(tmp_path).run("one", f"{tmp_path}/file/x").make()
+    assert str(raised.value).startswith(f"Cannot use the checkpoint directory {tmp_path}/file/x: Not a directory")
+    assert "CLUSTERKIT_HOME" not in str(raised.value)
+    assert not (tmp_path / "runs/one").exists()
+
+
 def test_all_directories_that_a_run_makes_are_for_its_owner_only(tmp_path: Path) -> None:
     """Also those above its own, whatever the umask: who could write there might put another run in its place."""
     before = os.umask(0)

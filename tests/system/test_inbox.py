@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from threading import Semaphore, Thread, get_ident
+from threading import Semaphore, Thread, Timer, get_ident
 
 import pytest
 
@@ -36,6 +36,12 @@ def test_nothing_comes_before_the_time_is_over(inbox: Inbox) -> None:
     began = time.monotonic()
     assert inbox.get(0.0123) is None
     assert time.monotonic() - began >= 0.0123
+
+
+def test_a_deadline_may_be_years_away(inbox: Inbox) -> None:
+    """`--timeout 30d` is longer than poll(2) can wait at once."""
+    Timer(0.05, inbox.put, [Interrupted(2)]).start()
+    assert inbox.get(1e9) == Interrupted(2)
 
 
 def test_a_cut_lifeline_comes_once_and_soon(inbox: Inbox) -> None:

@@ -122,6 +122,17 @@ def test_turns_bound_the_wait() -> None:
     poller.stop()
 
 
+def test_a_turn_may_be_years_away() -> None:
+    """That is longer than epoll can wait at once; work is done all the same."""
+    posted, done = list[Crashed](), threading.Event()
+    poller = Poller("patient", posted.append, lambda: 1e9)
+    poller.start()
+    poller.do(done.set)
+    assert done.wait(10)
+    poller.stop()
+    assert posted == []
+
+
 @pytest.mark.parametrize("where", ["handler", "work", "turn"])
 def test_a_failure_is_posted_and_the_work_left_is_done_by_stop(where: str) -> None:
     """Work that comes after the failure is not lost."""

@@ -104,6 +104,12 @@ def test_what_a_fault_means(text: str, fault: Fault) -> None:
         ("kill worker:1 @ every=1ms", "too often"),
         ("kill worker:1 @ ready p=2", "'2' is not a share"),
         ("kill worker:1 @ ready after=soon", "'soon' is not a duration"),
+        ("kill worker:1 @ 99999999999999999999s", "longer than any job"),
+        ("stop worker:1 for=1e300", "for=1e300: That duration is longer than any job"),
+        (f"kill worker:1 @ step={'9' * 400}", "more than any job counts. Write 1000000000000000 or less"),
+        (f"kill worker:1 @ restart={'9' * 5000}", "more than any job counts"),
+        (f"kill worker:1 @ every={'9' * 400}steps", "more than any job counts"),
+        (f"memory worker:1 limit={'9' * 400}", "more than any machine has"),
         ("kill worker:1 @ after=2s", "after the @ goes one trigger"),
     ],
 )
@@ -126,12 +132,12 @@ targets = st.one_of(
     st.builds(Target, st.sampled_from(TaskType), st.none(), st.sampled_from([1, None])),
     st.builds(Target, st.none(), st.none(), st.one_of(st.none(), st.integers(1, 9))),
 )
-numbers = st.floats(0.001, 1e6).map(lambda number: round(number, 3))
+numbers = st.floats(1e-9, 1e9) | st.floats(0.001, 1e6).map(lambda number: round(number, 3))
 triggers = st.one_of(
     st.builds(Trigger, st.just(Moment.TIME), numbers, st.just(False), st.sampled_from([1.0, 0.25])),
     st.builds(Trigger, st.just(Moment.TIME), numbers.filter(lambda n: n >= 0.1), st.just(True)),
     st.builds(
-        Trigger, st.just(Moment.STEP), st.integers(1, 10**9).map(float), st.booleans(), st.sampled_from([1.0, 0.5])
+        Trigger, st.just(Moment.STEP), st.integers(1, 10**15).map(float), st.booleans(), st.sampled_from([1.0, 0.5])
     ),
     st.builds(
         Trigger, st.sampled_from([Moment.CHECKPOINT, Moment.RESTART, Moment.READY]), st.integers(1, 9).map(float)

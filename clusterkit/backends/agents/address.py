@@ -35,6 +35,11 @@ def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
         with socket.socket(family, socket.SOCK_DGRAM) as towards:
             towards.connect(address)  # sends nothing
             return str(towards.getsockname()[0])
+    return address_on(interface)
+
+
+def address_on(interface: str) -> str:
+    """This host's address on the interface. Raises NoInterface."""
     interfaces = psutil.net_if_addrs()
     found = [one.address for one in interfaces.get(interface, ()) if one.family == socket.AF_INET]
     if not found:

@@ -288,8 +288,8 @@ class AgentsBackend:
         try:
             wait_for_hosts(done, self._problems, self._engine, self._inbox, self._job.limits.startup or math.inf)
         except NoHosts as error:
-            count = f"{self._hosts.ready_count} of {number_of('host', self._job.hosts.count + self._job.hosts.spare)}"
-            raise NoHosts(f"{count} were ready: {error}.") from None
+            hosts = number_of("host", self._job.hosts.count + self._job.hosts.spare)
+            raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {str(error).rstrip('.')}.") from None
 
     def _end_agents(self) -> None:
         """Have the agents end what is left, and wait for that, but not for those that are cut off."""

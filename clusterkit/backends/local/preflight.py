@@ -13,6 +13,7 @@ from clusterkit.backends.local.shortages import shortages
 from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import too_few
 from clusterkit.network.virtual import why_not
+from clusterkit.system.reach import why_not_reached
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.resources import Network
@@ -38,6 +39,18 @@ def _network_problems(job: JobSpec) -> list[str]:
         problems.append(f"--network virtual is not supported here: {why}.")
     if needs_disk(job.faults) and (why := why_not(network=False, disk=True)):
         problems.append(f"The fault disk-full is not supported here: {why}.")
-    if job.pcap is not None and not os.access(Path(job.pcap).absolute().parent, os.W_OK | os.X_OK):
-        problems.append(f"--pcap {job.pcap} can't be written: its directory does not exist, or can't be written.")
+    if job.pcap is not None and (why := _why_not_written(Path(job.pcap).absolute())):
+        problems.append(f"--pcap {job.pcap} can't be written: {why}.")
     return problems
+
+
+def _why_not_written(path: Path) -> str:
+    """Why a file can't be made or written, as a clause; empty if it can."""
+    if why := why_not_reached(path):
+        return why
+    if path.is_dir():
+        return "it is a directory"
+    if path.exists():
+        return "" if os.access(path, os.W_OK) else "permission denied"
+    is_open = os.access(path.parent, os.W_OK | os.X_OK)
+    return "" if is_open and path.parent.is_dir() else "its directory does not exist, or can't be written"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from clusterkit.client.store import new_run_id
@@ -9,14 +10,15 @@ from clusterkit.engines.kubernetes.manifest import Flags, Kind, Manifest, Place,
 from clusterkit.engines.kubernetes.names import flag_problems, name_problems
 from clusterkit.engines.kubernetes.rules import problems_of
 from clusterkit.job.options import Gathered
-from clusterkit.job.spec import describe
+from clusterkit.job.spec import MOST, describe
 from clusterkit.words.errors import BadJob
+from clusterkit.words.job import JobSpec
 from clusterkit.words.options import JobOptions
 
 
 def asked(gathered: Gathered, flags: Flags) -> Manifest:
     """Check everything that can be known without the image, whose files are not here. Raises BadJob."""
-    job, problems, _ = describe(_on_hosts(gathered, flags))
+    job, problems = _countable(_on_hosts(gathered, flags))
     name = gathered.options.get("run_id") or f"run-{new_run_id()}"
     problems += [*name_problems(name, agents_of(job, flags)), *problems_of(job, gathered.options, flags)]
     if problems:
@@ -25,11 +27,17 @@ def asked(gathered: Gathered, flags: Flags) -> Manifest:
     return Manifest(name, job, cast(JobOptions, options), flags)
 
 
+def _countable(gathered: Gathered) -> tuple[JobSpec, list[str]]:
+    """The job and its problems; with few tasks if they are among the problems, since there may be too many to list."""
+    job, problems, clear = describe(gathered)
+    return job if clear else replace(job, counts={kind: min(count, 1) for kind, count in job.counts.items()}), problems
+
+
 def _on_hosts(gathered: Gathered, flags: Flags) -> Gathered:
     """With the number of agents, which is another one than on one machine if it is not given."""
     if flags.kind is not Kind.JOBSET:
         return gathered
-    hosts = max(1, hosts_of(describe(gathered).job, flags))
+    hosts = max(1, hosts_of(_countable(gathered)[0], replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))))
     return gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
 
 

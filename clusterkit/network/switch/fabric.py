@@ -19,6 +19,7 @@ from clusterkit.network.switch.packets import LONGEST, segment_of
 from clusterkit.network.switch.resets import Resets
 from clusterkit.network.switch.ways import Way, Ways
 
+LONGEST_WAIT = 86400.0  # seconds; epoll takes no more than 24 days
 BURST = 32  # packets read from one host before the others get their turn
 
 
@@ -155,11 +156,11 @@ class Fabric:
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2](now)
 
-    def _timeout(self) -> float | None:
+    def _timeout(self) -> float:
         now = time.monotonic()
         waits = [] if self._capture is None else [self._capture.wait(now)]
         waits += [max(0.0, self._timers[0][0] - now)] if self._timers else []
-        return min((wait for wait in waits if wait is not None), default=None)
+        return min([LONGEST_WAIT, *(wait for wait in waits if wait is not None)])
 
     def _inject(self, packet: bytes) -> None:
         """Deliver a packet that no host has sent."""

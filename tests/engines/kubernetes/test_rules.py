@@ -72,6 +72,13 @@ def test_all_problems_come_at_once() -> None:
         assert part in text
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_tasks_beyond_number_are_not_listed(kind: Kind) -> None:
+    """A list of them would fill the memory."""
+    with pytest.raises(BadJob, match="100000000000000000000 tasks are asked for"):
+        asked(Gathered({"program": "train.py", "workers": 10**20}), Flags("image", kind))
+
+
 @pytest.mark.parametrize("options", [{"cwd": "here"}, {"python": "./python"}, {"task": {TaskType.PS: {"python": "p"}}}])
 def test_what_is_relative_to_the_images_directory_is_fine(options: dict[str, Any]) -> None:
     """So is an interpreter that is looked up in the image's PATH."""

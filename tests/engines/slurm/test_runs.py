@@ -252,6 +252,6 @@ def test_a_run_is_seen_and_acted_on_from_the_login_node(up: Start, slurm: SlurmC
     run.wait_for("RestartPlanned")
     run.wait_for("Checkpointed", count=len(run.events("Checkpointed")) + 1)
     assert "File" in ck("stacks", "worker:0").stdout
-    assert ck("kill", "worker:9").returncode == 1
+    assert ck("kill", "worker:9").returncode == 2
     assert ck("down").returncode == 0
     assert run.wait(30) == 143
