@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from clusterkit.check.own_files import OwnFiles, own_files, problem_of
@@ -27,8 +26,7 @@ class EditWatcher:
     """One thread, from before the first start of a task until `stop`."""
 
     def __init__(self, job: JobSpec, post: Post) -> None:
-        cwd = str(Path(job.setup.cwd or ".").absolute())  # the directory itself may be renamed
-        self._job = replace(job, setup=replace(job.setup, cwd=cwd))
+        self._job = job
         self._post = post
         self._good = self._seen = own_files(self._job)
         self._problem = ""
