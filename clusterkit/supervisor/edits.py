@@ -52,8 +52,8 @@ class EditWatcher:
             except FileNotFoundError:  # a directory was removed meanwhile
                 self._stop.wait(STEP / 1000)
                 self._look(True)
-            except (OSError, RuntimeError) as error:
-                why = str(error).strip().rstrip(".")
+            except (OSError, RuntimeError, UnicodeError) as error:  # the last: of a path that is not UTF-8
+                why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
                 self._post(Impaired(
                     f"The system does not report changes of files ({why}). The program's files are looked at "
                     f"every {POLL_EVERY:g} s instead."

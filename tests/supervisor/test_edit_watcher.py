@@ -130,6 +130,18 @@ def test_where_the_system_reports_nothing_the_files_are_looked_at(
         assert posted.wait(4).problem == ""
 
 
+def test_in_a_directory_whose_name_is_not_utf_8_the_files_are_looked_at(tmp_path: Path) -> None:
+    """What the system's reports come through takes no such name, and says so in several lines."""
+    project = Project(tmp_path / os.fsdecode(b"caf\xe9"))
+    with watching(project) as posted:
+        impaired = posted.wait(1)
+        assert isinstance(impaired, Impaired)
+        assert impaired.what.startswith("The system does not report changes of files (")
+        assert "\n" not in impaired.what
+        project.write_part()
+        assert posted.wait(2).files == ("part.py",)
+
+
 def test_a_program_without_a_file_is_said_to_be_watched_in_vain(project: Project) -> None:
     """An installed module, for example."""
     posted = Posted()

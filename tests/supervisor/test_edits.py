@@ -148,6 +148,16 @@ def test_a_directory_that_is_gone_fails_the_job_which_waits_for_a_change(up: Sta
     stopped(run)
 
 
+def test_a_directory_whose_name_is_not_utf_8_is_watched_too(up: Start, tmp_path: Path) -> None:
+    """Where it is, the journal and the run's files say as well as they can."""
+    project = Project(tmp_path / os.fsdecode(b"caf\xe9"))
+    run = up("--workers", "2", "--watch", "train.py", project.path, cwd=project.path)
+    wait_until(project.runs, 20, lambda: f"the first attempts; it printed {run.output}")
+    project.write_part()
+    runs_the_newest(project, run)
+    stopped(run)
+
+
 def test_a_detached_run_whose_program_raises_is_live(project: Project, ck: Clusterkit) -> None:
     """The command says so and returns; the run waits for a change, and trains after it."""
     project.write_program(raises=True)
