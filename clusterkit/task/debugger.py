@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import sys
+import threading
 import time
 from types import FrameType, TracebackType
 from typing import Any
@@ -92,6 +93,27 @@ def report(kind: str, **fields: object) -> bool:
             if error.errno != errno.EAGAIN or time.monotonic() > until:
                 return False
         time.sleep(0.01)
+
+
+class Hold:
+    """A hold of the task, whose end the supervisor learns once, from the thread that knows first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reported = False
+
+    def begin(self, **place: object) -> bool:
+        """Report that the task is held; return whether there is a supervisor."""
+        with self._lock:
+            self._reported = report("debugger", held=True, **place)
+            return self._reported
+
+    def end(self) -> None:
+        """Report that it is not held any more, unless that has been reported."""
+        with self._lock:
+            reported, self._reported = self._reported, False
+            if reported:
+                report("debugger", held=False)
 
 
 def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[str, Any]:

@@ -69,6 +69,7 @@ class Debugger(pdb.Pdb):
         self.policy, self.sessions = load("task/debugger"), load("task/debug_session")
         self.session: Any = None
         self.ending: Any = None  # the session that is about to end
+        self.hold: Any = None  # the task's, as the supervisor knows it
         self.header: object = None
         self.raised = ""  # what is examined after it was raised
         self.leaves = ""  # why the session ends
@@ -107,11 +108,11 @@ class Debugger(pdb.Pdb):
     def _begin_session(self, frame: FrameType | None, traceback: TracebackType | None) -> bool:
         """Listen, and tell the supervisor; return whether there is one."""
         turns.acquire()
-        session = None
+        session, self.hold = None, self.policy.Hold()
         try:
-            session = self.sessions.Session(os.environ["CLUSTERKIT_DEBUGGER"].partition(":")[2])
+            session = self.sessions.Session(os.environ["CLUSTERKIT_DEBUGGER"].partition(":")[2], self.hold.end)
             place = self.policy.place_of(frame, traceback)
-            if self.policy.report("debugger", held=True, error=self.raised, **place):
+            if self.hold.begin(error=self.raised, **place):
                 self.session, session = session, None
         except (OSError, RuntimeError) as error:  # the latter: no thread can be started
             print(f"clusterkit: the debugger can't listen: {error}. The task continues.", file=sys.stderr, flush=True)
@@ -133,7 +134,7 @@ class Debugger(pdb.Pdb):
         self.ending, self.session = self.session, None
         if self.ending is None:
             return
-        self.policy.report("debugger", held=False)
+        self.hold.end()
         self.ending.close(self.leaves or "ends")
         if self.handler is not None:
             signal.signal(signal.SIGINT, self.handler)
