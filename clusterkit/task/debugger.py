@@ -79,6 +79,8 @@ def say_once(what: str, flags: list[str]) -> None:
 def report(kind: str, **fields: object) -> bool:
     """Tell the supervisor, which may need a moment to read; return whether there is one. Keeps no descriptor open."""
     attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
+    # It rejects texts with NUL, which may be in a program's exception, and in the names of code that a program makes.
+    fields = {name: value.replace("\0", "␀") if isinstance(value, str) else value for name, value in fields.items()}
     message = {"kind": kind, "attempt": int(attempt) if attempt.isdecimal() else 1, **fields}
     line = json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
     until = time.monotonic() + TOLD_WITHIN

@@ -1,0 +1,50 @@
+"""When a task is held, and what it reports of that."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusterkit.backends.local.reports import parse_report
+from clusterkit.task import debugger
+from clusterkit.words.model import Task, TaskType
+from clusterkit.words.reports import InDebugger
+
+TASK = Task(TaskType.WORKER, 0)
+SUSPICIOUS = "\0\x01\r\n\x1b[2J\x7f\x85\u2028\u202e\ud800\udce9\U0001f600\\u0000\"}"
+
+
+@pytest.fixture
+def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the supervisor would read."""
+    path = tmp_path / "progress"
+    path.touch()
+    monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(path))
+    return path
+
+
+def held_after(error: Exception, pipe: Path) -> InDebugger:
+    """What the supervisor learns when a task is held after an exception, in a frame with suspicious names."""
+    frame = sys._getframe()
+    place = {**debugger.place_of(frame, None), "file": f"/a/{SUSPICIOUS}", "function": SUSPICIOUS}
+    assert debugger.report("debugger", held=True, error=debugger.described(error), **place)
+    lines = pipe.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 1
+    report = parse_report(TASK, lines[0])
+    assert isinstance(report, InDebugger)
+    return report
+
+
+@pytest.mark.parametrize("text", ["", *SUSPICIOUS, SUSPICIOUS, SUSPICIOUS * 100, "\0" * 1000])
+def test_a_hold_is_known_whatever_an_exception_says(pipe: Path, text: str) -> None:
+    """A report that is rejected would leave a task that waits, and nobody who knows."""
+    report = held_after(ValueError(text), pipe)
+    assert report.error.startswith("ValueError: ")
+    assert "\0" not in report.error + report.file + report.function
+
+
+def test_nul_is_shown_as_its_picture(pipe: Path) -> None:
+    """As elsewhere."""
+    assert held_after(ValueError("a\0b"), pipe).error == "ValueError: a␀b"
