@@ -108,6 +108,9 @@ class Debugger(pdb.Pdb):
     def _begin_session(self, frame: FrameType | None, traceback: TracebackType | None) -> bool:
         """Listen, and tell the supervisor; return whether there is one."""
         turns.acquire()
+        if self.policy.muted and not self.raised:  # the user has quit while this thread waited for its turn
+            turns.release()
+            return False
         session, self.hold = None, self.policy.Hold()
         try:
             session = self.sessions.Session(os.environ["CLUSTERKIT_DEBUGGER"].partition(":")[2], self.hold.end)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support import Up
+from tests.support import Up, wait_until
+from tests.task.test_debug_socket import connected
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -21,13 +24,55 @@ def program(tmp_path: Path, *lines: str) -> Path:
     return tmp_path / "program.py"
 
 
+class Prompt:
+    """A client of the debugger's socket, at the prompt of a held task."""
+
+    def __init__(self, run: Up) -> None:
+        run.wait_for("InDebugger")
+        self._client = connected(run.run / "tasks/worker:0/debugger.sock")
+        self._client.settimeout(30)
+        self._stream = self._client.makefile("rb")
+        self.read()
+
+    def read(self) -> str:
+        """What is printed until the next prompt, or the end."""
+        printed = ""
+        for line in self._stream:
+            message = json.loads(line)
+            printed += message.get("out", "")
+            if "prompt" in message or "left" in message:
+                break
+        return printed
+
+    def tell(self, line: str) -> str:
+        """Enter a line; what is printed then."""
+        self._client.sendall(json.dumps({"line": line}).encode() + b"\n")
+        return self.read()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._stream.close()
+        self._client.close()
+
+
+@contextmanager
+def prompt_of(run: Up) -> Iterator[Prompt]:
+    """The prompt of the task, once it is held."""
+    prompt = Prompt(run)
+    try:
+        yield prompt
+    finally:
+        prompt.close()
+
+
 THREADS = (
     "import threading",
     "together = threading.Barrier(4)",
     "def work(number):",
     "    together.wait()",
+    "    print(f'thread {number} begins')",
     "    breakpoint()",
-    "    print('thread', number, 'ends')",
+    "    print(f'thread {number} ends')",
     "threads = [threading.Thread(target=work, args=[number]) for number in range(4)]",
     "for thread in threads:",
     "    thread.start()",
@@ -42,3 +87,13 @@ def test_several_threads_call_the_first_breakpoint_at_once(up: Start, tmp_path: 
     assert run.wait(40) == 0
     assert [f"thread {number} ends" in run.output for number in range(4)] == [True] * 4, run.output
     assert run.output.count("and the task continues") == 1
+
+
+def test_who_quits_ignores_the_threads_that_wait_for_their_turn_too(up: Start, tmp_path: Path) -> None:
+    """They have called breakpoint() already."""
+    run = up("--workers", 1, *HOLD, program(tmp_path, *THREADS))
+    with prompt_of(run) as prompt:
+        wait_until(lambda: all(f"thread {number} begins" in run.output for number in range(4)), 20, "all threads")
+        prompt.tell("q")
+    assert run.wait(40) == 0
+    assert len(run.events("InDebugger")) == 1
