@@ -27,8 +27,7 @@ def stop(load: Any, frame: FrameType, header: object = None) -> None:
     if "editor" in flags:
         importlib.import_module("debugpy").breakpoint()
     elif "hold" in flags and is_task():
-        if not muted:
-            debugger = load("task/debugger_pdb").own_debugger(load)
+        if (debugger := free_debugger(load)) is not None:
             debugger.header = header
             debugger.set_trace(frame)  # the last call: what follows would be traced
     elif "off" not in flags:
@@ -45,10 +44,16 @@ def examine(load: Any, error: BaseException | None, traceback: TracebackType) ->
     """What `pdb.post_mortem()` does."""
     flags = flags_of()
     if "hold" in flags and is_task():
-        if not muted:
-            load("task/debugger_pdb").own_debugger(load).examine(described(error), traceback)
+        if (debugger := free_debugger(load)) is not None:
+            debugger.examine(described(error), traceback)
     elif "off" not in flags:
         say_once("the program calls pdb.post_mortem()", flags)
+
+
+def free_debugger(load: Any) -> Any:
+    """This thread's debugger; None if the user has quit, or has called from its prompt what wants to stop in it."""
+    debugger = None if muted else load("task/debugger_pdb").own_debugger(load)
+    return None if debugger is None or debugger.prompting else debugger
 
 
 def flags_of() -> list[str]:

@@ -70,6 +70,7 @@ class Debugger(pdb.Pdb):
         self.session: Any = None
         self.ending: Any = None  # the session that is about to end
         self.hold: Any = None  # the task's, as the supervisor knows it
+        self.prompting = False  # until a command lets the program run
         self.header: object = None
         self.raised = ""  # what is examined after it was raised
         self.leaves = ""  # why the session ends
@@ -147,16 +148,20 @@ class Debugger(pdb.Pdb):
 
     def _cmdloop(self) -> None:
         """Take commands; an interrupt of the client's ends the one that runs."""
-        while True:
-            try:
-                self.allow_kbdint = True
-                self.cmdloop()
-                self.allow_kbdint = False
-                return
-            except KeyboardInterrupt:
-                if self.foreign:
-                    raise
-                self.message("--KeyboardInterrupt--")
+        self.prompting = True
+        try:
+            while True:
+                try:
+                    self.allow_kbdint = True
+                    self.cmdloop()
+                    self.allow_kbdint = False
+                    return
+                except KeyboardInterrupt:
+                    if self.foreign:
+                        raise
+                    self.message("--KeyboardInterrupt--")
+        finally:
+            self.prompting = False
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
         """SIGINT: the client's, or somebody else's, which does what it would do without a debugger."""

@@ -25,10 +25,10 @@ def program(tmp_path: Path, *lines: str) -> Path:
 
 
 class Prompt:
-    """A client of the debugger's socket, at the prompt of a held task."""
+    """A client of the debugger's socket, at the prompt of a task that is held for the count-th time."""
 
-    def __init__(self, run: Up) -> None:
-        run.wait_for("InDebugger")
+    def __init__(self, run: Up, count: int) -> None:
+        run.wait_for("InDebugger", count=count)
         self._client = connected(run.run / "tasks/worker:0/debugger.sock")
         self._client.settimeout(30)
         self._stream = self._client.makefile("rb")
@@ -56,9 +56,9 @@ class Prompt:
 
 
 @contextmanager
-def prompt_of(run: Up) -> Iterator[Prompt]:
-    """The prompt of the task, once it is held."""
-    prompt = Prompt(run)
+def prompt_of(run: Up, count: int = 1) -> Iterator[Prompt]:
+    """The prompt of the task, once it is held for the count-th time."""
+    prompt = Prompt(run, count)
     try:
         yield prompt
     finally:
@@ -97,3 +97,37 @@ def test_who_quits_ignores_the_threads_that_wait_for_their_turn_too(up: Start, t
         prompt.tell("q")
     assert run.wait(40) == 0
     assert len(run.events("InDebugger")) == 1
+
+
+def test_an_expression_at_the_prompt_does_not_stop_at_breakpoints(up: Start, tmp_path: Path) -> None:
+    """As in pdb: the prompt stays where it is, and the commands after it work."""
+    lines = (
+        "import pdb, sys",
+        "def five():",
+        "    breakpoint()",
+        "    return 5",
+        "def fails():",
+        "    try:",
+        "        1 / 0",
+        "    except ZeroDivisionError:",
+        "        pdb.post_mortem()",
+        "        return 'failed'",
+        "def work(here):",
+        "    breakpoint()",
+        "    here += five()",
+        "    return here",
+        "print('result', work(3))",
+    )
+    run = up("--workers", 1, *HOLD, program(tmp_path, *lines))
+    with prompt_of(run) as prompt:
+        assert prompt.tell("p five()") == "5\n"
+        assert prompt.tell("p fails()") == "'failed'\n"
+        assert "work(3)" in prompt.tell("where")
+        assert prompt.tell("!here = five() + 30") == ""
+        assert prompt.tell("p here") == "35\n"
+        prompt.tell("c")
+    with prompt_of(run, 2) as prompt:  # the program's own call stops
+        assert "return 5" in prompt.tell("list")
+        prompt.tell("q")
+    assert run.wait(40) == 0
+    assert "result 40" in run.output
