@@ -135,7 +135,10 @@ def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[s
 
 def short(path: str) -> str:
     """A path as people write it: relative to where the task runs, if it is below."""
-    here = os.path.join(os.getcwd(), "")
+    try:
+        here = os.path.join(os.getcwd(), "")
+    except OSError:  # it has been deleted
+        return path[-LONGEST_PATH:]
     return (path[len(here) :] if path.startswith(here) else path)[-LONGEST_PATH:]
 
 

@@ -267,4 +267,5 @@ class Debugger(pdb.Pdb):
 
 def is_ours(frame: FrameType) -> bool:
     """Whether the code is clusterkit's, which has started the program."""
-    return os.path.realpath(frame.f_code.co_filename).startswith(OURS)
+    path = frame.f_code.co_filename
+    return os.path.isabs(path) and os.path.realpath(path).startswith(OURS)

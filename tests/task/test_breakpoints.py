@@ -131,3 +131,25 @@ def test_an_expression_at_the_prompt_does_not_stop_at_breakpoints(up: Start, tmp
         prompt.tell("q")
     assert run.wait(40) == 0
     assert "result 40" in run.output
+
+
+@pytest.mark.parametrize("options", [HOLD, ()])
+def test_a_breakpoint_in_a_deleted_directory_holds_as_anywhere(
+    up: Start, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Also in code that has no file; and where nobody can connect, the task says so."""
+    lines = (
+        "import os, tempfile",
+        "os.chdir(tempfile.mkdtemp())",
+        "os.rmdir(os.getcwd())",
+        "exec(compile('breakpoint()\\nresult = 42', '<no file>', 'exec'))",
+        "print(f'result {result}')",
+    )
+    run = up("--workers", 1, *options, program(tmp_path, *lines))
+    if options:
+        with prompt_of(run) as prompt:
+            assert prompt.tell("p 40 + 2") == "42\n"
+            prompt.tell("c")
+    assert run.wait(40) == 0
+    assert "result 42" in run.output
+    assert options or "and the task continues" in run.output

@@ -48,3 +48,11 @@ def test_a_hold_is_known_whatever_an_exception_says(pipe: Path, text: str) -> No
 def test_nul_is_shown_as_its_picture(pipe: Path) -> None:
     """As elsewhere."""
     assert held_after(ValueError("a\0b"), pipe).error == "ValueError: a␀b"
+
+
+def test_a_path_is_known_in_a_directory_that_has_been_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks for it is a breakpoint, which is not to raise."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert debugger.short("/some/program.py") == "/some/program.py"
