@@ -141,7 +141,8 @@ class Debugger(pdb.Pdb):
         self.hold.end()
         self.ending.close(self.leaves or "ends")
         if self.handler is not None:
-            signal.signal(signal.SIGINT, self.handler)
+            if signal.getsignal(signal.SIGINT) == self._interrupted:  # else the program has set its own meanwhile
+                signal.signal(signal.SIGINT, self.handler)
             self.handler = None
         self.ending = None
         turns.release()

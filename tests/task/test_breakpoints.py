@@ -153,3 +153,28 @@ def test_a_breakpoint_in_a_deleted_directory_holds_as_anywhere(
     assert run.wait(40) == 0
     assert "result 42" in run.output
     assert options or "and the task continues" in run.output
+
+
+def test_a_handler_that_the_program_sets_while_it_is_held_stays(up: Start, tmp_path: Path) -> None:
+    """Another one is as it was before."""
+    lines = (
+        "import signal",
+        "before = signal.getsignal(signal.SIGINT)",
+        "breakpoint()",
+        "print(f'kept {signal.getsignal(signal.SIGINT) is before}')",
+        "breakpoint()",
+        "signal.signal(signal.SIGINT, mine := lambda *_: None)",
+        "print(f'own {signal.getsignal(signal.SIGINT) is mine}')",
+        "breakpoint()",
+        "print(f'still own {signal.getsignal(signal.SIGINT) is mine}')",
+    )
+    run = up("--workers", 1, *HOLD, program(tmp_path, *lines))
+    with prompt_of(run) as prompt:
+        prompt.tell("c")
+    with prompt_of(run, 2) as prompt:
+        prompt.tell("until 7")
+        prompt.tell("c")
+    with prompt_of(run, 3) as prompt:
+        prompt.tell("c")
+    assert run.wait(40) == 0
+    assert [f"{what} True" in run.output for what in ("kept", "\u2502 own", "still own")] == [True] * 3
