@@ -80,13 +80,21 @@ class Debugger(pdb.Pdb):
 
     def examine(self, raised: str, traceback: TracebackType) -> None:
         """Hold the task where something was raised, until somebody leaves."""
-        self.raised = raised
-        self.reset()
+        self.raised, traced = raised, sys.gettrace()
+        sys.settrace(None)
+        if traced != self.trace_dispatch:  # else it knows where it is
+            self.reset()
         try:
             self.interaction(None, traceback)
         finally:
             self.raised = ""
             self._end_session()
+            sys.settrace(traced)
+
+    def reset(self) -> None:
+        """Begin anew. With breakpoints that users have set, everything is traced, and pdb would stop in itself now."""
+        sys.settrace(None)
+        super().reset()
 
     def interaction(self, frame: FrameType | None, traceback: Any) -> None:
         """Hold the task, if it is not held yet, and take commands until one lets the program run."""

@@ -178,3 +178,36 @@ def test_a_handler_that_the_program_sets_while_it_is_held_stays(up: Start, tmp_p
         prompt.tell("c")
     assert run.wait(40) == 0
     assert [f"{what} True" in run.output for what in ("kept", "\u2502 own", "still own")] == [True] * 3
+
+
+def test_no_stop_is_in_the_debugger_itself(up: Start, tmp_path: Path) -> None:
+    """With a breakpoint that was set at the prompt every call is traced, also those that lead to the next stop."""
+    lines = (
+        "import pdb",
+        "def five():",
+        "    return 5",
+        "def fails():",
+        "    try:",
+        "        1 / 0",
+        "    except ZeroDivisionError:",
+        "        pdb.post_mortem()",
+        "breakpoint()",
+        "five()",
+        "breakpoint()",
+        "fails()",
+        "five()",
+        "print('end')",
+    )
+    file = program(tmp_path, *lines)
+    run = up("--workers", 1, *HOLD, file)
+    with prompt_of(run) as prompt:
+        prompt.tell(f"b {file}:3")
+        prompt.tell("c")
+    for count in (2, 3, 4):
+        with prompt_of(run, count) as prompt:
+            prompt.tell("c")
+    with prompt_of(run, 5) as prompt:
+        prompt.tell("q")
+    assert run.wait(40) == 0
+    stops = [(event["file"].rpartition("/")[2], event["function"]) for event in run.events("InDebugger")]
+    assert stops == [("program.py", where) for where in ("<module>", "five", "<module>", "fails", "five")]
