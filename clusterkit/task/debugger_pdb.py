@@ -226,6 +226,18 @@ class Debugger(pdb.Pdb):
         """
         return self._leave("continues")
 
+    def do_debug(self, arg: str) -> Any:
+        """debug code
+
+        Step through an expression or statement, in a debugger of its own; then this prompt is back.
+        """
+        try:
+            return super().do_debug(arg)
+        finally:
+            pdb.Pdb._previous_sigint_handler = None  # type: ignore[attr-defined]
+            if self.handler is not None:  # the other one has taken SIGINT
+                signal.signal(signal.SIGINT, self._interrupted)
+
     def do_run(self, arg: str) -> None:
         """run | restart
 

@@ -34,20 +34,24 @@ class Prompt:
         self._stream = self._client.makefile("rb")
         self.read()
 
-    def read(self) -> str:
-        """What is printed until the next prompt, or the end."""
+    def read(self, until: str | None = None) -> str:
+        """What is printed until that is, the next prompt comes, or the end."""
         printed = ""
         for line in self._stream:
             message = json.loads(line)
             printed += message.get("out", "")
-            if "prompt" in message or "left" in message:
+            if "prompt" in message or "left" in message or (until is not None and until in printed):
                 break
         return printed
 
     def tell(self, line: str) -> str:
         """Enter a line; what is printed then."""
-        self._client.sendall(json.dumps({"line": line}).encode() + b"\n")
+        self.send(line=line)
         return self.read()
+
+    def send(self, **message: object) -> None:
+        """Send a message."""
+        self._client.sendall(json.dumps(message).encode() + b"\n")
 
     def close(self) -> None:
         """Hang up."""
@@ -211,3 +215,17 @@ def test_no_stop_is_in_the_debugger_itself(up: Start, tmp_path: Path) -> None:
     assert run.wait(40) == 0
     stops = [(event["file"].rpartition("/")[2], event["function"]) for event in run.events("InDebugger")]
     assert stops == [("program.py", where) for where in ("<module>", "five", "<module>", "fails", "five")]
+
+
+def test_interrupts_work_after_a_debugger_inside_the_debugger(up: Start, tmp_path: Path) -> None:
+    """It takes SIGINT when it continues."""
+    run = up("--workers", 1, *HOLD, program(tmp_path, "import time", "breakpoint()", "print('end')"))
+    with prompt_of(run) as prompt:
+        prompt.tell("debug sum([1])")
+        assert "LEAVING RECURSIVE DEBUGGER" in prompt.tell("c")
+        prompt.send(line="!print('sleeps'); time.sleep(600)")
+        assert prompt.read(until="sleeps") == "sleeps\n"
+        prompt.send(interrupt=True)
+        assert "KeyboardInterrupt" in prompt.read()
+        prompt.tell("c")
+    assert run.wait(40) == 0
