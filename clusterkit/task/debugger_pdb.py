@@ -17,6 +17,7 @@ from typing import Any
 
 OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # code from here has started the program
 MOST_MATCHES = 200
+LONGEST_PIECE = 1 << 16  # characters of what is printed in one message
 turns = threading.Lock()  # one thread at a time is in the debugger
 own = threading.local()  # each thread's debugger
 
@@ -38,10 +39,12 @@ class Console:
         self.tail = ""  # of a line that is not complete: the prompt, if a line is read next
 
     def write(self, text: str) -> int:
-        """Send whole lines."""
+        """Send whole lines, in pieces that a client reads."""
         lines, newline, self.tail = (self.tail + str(text)).rpartition("\n")
-        if newline and self.debugger.session is not None:
-            self.debugger.session.send(out=lines + newline)
+        lines += newline
+        if self.debugger.session is not None:
+            for begin in range(0, len(lines), LONGEST_PIECE):
+                self.debugger.session.send(out=lines[begin : begin + LONGEST_PIECE])
         return len(text)
 
     def flush(self) -> None:

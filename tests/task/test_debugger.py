@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from clusterkit.backends.local.reports import parse_report
+from clusterkit.client.debugging import LONGEST
 from clusterkit.task import debugger
+from clusterkit.task.debugger_pdb import Debugger
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.reports import InDebugger
+from tests.support import load
 
 TASK = Task(TaskType.WORKER, 0)
 SUSPICIOUS = "\0\x01\r\n\x1b[2J\x7f\x85\u2028\u202e\ud800\udce9\U0001f600\\u0000\"}"
@@ -56,3 +61,15 @@ def test_a_path_is_known_in_a_directory_that_has_been_deleted(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert debugger.short("/some/program.py") == "/some/program.py"
+
+
+def test_output_of_any_length_is_sent_in_messages_that_a_client_reads() -> None:
+    """What is longer is dropped there."""
+    sent: list[str] = []
+    debugging = Debugger(load)
+    debugging.session = SimpleNamespace(send=lambda out: sent.append(out))
+    text = "\U0001f600" * 3_000_000 + "\nand more\n"
+    debugging.message(text)
+    debugging.stdout.write("prompt")
+    assert "".join(sent) == f"{text}\n"
+    assert max(len(json.dumps({"out": out})) for out in sent) < LONGEST / 2
