@@ -106,7 +106,14 @@ def packages_of(job: JobSpec, root: Path) -> list[Path]:
 
 def import_roots(root: Path) -> list[Path]:
     """Return the directories that a program's own modules are imported from: `root` and PYTHONPATH."""
-    return [root, *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
+    return [root, *map(_absolute, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
+
+
+def _absolute(path: str) -> Path:
+    try:
+        return Path(os.path.abspath(path))
+    except FileNotFoundError:  # the current directory has been deleted, and so there is nothing below it
+        return Path(path)
 
 
 def _names(text: bytes) -> Iterator[str]:
