@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from clusterkit.check.own_files import OwnFiles, own_files, problem_of
+from clusterkit.check.imports import MOST as MOST_FILES
+from clusterkit.check.own_files import MOST, OwnFiles, own_files, problem_of
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Impaired, ProgramChanged
 from clusterkit.words.job import JobSpec
@@ -28,7 +29,9 @@ class EditWatcher:
     def __init__(self, job: JobSpec, post: Post) -> None:
         self._job = job
         self._post = post
+        self._limited = False  # it has been said that some files are not watched
         self._good = self._seen = own_files(self._job)
+        self._say_limits()
         self._problem = ""
         self._marks = _marks(self._seen)
         if not self._seen.digests:
@@ -82,8 +85,18 @@ class EditWatcher:
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
         saved.update(now.changed(self._seen))
         self._seen, self._marks = now, marks
+        self._say_limits()
         if saved:
             self._tell(now, saved)
+
+    def _say_limits(self) -> None:
+        if self._limited or not self._seen.left_out:
+            return
+        self._limited = True
+        self._post(Impaired(
+            f"--watch follows at most {MOST_FILES} files of a program, and {MOST >> 20} MiB in all, so changes of "
+            f"{self._seen.name(self._seen.left_out[0])}, for example, will not be seen."
+        ))  # fmt: skip
 
     def _tell(self, now: OwnFiles, saved: Collection[Path]) -> None:
         changed, problem = now.changed(self._good), problem_of(now, self._good, self._job)
