@@ -18,7 +18,7 @@ from clusterkit.words.reports import InDebugger
 from tests.support import load
 
 TASK = Task(TaskType.WORKER, 0)
-SUSPICIOUS = "\0\x01\r\n\x1b[2J\x7f\x85\u2028\u202e\ud800\udce9\U0001f600\\u0000\"}"
+SUSPICIOUS = '\0\x01\r\n\x1b[2J\x7f\x85\u2028\u202e\ud800\udce9\U0001f600\\u0000"}'
 
 
 @pytest.fixture
