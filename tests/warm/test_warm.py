@@ -90,9 +90,9 @@ def test_a_restart_in_a_deleted_directory_is_a_start_that_fails(up: Start, tmp_p
     place = tmp_path / "place"
     place.mkdir()
     (place / "good.py").write_text("")
-    (place / "program.py").write_text("print('runs')\nimport time\ntime.sleep(600)\n")
+    (place / "program.py").write_text("print('it began')\nimport time\ntime.sleep(600)\n")
     run = up("--workers", "1", "--preload", "good", "--restart-backoff", "0", "program.py", cwd=place)
-    wait_until(lambda: "runs" in run.output, 20, lambda: f"the program; it printed {run.output}")
+    wait_until(lambda: "it began" in run.output, 20, lambda: f"the program; it printed {run.output}")
     shutil.rmtree(place)
     run.kill("worker:0")
     assert run.wait(40) == 1, run.output
