@@ -32,6 +32,13 @@ class ProgramFile(NamedTuple):
     path: Path
 
 
+class Followed(NamedTuple):
+    """The files of a program that were read, and those that exceeded a limit."""
+
+    files: list[ProgramFile]
+    left_out: list[Path]
+
+
 def program_files(
     file: Path | None,
     root: Path,
@@ -41,6 +48,20 @@ def program_files(
 ) -> list[ProgramFile]:
     """Return a program's file and the files that it imports from the directory `root` or PYTHONPATH, recursively.
 
+    See `follow`. What exceeds a limit is left out.
+    """
+    return follow(file, root, packages, most, others).files
+
+
+def follow(
+    file: Path | None,
+    root: Path,
+    packages: Iterable[Path] = (),
+    most: int = sys.maxsize,
+    others: Sequence[Path] = (),
+) -> Followed:
+    """Follow a program's imports from the directory `root` or PYTHONPATH, recursively.
+
     Args:
         file: the program; None or a missing file gives no files.
         root: the directory that the program imports its own modules from.
@@ -48,7 +69,7 @@ def program_files(
         most: the size limit in bytes of all files together; a file that exceeds it is skipped.
         others: more directories to import from.
     """
-    found = []
+    found, left_out = list[ProgramFile](), list[Path]()
     roots, todo, seen = [*import_roots(root), *others], [], set[Path]()
     if file is not None and os.path.isfile(file):
         todo = [*packages, file]
@@ -59,6 +80,7 @@ def program_files(
         seen.add(path)
         try:
             if (size := path.stat().st_size) > most:
+                left_out.append(path)
                 continue
             text = path.read_bytes()
         except OSError:
@@ -69,7 +91,7 @@ def program_files(
         for name in names:
             if name.partition(".")[0] != OURS:
                 todo += files_of(name, path, roots)
-    return found
+    return Followed(found, [*left_out, *(path for path in dict.fromkeys(todo) if path not in seen)])
 
 
 def imports_tensorflow(program: Iterable[ProgramFile]) -> bool:
@@ -106,7 +128,14 @@ def packages_of(job: JobSpec, root: Path) -> list[Path]:
 
 def import_roots(root: Path) -> list[Path]:
     """Return the directories that a program's own modules are imported from: `root` and PYTHONPATH."""
-    return [root, *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
+    return [root, *map(_absolute, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
+
+
+def _absolute(path: str) -> Path:
+    try:
+        return Path(os.path.abspath(path))
+    except FileNotFoundError:  # the current directory has been deleted, and so there is nothing below it
+        return Path(path)
 
 
 def _names(text: bytes) -> Iterator[str]:

@@ -20,10 +20,10 @@ from pathlib import Path
 from clusterkit.check.imports import (
     ProgramFile,
     files_of,
+    follow,
     import_roots,
     module_file,
     packages_of,
-    program_files,
     program_of,
 )
 from clusterkit.check.parsing import has_own_python, is_text, syntax_error
@@ -40,12 +40,14 @@ class OwnFiles:
     """The files of a program, and its modules outside of Python and its installed packages.
 
     `digests` has one for each file; `texts` are the files that were read. `program` is None if it can't be found.
+    `left_out` are files that exceed a limit, so that neither they nor what they import are among these.
     """
 
     program: Path | None
     root: Path
     digests: Mapping[Path, str] = field(default_factory=dict)
     texts: Mapping[Path, bytes] = field(default_factory=dict)
+    left_out: tuple[Path, ...] = ()
     link: Path | None = None  # the program as it was named, which may be a symbolic link
 
     def changed(self, before: OwnFiles) -> list[Path]:
@@ -77,9 +79,10 @@ def own_files(job: JobSpec) -> OwnFiles:
         file = next(filter(None, (module_file(job.program.target, place) for place in others)), None)
     places = [*import_roots(root), *others]
     preloaded = [path for name in job.preload for path in files_of(name, root / "-", places)]
-    sources = program_files(file, root, [*packages_of(job, root), *preloaded], MOST, others)
+    sources, left_out = follow(file, root, [*packages_of(job, root), *preloaded], MOST, others)
+    beyond = [path for path in left_out if _is_own(path) and path != file]  # of the program one sees that it changes
     link = None if job.program.kind is ProgramKind.MODULE else Path(job.setup.cwd or ".", job.program.target)
-    return replace(_read(file, root, sources), link=link)
+    return replace(_read(file, root, sources), left_out=tuple(beyond), link=link)
 
 
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:

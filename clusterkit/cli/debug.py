@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
+from typing import TYPE_CHECKING
 
 import click
 
 from clusterkit.cli.addressing import OnTasks, choose
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import tasks_shown
+
+if TYPE_CHECKING:
+    from clusterkit.client.directory import RunDirectory, RunInfo
+
+LOOK_EVERY = 0.05  # seconds between two looks for the job of a run that is about to begin
 
 
 @click.command(
@@ -30,7 +37,14 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with exit_on_error():
         chosen = choose(run, finished=False)
-        info = chosen.info()
+        info = _info(chosen)
         if info is not None and info.job.hosts.count:
             raise ClusterkitError("Tasks of a job on several hosts can't be debugged.")
         sys.exit(Desk(chosen, tasks_shown(chosen, tasks)).serve())
+
+
+def _info(run: RunDirectory) -> RunInfo | None:
+    """What is known of a run, which its supervisor writes soon after it is live; None if it ended before."""
+    while (info := run.info()) is None and run.is_live():
+        time.sleep(LOOK_EVERY)
+    return info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -34,6 +35,8 @@ class Desk:
 
     def serve(self) -> int:
         """Return the exit code. Raises ClusterkitError where it can't be known which task is meant."""
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(errors="surrogateescape")  # what is no text, `entered` refuses
         with history():
             try:
                 while self._look.live:
@@ -69,7 +72,7 @@ class Desk:
         first = next(iter(waiting))
         while True:
             try:
-                word = input(f"Which task? [{first}] ").strip()
+                word = entered(f"Which task? [{first}] ").strip()
             except EOFError:
                 raise KeyboardInterrupt from None
             named = {str(task): task for task in waiting}.get(word or str(first))
@@ -142,7 +145,7 @@ class Conversation:
                 self._connection.prompting = True  # before the look: the connection ends the other way round
                 if self._connection.over:
                     return True
-                line = input(f"{self._task} {printable(prompt)}")
+                line = entered(f"{self._task} {printable(prompt)}")
             except EOFError:
                 echo(f"\n{self._task} continues.")
                 return False
@@ -162,6 +165,18 @@ class Conversation:
             return False
         echo(f"{self._task} {'continues' if why == 'continues' else 'has left the debugger'}.")
         return True
+
+
+def entered(prompt: str) -> str:
+    """A line that the user enters. Raises EOFError at the end."""
+    while True:
+        line = input(prompt)
+        try:
+            line.encode()
+        except UnicodeEncodeError:
+            echo("That is not UTF-8 text.")
+        else:
+            return line
 
 
 @contextmanager

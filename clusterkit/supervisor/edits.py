@@ -6,10 +6,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.check.own_files import OwnFiles, own_files, problem_of
+from clusterkit.check.imports import MOST as MOST_FILES
+from clusterkit.check.own_files import MOST, OwnFiles, own_files, problem_of
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Impaired, ProgramChanged
 from clusterkit.words.job import JobSpec
@@ -27,10 +27,11 @@ class EditWatcher:
     """One thread, from before the first start of a task until `stop`."""
 
     def __init__(self, job: JobSpec, post: Post) -> None:
-        cwd = str(Path(job.setup.cwd or ".").absolute())  # the directory itself may be renamed
-        self._job = replace(job, setup=replace(job.setup, cwd=cwd))
+        self._job = job
         self._post = post
+        self._limited = False  # it has been said that some files are not watched
         self._good = self._seen = own_files(self._job)
+        self._say_limits()
         self._problem = ""
         self._marks = _marks(self._seen)
         if not self._seen.digests:
@@ -54,8 +55,8 @@ class EditWatcher:
             except FileNotFoundError:  # a directory was removed meanwhile
                 self._stop.wait(STEP / 1000)
                 self._look(True)
-            except (OSError, RuntimeError) as error:
-                why = str(error).strip().rstrip(".")
+            except (OSError, RuntimeError, UnicodeError) as error:  # the last: of a path that is not UTF-8
+                why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
                 self._post(Impaired(
                     f"The system does not report changes of files ({why}). The program's files are looked at "
                     f"every {POLL_EVERY:g} s instead."
@@ -84,8 +85,18 @@ class EditWatcher:
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
         saved.update(now.changed(self._seen))
         self._seen, self._marks = now, marks
+        self._say_limits()
         if saved:
             self._tell(now, saved)
+
+    def _say_limits(self) -> None:
+        if self._limited or not self._seen.left_out:
+            return
+        self._limited = True
+        self._post(Impaired(
+            f"--watch follows at most {MOST_FILES} files of a program, and {MOST >> 20} MiB in all, so changes of "
+            f"{self._seen.name(self._seen.left_out[0])}, for example, will not be seen."
+        ))  # fmt: skip
 
     def _tell(self, now: OwnFiles, saved: Collection[Path]) -> None:
         changed, problem = now.changed(self._good), problem_of(now, self._good, self._job)

@@ -101,16 +101,27 @@ def _only_problems(job: JobSpec, only: Collection[str]) -> list[str]:
 
 
 def _anchored(job: JobSpec) -> JobSpec:
-    """Return the job with absolute paths of its program and interpreters, for tasks in other directories."""
+    """Return the job with absolute paths of its program and interpreters, for tasks in other directories.
+
+    With --watch, of the directories too: one that is deleted and made again, or replaced, is another directory.
+    """
     moves = any(setup.cwd for setup in job.every_setup.values())
     kind, target = job.program.kind, job.program.target
     is_file = kind is not ProgramKind.MODULE and Path(target).is_file()
     if is_file and (moves or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH
         job = replace(job, program=replace(job.program, target=str(Path(target).absolute())))
-    if not moves:
-        return job
-    setups = {kind: _with_anchored_python(setup) for kind, setup in job.setups.items()}
-    return replace(job, setup=_with_anchored_python(job.setup), setups=setups)
+    if moves:
+        setups = {kind: _with_anchored_python(setup) for kind, setup in job.setups.items()}
+        job = replace(job, setup=_with_anchored_python(job.setup), setups=setups)
+    if job.watches:
+        setups = {kind: _with_anchored_directory(setup) for kind, setup in job.setups.items() if setup.cwd}
+        setup = _with_anchored_directory(job.setup)
+        job = replace(job, setup=setup, setups={**job.setups, **setups})
+    return job
+
+
+def _with_anchored_directory(setup: Setup) -> Setup:
+    return replace(setup, cwd=str(Path(setup.cwd or ".").absolute()))
 
 
 def _with_anchored_python(setup: Setup) -> Setup:

@@ -16,6 +16,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -25,11 +26,15 @@ CHUNK = 1 << 16
 
 
 class Session:
-    """Serves one client at a time; when it hangs up, the session is over. Reads in a thread of its own."""
+    """Serves one client at a time; when it hangs up, the session is over. Reads in a thread of its own.
 
-    def __init__(self, path: str) -> None:
+    There, `deserted` is called when nobody can give commands any more, though the program may run until its next stop.
+    """
+
+    def __init__(self, path: str, deserted: Callable[[], None]) -> None:
         """Listen at this path, for this user. Raises OSError."""
         self.path = path
+        self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
         self.lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -108,6 +113,8 @@ class Session:
                     self.client.shutdown(socket.SHUT_RDWR)
             self.lines.put(None)
             self.connected.set()
+            if not self.closing:
+                self.deserted()
 
     def _accept(self) -> None:
         connection, _ = self.listener.accept()

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import sys
+import threading
 import time
 from types import FrameType, TracebackType
 from typing import Any
@@ -26,8 +27,7 @@ def stop(load: Any, frame: FrameType, header: object = None) -> None:
     if "editor" in flags:
         importlib.import_module("debugpy").breakpoint()
     elif "hold" in flags and is_task():
-        if not muted:
-            debugger = load("task/debugger_pdb").own_debugger(load)
+        if (debugger := free_debugger(load)) is not None:
             debugger.header = header
             debugger.set_trace(frame)  # the last call: what follows would be traced
     elif "off" not in flags:
@@ -44,10 +44,16 @@ def examine(load: Any, error: BaseException | None, traceback: TracebackType) ->
     """What `pdb.post_mortem()` does."""
     flags = flags_of()
     if "hold" in flags and is_task():
-        if not muted:
-            load("task/debugger_pdb").own_debugger(load).examine(described(error), traceback)
+        if (debugger := free_debugger(load)) is not None:
+            debugger.examine(described(error), traceback)
     elif "off" not in flags:
         say_once("the program calls pdb.post_mortem()", flags)
+
+
+def free_debugger(load: Any) -> Any:
+    """This thread's debugger; None if the user has quit, or has called from its prompt what wants to stop in it."""
+    debugger = None if muted else load("task/debugger_pdb").own_debugger(load)
+    return None if debugger is None or debugger.prompting else debugger
 
 
 def flags_of() -> list[str]:
@@ -78,6 +84,8 @@ def say_once(what: str, flags: list[str]) -> None:
 def report(kind: str, **fields: object) -> bool:
     """Tell the supervisor, which may need a moment to read; return whether there is one. Keeps no descriptor open."""
     attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
+    # It rejects texts with NUL, which may be in a program's exception, and in the names of code that a program makes.
+    fields = {name: value.replace("\0", "␀") if isinstance(value, str) else value for name, value in fields.items()}
     message = {"kind": kind, "attempt": int(attempt) if attempt.isdecimal() else 1, **fields}
     line = json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
     until = time.monotonic() + TOLD_WITHIN
@@ -94,6 +102,27 @@ def report(kind: str, **fields: object) -> bool:
         time.sleep(0.01)
 
 
+class Hold:
+    """A hold of the task, whose end the supervisor learns once, from the thread that knows first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reported = False
+
+    def begin(self, **place: object) -> bool:
+        """Report that the task is held; return whether there is a supervisor."""
+        with self._lock:
+            self._reported = report("debugger", held=True, **place)
+            return self._reported
+
+    def end(self) -> None:
+        """Report that it is not held any more, unless that has been reported."""
+        with self._lock:
+            reported, self._reported = self._reported, False
+            if reported:
+                report("debugger", held=False)
+
+
 def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[str, Any]:
     """File, line and function of a frame, or of where a traceback ends."""
     line = frame.f_lineno if frame is not None else 0
@@ -106,7 +135,10 @@ def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[s
 
 def short(path: str) -> str:
     """A path as people write it: relative to where the task runs, if it is below."""
-    here = os.path.join(os.getcwd(), "")
+    try:
+        here = os.path.join(os.getcwd(), "")
+    except OSError:  # it has been deleted
+        return path[-LONGEST_PATH:]
     return (path[len(here) :] if path.startswith(here) else path)[-LONGEST_PATH:]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # code from here has started the program
 MOST_MATCHES = 200
+LONGEST_PIECE = 1 << 16  # characters of what is printed in one message
 turns = threading.Lock()  # one thread at a time is in the debugger
 own = threading.local()  # each thread's debugger
 
@@ -38,10 +39,12 @@ class Console:
         self.tail = ""  # of a line that is not complete: the prompt, if a line is read next
 
     def write(self, text: str) -> int:
-        """Send whole lines."""
+        """Send whole lines, in pieces that a client reads."""
         lines, newline, self.tail = (self.tail + str(text)).rpartition("\n")
-        if newline and self.debugger.session is not None:
-            self.debugger.session.send(out=lines + newline)
+        lines += newline
+        if self.debugger.session is not None:
+            for begin in range(0, len(lines), LONGEST_PIECE):
+                self.debugger.session.send(out=lines[begin : begin + LONGEST_PIECE])
         return len(text)
 
     def flush(self) -> None:
@@ -69,6 +72,8 @@ class Debugger(pdb.Pdb):
         self.policy, self.sessions = load("task/debugger"), load("task/debug_session")
         self.session: Any = None
         self.ending: Any = None  # the session that is about to end
+        self.hold: Any = None  # the task's, as the supervisor knows it
+        self.prompting = False  # until a command lets the program run
         self.header: object = None
         self.raised = ""  # what is examined after it was raised
         self.leaves = ""  # why the session ends
@@ -78,13 +83,21 @@ class Debugger(pdb.Pdb):
 
     def examine(self, raised: str, traceback: TracebackType) -> None:
         """Hold the task where something was raised, until somebody leaves."""
-        self.raised = raised
-        self.reset()
+        self.raised, traced = raised, sys.gettrace()
+        sys.settrace(None)
+        if traced != self.trace_dispatch:  # else it knows where it is
+            self.reset()
         try:
             self.interaction(None, traceback)
         finally:
             self.raised = ""
             self._end_session()
+            sys.settrace(traced)
+
+    def reset(self) -> None:
+        """Begin anew. With breakpoints that users have set, everything is traced, and pdb would stop in itself now."""
+        sys.settrace(None)
+        super().reset()
 
     def interaction(self, frame: FrameType | None, traceback: Any) -> None:
         """Hold the task, if it is not held yet, and take commands until one lets the program run."""
@@ -107,11 +120,14 @@ class Debugger(pdb.Pdb):
     def _begin_session(self, frame: FrameType | None, traceback: TracebackType | None) -> bool:
         """Listen, and tell the supervisor; return whether there is one."""
         turns.acquire()
-        session = None
+        if self.policy.muted and not self.raised:  # the user has quit while this thread waited for its turn
+            turns.release()
+            return False
+        session, self.hold = None, self.policy.Hold()
         try:
-            session = self.sessions.Session(os.environ["CLUSTERKIT_DEBUGGER"].partition(":")[2])
+            session = self.sessions.Session(os.environ["CLUSTERKIT_DEBUGGER"].partition(":")[2], self.hold.end)
             place = self.policy.place_of(frame, traceback)
-            if self.policy.report("debugger", held=True, error=self.raised, **place):
+            if self.hold.begin(error=self.raised, **place):
                 self.session, session = session, None
         except (OSError, RuntimeError) as error:  # the latter: no thread can be started
             print(f"clusterkit: the debugger can't listen: {error}. The task continues.", file=sys.stderr, flush=True)
@@ -133,26 +149,31 @@ class Debugger(pdb.Pdb):
         self.ending, self.session = self.session, None
         if self.ending is None:
             return
-        self.policy.report("debugger", held=False)
+        self.hold.end()
         self.ending.close(self.leaves or "ends")
         if self.handler is not None:
-            signal.signal(signal.SIGINT, self.handler)
+            if signal.getsignal(signal.SIGINT) == self._interrupted:  # else the program has set its own meanwhile
+                signal.signal(signal.SIGINT, self.handler)
             self.handler = None
         self.ending = None
         turns.release()
 
     def _cmdloop(self) -> None:
         """Take commands; an interrupt of the client's ends the one that runs."""
-        while True:
-            try:
-                self.allow_kbdint = True
-                self.cmdloop()
-                self.allow_kbdint = False
-                return
-            except KeyboardInterrupt:
-                if self.foreign:
-                    raise
-                self.message("--KeyboardInterrupt--")
+        self.prompting = True
+        try:
+            while True:
+                try:
+                    self.allow_kbdint = True
+                    self.cmdloop()
+                    self.allow_kbdint = False
+                    return
+                except KeyboardInterrupt:
+                    if self.foreign:
+                        raise
+                    self.message("--KeyboardInterrupt--")
+        finally:
+            self.prompting = False
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
         """SIGINT: the client's, or somebody else's, which does what it would do without a debugger."""
@@ -208,6 +229,18 @@ class Debugger(pdb.Pdb):
         """
         return self._leave("continues")
 
+    def do_debug(self, arg: str) -> Any:
+        """debug code
+
+        Step through an expression or statement, in a debugger of its own; then this prompt is back.
+        """
+        try:
+            return super().do_debug(arg)
+        finally:
+            pdb.Pdb._previous_sigint_handler = None  # type: ignore[attr-defined]
+            if self.handler is not None:  # the other one has taken SIGINT
+                signal.signal(signal.SIGINT, self._interrupted)
+
     def do_run(self, arg: str) -> None:
         """run | restart
 
@@ -258,4 +291,5 @@ class Debugger(pdb.Pdb):
 
 def is_ours(frame: FrameType) -> bool:
     """Whether the code is clusterkit's, which has started the program."""
-    return os.path.realpath(frame.f_code.co_filename).startswith(OURS)
+    path = frame.f_code.co_filename
+    return os.path.isabs(path) and os.path.realpath(path).startswith(OURS)

@@ -291,9 +291,9 @@ def load(name: str) -> ModuleType:
     spec = spec_from_file_location(name, os.path.join(os.path.dirname(os.path.dirname(ENTRY)), f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
-    module = LOADED[name] = module_from_spec(spec)
+    module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    return LOADED.setdefault(name, module)  # another thread may have loaded it meanwhile
 
 
 if __name__ == "__main__":

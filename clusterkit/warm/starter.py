@@ -49,7 +49,10 @@ class WarmStarter:
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
-        """Return the server that can fork the attempt now, or None, with the reason if there is a server."""
+        """Return the server that can fork the attempt now, or None, with the reason if there is a server.
+
+        Raises FileNotFoundError if the current directory has been deleted, and the attempt is to start there.
+        """
         server = self._server
         if server is None or server.gone:
             return None, None
@@ -122,10 +125,17 @@ class WarmStarter:
         assert self._server is not None
         if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # it imports nothing from its directory
             return None
-        cwd = Path(plan.cwd or ".").absolute()
+        cwd = _directory(plan)
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
         found = shadowed(self._server.modules, str(directory), _modules_in(directory))
         return f"{directory} has modules with the names of preloaded ones: {', '.join(found)}" if found else None
+
+
+def _directory(plan: TaskPlan) -> Path:
+    try:
+        return Path(plan.cwd or ".").absolute()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, error.strerror, os.readlink("/proc/self/cwd")) from None
 
 
 def _why_renewed(old: Launch | None, new: Launch | None) -> str:

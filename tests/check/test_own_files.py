@@ -56,6 +56,24 @@ def test_pythonpath_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert set(found.directories()) == {tmp_path / "app", tmp_path / "src"}
 
 
+def test_a_relative_pythonpath_makes_no_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one file is two, one of which is shown with its whole path."""
+    spec = write(tmp_path / "app", {"train.py": "import part\n", "part.py": ""})
+    monkeypatch.chdir(tmp_path / "app")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([".", "./", "../app"]))
+    assert names(own_files(spec)) == {"train.py", "part.py"}
+
+
+def test_a_relative_pythonpath_in_a_deleted_directory_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the current one may be while a program is watched."""
+    spec = write(tmp_path / "app", {"train.py": "import part\n", "part.py": ""})
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setenv("PYTHONPATH", ".")
+    assert names(own_files(spec)) == {"train.py", "part.py"}
+
+
 def test_an_installed_package_beside_the_program_is_none_of_its_own(tmp_path: Path) -> None:
     """Where `site-packages` is on PYTHONPATH, or the environment is in the program's directory."""
     spec = write(tmp_path, {"site-packages/train.py": "import model\n", "site-packages/model.py": ""})

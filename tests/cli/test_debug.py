@@ -102,6 +102,21 @@ def test_whoever_leaves_lets_the_run_continue(up: Start, home: Path, leave: str)
     assert run.result["restarts"] == 0
 
 
+def test_a_run_whose_job_is_not_known_yet_is_waited_for(up: Start, home: Path) -> None:
+    run = up("--workers", 1, *HOLD, BREAKS, "worker:0", 2, 3)
+    run.wait_for("InDebugger")
+    job = run.run / "job.json"
+    job.rename(job.with_name("later"))
+    with on_terminal(home, "debug") as debug:
+        with suppress(AssertionError):
+            debug.read_until(lambda text: "waiting for" in text, deadline=2)
+        job.with_name("later").rename(job)
+        prompt_of(debug, "worker:0")
+        debug.press(b"c\r")
+        debug.finish()
+    assert run.wait(20) == 0
+
+
 def test_quitting_ignores_later_breakpoints_and_continuing_does_not(up: Start, home: Path) -> None:
     run = up("--workers", 1, *HOLD, BREAKS, "worker:0", 2, 6, "often")
     run.wait_for("InDebugger")
@@ -154,6 +169,19 @@ def test_ctrl_c_interrupts_what_runs_and_drops_what_is_typed(up: Start, home: Pa
         debug.finish()
     assert run.wait(20) == 0
     assert last_exit(run, "worker:0") == (1, 0)
+
+
+def test_a_byte_that_is_not_utf_8_is_refused_at_the_prompt(up: Start, home: Path) -> None:
+    run = up("--workers", 1, *HOLD, BREAKS, "worker:0", 2, 3)
+    run.wait_for("InDebugger")
+    with on_terminal(home, "debug", PYTHONIOENCODING="utf-8:strict") as debug:
+        prompt_of(debug, "worker:0")
+        debug.press(b"p '\xff'\r")
+        debug.read_until(lambda text: "That is not UTF-8 text." in text and shown(text).endswith("(Pdb) "))
+        tell(debug, "p loss", "0.5")
+        debug.press(b"c\r")
+        debug.finish()
+    assert run.wait(20) == 0
 
 
 def test_two_tasks_wait_and_the_user_chooses(up: Start, home: Path) -> None:

@@ -130,6 +130,44 @@ def test_where_the_system_reports_nothing_the_files_are_looked_at(
         assert posted.wait(4).problem == ""
 
 
+def test_in_a_directory_whose_name_is_not_utf_8_the_files_are_looked_at(tmp_path: Path) -> None:
+    """What the system's reports come through takes no such name, and says so in several lines."""
+    project = Project(tmp_path / os.fsdecode(b"caf\xe9"))
+    with watching(project) as posted:
+        impaired = posted.wait(1)
+        assert isinstance(impaired, Impaired)
+        assert impaired.what.startswith("The system does not report changes of files (")
+        assert "\n" not in impaired.what
+        project.write_part()
+        assert posted.wait(2).files == ("part.py",)
+
+
+def test_files_beyond_the_limits_are_said_once_not_to_be_watched(project: Project) -> None:
+    """A program of very many files, or with a very long one, is likely to be generated."""
+    for number in range(400):
+        (project.path / f"m{number}.py").write_text(f"import m{number + 1}\n")
+    with watching(project) as posted:
+        project.write_part("import m0\n")
+        limited = posted.wait(1)
+        assert limited == Impaired(
+            "--watch follows at most 300 files of a program, and 8 MiB in all, so changes of m298.py, for example, "
+            "will not be seen."
+        )
+        assert posted.wait(2).files[-1] == "part.py"
+        (project.path / "m297.py").write_text("VERSION = 0\n")
+        assert posted.wait(3).files == ("m297.py",)
+        (project.path / "m297.py").write_text("import m298\n")
+        assert isinstance(posted.wait(4), ProgramChanged)
+
+
+def test_a_file_that_is_too_large_is_said_not_to_be_watched(project: Project) -> None:
+    """Its name, at the start."""
+    (project.path / "large.py").write_bytes(b"#" * (9 << 20))
+    project.write_part("import large\n")
+    with watching(project) as posted:
+        assert "so changes of large.py, for example, will not be seen." in posted.wait(1).what
+
+
 def test_a_program_without_a_file_is_said_to_be_watched_in_vain(project: Project) -> None:
     """An installed module, for example."""
     posted = Posted()

@@ -112,6 +112,52 @@ def test_a_preloaded_module_renews_the_fork_server(up: Start, project: Project) 
     assert "The fork server is gone (part.py has changed, which it had imported); another one starts" in run.output
 
 
+@pytest.mark.parametrize("how", ["made again", "exchanged"])
+def test_a_directory_that_is_replaced_has_the_new_program(up: Start, project: Project, how: str) -> None:
+    """The run stands in it, and so did the tasks, but what counts is the directory that has its name now."""
+    run = up("--workers", "2", "--watch", "train.py", project.path, cwd=project.path)
+    wait_until(project.runs, 20, lambda: f"the first attempts; it printed {run.output}")
+    if how == "made again":
+        shutil.rmtree(project.path)
+        project.path.mkdir()
+        project.write_program()
+        project.write_part()
+    else:
+        new = Project(project.path.with_name("new"), version=10)
+        project.path.rename(project.path.with_name("old"))
+        new.path.rename(project.path)
+        project.version, project.program, project.part = new.version, new.program, new.part
+    runs_the_newest(project, run)
+    project.write_part()
+    runs_the_newest(project, run)
+    stopped(run)
+
+
+def test_a_directory_that_is_gone_fails_the_job_which_waits_for_a_change(up: Start, project: Project) -> None:
+    """A task that has to restart meanwhile can't; with the directory the program starts again."""
+    run = up("--workers", "2", "--watch", "train.py", project.path, cwd=project.path)
+    wait_until(project.runs, 20, lambda: f"the first attempts; it printed {run.output}")
+    shutil.rmtree(project.path)
+    run.wait_for("ProgramChanged", 20)
+    run.kill("worker:1")
+    run.wait_for("WaitsForChange", 40)
+    project.path.mkdir()
+    project.write_program()
+    project.write_part()
+    runs_the_newest(project, run)
+    stopped(run)
+
+
+def test_a_directory_whose_name_is_not_utf_8_is_watched_too(up: Start, tmp_path: Path) -> None:
+    """Where it is, the journal and the run's files say as well as they can."""
+    project = Project(tmp_path / os.fsdecode(b"caf\xe9"))
+    run = up("--workers", "2", "--watch", "train.py", project.path, cwd=project.path)
+    wait_until(project.runs, 20, lambda: f"the first attempts; it printed {run.output}")
+    project.write_part()
+    runs_the_newest(project, run)
+    stopped(run)
+
+
 def test_a_detached_run_whose_program_raises_is_live(project: Project, ck: Clusterkit) -> None:
     """The command says so and returns; the run waits for a change, and trains after it."""
     project.write_program(raises=True)

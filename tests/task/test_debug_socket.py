@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CHILDREN, Up
+from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -113,8 +113,22 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: St
                 client.sendall(LEAVE)
         stream.close()
     assert run.wait(20) == 0
-    assert [line[:12] for line in seen if not is_json(line)] == [b'{"out": "\'xx']
+    assert [line[:9] for line in seen if not is_json(line)] == [b'{"out": "']
     assert any(shows(line, "*** KeyboardInterrupt\n") for line in seen)
+
+
+def test_a_client_that_goes_while_the_program_runs_has_left_the_task(up: Start, tmp_path: Path) -> None:
+    """The program runs until its next stop, but nobody holds the task: its time limits count."""
+    program = tmp_path / "program.py"
+    program.write_text("import time\nbreakpoint()\nfor _ in range(1):\n    print('works')\n    time.sleep(600)\n")
+    run = up("--workers", 1, "--timeout", "10s", *HOLD, program)
+    run.wait_for("InDebugger")
+    with connected(run.run / "tasks/worker:0/debugger.sock") as client:
+        client.sendall(b'{"line": "next"}\n' * 5)
+        wait_until(lambda: "works" in run.output, 20, "the program runs")
+    run.wait_for("LeftDebugger", 20)
+    assert run.wait(40) == 124
+    assert len(run.events("LeftDebugger")) == 1
 
 
 def is_json(line: bytes) -> bool:

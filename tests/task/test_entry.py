@@ -7,7 +7,9 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from clusterkit.backends.local.spawn import spawn
 from clusterkit.job.plan import Start, TaskPlan, attempt_environment
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, exit_of, reap
+from clusterkit.task import entry as entry_module
 from clusterkit.task.entry import ENTRY, STACKS_SIGNAL
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit
@@ -189,3 +192,21 @@ def test_an_interpreter_with_a_safe_path_keeps_it(flag: str, here: Path) -> None
         plain = subprocess.run([*python, "program.py"], cwd=here, capture_output=True)
         through = subprocess.run([*python, *entry, "program.py"], cwd=here, pass_fds=fds, capture_output=True)
     assert (through.returncode, through.stdout) == (plain.returncode, plain.stdout)
+
+
+def test_threads_that_load_a_file_at_once_all_get_the_same_complete_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of several threads may call the first breakpoint."""
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "slow.py").write_text("import time\n\ntime.sleep(0.2)\ncomplete = object()\n")
+    monkeypatch.setattr(entry_module, "ENTRY", str(tmp_path / "task" / "entry.py"))
+    monkeypatch.setattr(entry_module, "LOADED", {})
+    together = threading.Barrier(4)
+
+    def load(_: int) -> object:
+        together.wait(10)
+        return entry_module.load("room/slow").complete
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(load, range(4)))) == 1

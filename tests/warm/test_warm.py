@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -82,6 +83,21 @@ def test_a_preload_that_can_not_be_forked_is_told_and_the_run_is_cold(up: Start,
     assert run.wait(30) == 0
     assert reasons(run) == [f"The fork server is gone ({REFUSED[preload]}); tasks start cold from now on."]
     assert [told(run, attempt=attempt)["warm"] for attempt in (1, 2)] == [False, False]
+
+
+def test_a_restart_in_a_deleted_directory_is_a_start_that_fails(up: Start, tmp_path: Path) -> None:
+    """Nothing finds the program any more; the run ends as after any failure."""
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "good.py").write_text("")
+    (place / "program.py").write_text("print('it began')\nimport time\ntime.sleep(600)\n")
+    run = up("--workers", "1", "--preload", "good", "--restart-backoff", "0", "program.py", cwd=place)
+    wait_until(lambda: "it began" in run.output, 20, lambda: f"the program; it printed {run.output}")
+    shutil.rmtree(place)
+    run.kill("worker:0")
+    assert run.wait(40) == 1, run.output
+    failed = run.events("SpawnFailed")[0]
+    assert failed["error"] == f"No such file or directory ({place} (deleted))"
 
 
 def test_a_server_that_is_killed_during_its_imports_is_made_anew_so_often(up: Start, tmp_path: Path) -> None:

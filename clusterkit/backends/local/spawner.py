@@ -111,11 +111,11 @@ class Spawner:
         except OSError as error:
             self._no_log(order, error)
             return None
-        server, why_cold = means.servers.server_for(plan, env)
-        if why_cold:
-            self._post(Noted(f"{task} starts cold: {why_cold}."))
         opened = [output]
         try:
+            server, why_cold = means.servers.server_for(plan, env)
+            if why_cold:
+                self._post(Noted(f"{task} starts cold: {why_cold}."))
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             opened.append(os.open(means.directory.stacks(task, attempt), flags, 0o600))
             namespaces = () if means.network is None else means.network.namespaces(task)
