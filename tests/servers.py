@@ -29,9 +29,9 @@ class Warm:
             shutil.copytree(STUB, self.library)
         self.env = {"PYTHONPATH": f"{self.library}{os.pathsep}{ROOT}"}
 
-    def __call__(self, *args: str, code: int = 0) -> str:
+    def __call__(self, *args: str, code: int = 0, **env: str) -> str:
         """What a `clusterkit warm` command prints."""
-        command = self._commands("warm", *args, env=self.env)
+        command = self._commands("warm", *args, env={**self.env, **env})
         assert command.wait(30) == code, command.output
         return command.output
 

@@ -43,7 +43,8 @@ def status() -> None:
     """List the warm servers. Exits with 1 if there are none."""
     from clusterkit.warm.shared import all_servers
 
-    found = list(all_servers())
+    with exit_on_error():
+        found = list(all_servers())
     for path, server in found:
         echo(f"{path.stem}  {_told(server)}")
     if not found:
@@ -57,7 +58,8 @@ def stop() -> None:
     from clusterkit.warm.shared import all_servers
     from clusterkit.warm.shared import stop as end
 
-    found = list(all_servers())
+    with exit_on_error():
+        found = list(all_servers())
     for path, server in found:
         if "pid" in server and end(path):
             echo(f"The warm server {path.stem} (pid {server['pid']}) was stopped.")

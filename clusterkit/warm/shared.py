@@ -19,11 +19,12 @@ from clusterkit.client.directory import make_private
 from clusterkit.client.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
+from clusterkit.system.reach import why_not_reached
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.launching import Launch
 from clusterkit.warm.run_server import UP_WITHIN
 from clusterkit.warm.servable import at_import
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
 ANSWER_WITHIN = 10.0  # seconds
 IMPORTED_WITHIN = 30.0  # seconds for the imports of a server that another process has started
@@ -171,7 +172,12 @@ def stop(path: Path) -> bool:
 
 
 def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the socket and the status of each warm server of this user. Removes the sockets of dead ones."""
+    """Yield the socket and the status of each warm server of this user. Removes the sockets of dead ones.
+
+    Raises RunDirectoryError if nobody can look at their directory.
+    """
+    if why := why_not_reached(warm_dir()):
+        raise RunDirectoryError(f"{warm_dir()} can't be used: {why}.")
     for path in sorted(warm_dir().glob("*.sock")):
         try:
             yield path, ask(path, {"do": "status"})

@@ -74,11 +74,11 @@ class WarmServer:
                     self.exit()
         return self.exit()
 
-    def timeout(self) -> float | None:
-        """Return the seconds until a client's deadline or the end of the idle time; None if there is neither."""
+    def timeout(self) -> float:
+        """Return the seconds until a client's deadline or the end of the idle time; at most a day, as epoll may."""
         now, idle = time.monotonic(), self.idle_left()
         times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
-        return min(times, default=None)
+        return min([86400.0, *times])
 
     def idle_left(self) -> float | None:
         """Return the seconds until the server exits; None if it has runs or no limit."""

@@ -48,6 +48,21 @@ def test_start_status_and_stop(warm: Warm, home: Path) -> None:
     assert list(home.glob("warm/*.sock")) == []
 
 
+def test_a_server_may_stay_for_long(warm: Warm) -> None:
+    """Longer than Linux can wait at once."""
+    warm.start("--idle", "60d")
+    assert "it stays for another 86400 min" in warm("status")
+    warm("stop")
+
+
+@pytest.mark.parametrize("verb", ["status", "stop"])
+def test_a_state_directory_that_nobody_can_look_at_is_one_clear_error(warm: Warm, verb: str) -> None:
+    """As everywhere."""
+    said = warm(verb, code=2, CLUSTERKIT_HOME=f"/tmp/{'x' * 300}")
+    assert said.startswith("clusterkit: ")
+    assert said.endswith("/warm can't be used: file name too long.\n")
+
+
 def test_a_server_that_can_not_import_is_told(warm: Warm, home: Path) -> None:
     """And does not stay."""
     (warm.library / "tensorflow" / "__init__.py").write_text("import no_such_module")
