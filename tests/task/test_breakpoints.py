@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.system.exchange import parse_line
 from tests.support import Up, wait_until
 from tests.task.test_debug_socket import connected
 
@@ -38,7 +39,9 @@ class Prompt:
         """What is printed until that is, the next prompt comes, or the end."""
         printed = ""
         for line in self._stream:
-            message = json.loads(line)
+            message = parse_line(line)
+            if not isinstance(message, dict):  # torn by an interrupt, which clients leave out
+                continue
             printed += message.get("out", "")
             if "prompt" in message or "left" in message or (until is not None and until in printed):
                 break
