@@ -202,7 +202,7 @@ class AgentsBackend:
         if (host := self._hosts.of(connection)) is not None:
             host.cut = True
             self._inbox.put(ev.HostCut(host.name, why, self._job.hosts.timeout))
-            self._merging.without(host)
+            self._merging.cut(host)
 
     def is_back(self, connection: Connection) -> None:
         """There is one again."""
@@ -220,7 +220,7 @@ class AgentsBackend:
         self._hosts.lose(host)
         host.connection.close(why)  # should its agent come back after all, it ends its tasks
         self._ending.discard(host)
-        self._merging.without(host)
+        self._merging.lost(host)
         for event in host.last_events():
             self._inbox.put(event)
         for (task, number), attempt in sorted(host.attempts.items()):
