@@ -15,9 +15,11 @@ from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.frames import JSON
 from clusterkit.backends.agents.link import Link, User
+from clusterkit.backends.agents.listener import Listener
 from clusterkit.backends.agents.stream import FileRange
 from clusterkit.backends.agents.tls import Tls
 from clusterkit.system.poller import Poller
+from clusterkit.words.errors import BadJob
 from tests.backends.agents.wires import Ends, Records, both_ends
 from tests.support import no_descriptors, wait_until
 
@@ -29,6 +31,18 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
     """A listener and its agents."""
     with both_ends(tmp_path) as made:
         yield made
+
+
+def test_an_address_at_which_nobody_can_listen_is_a_problem_of_the_job(ends: Ends) -> None:
+    """Another process may have the port; and an address may be another host's."""
+    taken, elsewhere = f"{ends.host}:{ends.listener.port}", "192.0.2.1:7077"
+    for address, why in ((taken, "Address already in use"), (elsewhere, "Cannot assign requested address")):
+        with pytest.raises(BadJob) as error:
+            Listener(ends.pem, address, 1.0, ends.crashed.put, ends.supervisor)
+        assert str(error.value) == (
+            f"The supervisor can't listen at {address}: {why}. "
+            "Choose an address of this host, and a free port, with --listen."
+        )
 
 
 def test_messages_arrive_in_order_on_both_sides(ends: Ends) -> None:
