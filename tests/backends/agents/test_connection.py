@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from clusterkit.backends.agents.stream import FileRange
 from clusterkit.backends.agents.tls import Tls
 from clusterkit.system.poller import Poller
 from clusterkit.words.errors import BadJob
-from tests.backends.agents.wires import Ends, Records, both_ends
+from tests.backends.agents.wires import LOOPBACK, Ends, Records, both_ends
 from tests.support import no_descriptors, wait_until
 
 pytestmark = pytest.mark.process
@@ -43,6 +44,20 @@ def test_an_address_at_which_nobody_can_listen_is_a_problem_of_the_job(ends: End
             f"The supervisor can't listen at {address}: {why}. "
             "Choose an address of this host, and a free port, with --listen."
         )
+
+
+def test_an_agent_tries_every_address_of_its_supervisor(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may have an IPv6 address first, and the supervisor listen at the other alone."""
+    port = ends.listener.port
+
+    def resolved(*_: Any, **__: Any) -> list[Any]:
+        addresses = (socket.AF_INET6, ("::1", port, 0, 0)), (socket.AF_INET, (LOOPBACK, port))
+        return [(family, socket.SOCK_STREAM, 0, "", where) for family, where in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    agent = ends.agent(address=("supervisor", port))
+    agent.wait_for("connected")
+    assert ends.dialers[0].address == (LOOPBACK, port)
 
 
 def test_messages_arrive_in_order_on_both_sides(ends: Ends) -> None:
