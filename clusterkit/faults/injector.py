@@ -56,17 +56,14 @@ class Injector:
         except OSError as error:
             took = FaultTook(number, error.strerror or str(error), done=False)
         self._post(took)
+        if not took.done:  # it may have failed halfway, or only the answer was late
+            self._heal_in_network(number)
 
     def heal(self, number: int) -> None:
         """Heal the fault of this number, in what still exists of its tasks."""
         self._throttle.heal(number)
         self._memory.heal(number)
-        if self._network is not None and number in self._in_network:
-            self._in_network.discard(number)
-            try:
-                self._network.heal(number)
-            except ClusterkitError as error:  # the network is lost, which ends the run
-                self._post(FaultTook(number, str(error), done=False))
+        self._heal_in_network(number)
 
     def signal(self, task: Task, child: Child, number: int) -> None:
         """Signal a task's process group. A task stopped this way stays stopped, even if it is also slowed."""
@@ -82,6 +79,14 @@ class Injector:
         self._memory.heal_all()
         for number in list(self._in_network):
             self.heal(number)
+
+    def _heal_in_network(self, number: int) -> None:
+        if self._network is not None and number in self._in_network:
+            self._in_network.discard(number)
+            try:
+                self._network.heal(number)
+            except ClusterkitError as error:  # the network is lost, which ends the run
+                self._post(FaultTook(number, str(error), done=False))
 
     def _do(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> str:
         match fault.action:

@@ -54,7 +54,9 @@ class MemoryLimits:
             del limited.faults[number]
             raise NoProcess(f"{task} can't be limited: {error.strerror}") from None
         # A process may fork before it is limited, so look again until none is new; later ones inherit the limit.
-        while new := [pid for pid in _processes(limited.child) if pid not in limits]:
+        seen = set(limits)
+        while new := [pid for pid in _processes(limited.child) if pid not in seen]:
+            seen.update(new)
             for pid in new:
                 with suppress(OSError):  # the process has ended, or has changed its user
                     self._add(limited, number, pid, size)

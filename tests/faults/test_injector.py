@@ -114,6 +114,16 @@ def test_a_broken_network_is_reported() -> None:
     assert [call[0] for call in network.calls] == ["impair", "heal"]
 
 
+def test_what_a_fault_of_the_network_did_before_it_failed_is_healed() -> None:
+    """The switch may have impaired some ways, or do so late; the fault counts as not injected, so nobody else heals."""
+    took: list[Any] = []
+    network = RecordedNetwork(broken="The switch did not answer.")
+    for number, text in enumerate(("partition worker:1", "disk-full", "reset worker:1"), 1):
+        injector(network, took).inject(number, parse_fault(text), NEAR, FAR)
+    assert [call[0] for call in network.calls] == ["impair", "heal", "fill", "heal", "reset"]
+    assert not any(answer.done for answer in took)
+
+
 def test_only_what_was_done_in_the_network_is_healed_there() -> None:
     """Each fault is healed by its number, and the remaining ones at the end."""
     took: list[Any] = []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -82,6 +85,24 @@ def test_tasks_that_can_not_be_limited(cast: Cast) -> None:
     assert asks(process) == "got"
     cast.injector.heal(2)
     assert asks(process) == "got"
+
+
+@pytest.mark.timeout(30)
+def test_a_process_that_may_not_be_limited_is_left_out(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task may have started sudo, for example; the other processes are limited, and the injection ends."""
+    process = cast.starts(CHILDREN / "greedy.py", "fork")
+    (child,) = procfs.children(process.pid)
+    prlimit = resource.prlimit
+
+    def refusing(pid: int, *others: Any) -> tuple[int, int]:
+        if pid == child:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        return prlimit(pid, *others)
+
+    monkeypatch.setattr(resource, "prlimit", refusing)
+    assert cast.inject(1, "memory worker:0 limit=1GB").done
+    monkeypatch.undo()
+    assert [resource.prlimit(pid, DATA)[0] for pid in (process.pid, child)] == [10**9, resource.getrlimit(DATA)[0]]
 
 
 def test_a_stop_heals_what_is_limited(cast: Cast) -> None:

@@ -72,6 +72,27 @@ def test_a_run_waits_for_agents_that_somebody_starts(up: Start, clusterkit: Call
     assert set(run.events("Placed")[0]["hosts"].values()) == {"n1", "n2"}
 
 
+def test_a_second_agent_with_the_name_of_one_that_is_there_is_turned_away(
+    up: Start, clusterkit: Callable[..., Up], home: Path
+) -> None:
+    """In the place of the first, it would start tasks that run there already."""
+    run = up("--engine", "agents", "--run-id", "r-1", "--listen", "127.0.0.1:27078", "--hosts", "1", MIMIC,
+             "--steps", "100000")  # fmt: skip
+    key = home / "runs" / "r-1" / "agents.pem"
+    wait_until(key.exists, 20, "the key")
+    words = ("agent", "--connect", "127.0.0.1:27078", "--key", key, "--host", "n1")
+    first = clusterkit(*words)
+    run.wait_for("Checkpointed")
+    second = clusterkit(*words)
+    assert second.wait(20) == 1
+    assert "The run has an agent with the name n1 already. Choose another one with --host." in second.output
+    assert run.wait_for("Noted")["text"] == "A second agent with the name n1 was turned away."
+    os.kill(run.process.pid, signal.SIGINT)
+    assert run.wait(20) == 130
+    assert first.wait(20) == 0
+    assert (len(run.events("Spawned")), run.events("HostLost")) == (1, [])
+
+
 def test_ctrl_c_ends_a_run_that_waits_for_agents(up: Start, home: Path) -> None:
     """None will come; nothing was started."""
     run = up("--engine", "agents", "--run-id", "r-1", *JOB)

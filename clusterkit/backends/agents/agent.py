@@ -60,7 +60,6 @@ class Agent:
         self.is_orphan = False  # the supervisor was not heard of any more
         self._exit_code: int | None = None  # to end, with this exit code
         self._asked: tuple[int, float] | None = None  # the signal, and until when an answer is waited for
-        self._address = address
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
     def heed_signals(self) -> None:
@@ -170,7 +169,7 @@ class Agent:
 
     def _open(self, order: ms.Open) -> ms.Opened:
         try:
-            address = own_address(self._address, order.job.hosts.interface)
+            address = own_address(self._dialer.address, order.job.hosts.interface)
             shared = (Path(order.run_directory), Path(order.checkpoints))
             delay = max(seconds_until_seen(directory, order.token, self._wait) for directory in shared)
             os.chdir(order.cwd)

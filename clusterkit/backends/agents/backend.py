@@ -68,9 +68,8 @@ class AgentsBackend:
         if asked.key is None:
             write_certificate(key, directory.run_id)
         listen = asked.listen or self._engine.address
-        self._listener = Listener(
-            key, listen, asked.timeout, self._inbox.put, Mail(self._job, self._inbox.put, self._collected, self)
-        )
+        mail = Mail(self._job, self._inbox.put, self._collected, self)
+        self._listener = Listener(key, listen, asked.timeout, self._inbox.put, mail)
         ending(self._listener.stop)
         ending(self._engine.stop)
         ending(self._end_agents)
@@ -129,17 +128,17 @@ class AgentsBackend:
 
     def arrived(self, connection: Connection, name: str) -> None:
         """An agent is there."""
-        if (before := self._hosts.named(name)) is not None:  # where an agent starts, the one before it is dead
+        if (before := self._hosts.named(name)) is not None:
+            if not before.cut:  # its agent lives: in its place, this one would start tasks that run there already
+                self._inbox.put(ev.Noted(f"A second agent with the name {name} was turned away."))
+                connection.close(f"The run has an agent with the name {name} already. Choose another one with --host.")
+                return
             self._lose(before, "Its agent was started anew.")
         host = Host(name, connection)
         self._hosts.add(host)
-        run, job = self._directory, self._job
-        self._tell(
-            [host],
-            ms.Open(
-                run.run_id, str(run.path), str(run.checkpoints), str(Path.cwd()), self._shared.token, self._seed, job
-            ),
-        )
+        run, token, seed = self._directory, self._shared.token, self._seed
+        order = ms.Open(run.run_id, str(run.path), str(run.checkpoints), str(Path.cwd()), token, seed, self._job)
+        self._tell([host], order)
 
     def said(self, connection: Connection, said: ms.FromAgent) -> None:
         """An agent said something."""
@@ -203,7 +202,7 @@ class AgentsBackend:
         if (host := self._hosts.of(connection)) is not None:
             host.cut = True
             self._inbox.put(ev.HostCut(host.name, why, self._job.hosts.timeout))
-            self._merging.without(host)
+            self._merging.cut(host)
 
     def is_back(self, connection: Connection) -> None:
         """There is one again."""
@@ -219,8 +218,9 @@ class AgentsBackend:
     def _lose(self, host: Host, why: str) -> None:
         """A host is gone: so are its attempts. What came of their output until now is all that will."""
         self._hosts.lose(host)
+        host.connection.close(why)  # should its agent come back after all, it ends its tasks
         self._ending.discard(host)
-        self._merging.without(host)
+        self._merging.lost(host)
         for event in host.last_events():
             self._inbox.put(event)
         for (task, number), attempt in sorted(host.attempts.items()):

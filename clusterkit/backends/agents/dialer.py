@@ -6,6 +6,7 @@ import random
 import secrets
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,8 +39,9 @@ class Dialer:
     ) -> None:
         """Start connecting; a name is resolved here. Raises CertificateError, OSError."""
         self._context, self._certificate = client_context(pem), pinned(pem)
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
-        self._family, self._address = found[0], found[4]
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        self._addresses = deque((family, where) for family, _, _, _, where in found)  # the next one to try is first
+        self.address = address  # from the welcome on the very one of the supervisor: its name may have others
         self._name = f"{address[0]}:{address[1]}"
         self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
         self._poller = Poller("dialer", post, self._turn)
@@ -68,6 +70,8 @@ class Dialer:
             self._peer.end(self._session.why_closed or str(error))
             return
         self._pause = FIRST_PAUSE
+        host, port, *_ = self._addresses[0][1]
+        self.address = str(host), int(port)
         self._peer.begin(link)
 
     def next_frame(self) -> bytes | None:
@@ -113,6 +117,8 @@ class Dialer:
             self._pause_from(now)
 
     def _pause_from(self, now: float) -> None:
+        """Try the next address some time later."""
+        self._addresses.rotate(-1)
         self._dial_at = now + self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
@@ -126,7 +132,7 @@ class Dialer:
     def _dial(self, now: float) -> None:
         self._dial_at = now
         try:
-            sock = _connecting(self._family, self._address)
+            sock = _connecting(*self._addresses[0])
         except OSError as error:
             self._trouble = reason(error)
             self._pause_from(now)

@@ -18,6 +18,7 @@ from clusterkit.backends.agents.link import Link
 from clusterkit.backends.agents.session import SupervisorSession
 from clusterkit.backends.agents.tls import Tls
 from clusterkit.system.poller import READABLE, Poller
+from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 
 WELCOME_WITHIN = 10.0  # seconds from the start of a connection
@@ -39,12 +40,10 @@ class Listener:
     def __init__(
         self, pem: Path, address: str, timeout: float, post: Callable[[Crashed], None], agents: AgentEvents
     ) -> None:
-        """Listen at an address of this host, `host` or `host:port`. Raises CertificateError, OSError."""
+        """Listen at an address of this host, `host` or `host:port`. Raises CertificateError, BadJob."""
         self._context, self._certificate = server_context(pem), pinned(pem)
         self._timeout, self._events = timeout, agents
-        host, port = split(address)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        self._socket = _listening(address)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the connections inherit it
         self.port: int = self._socket.getsockname()[1]
@@ -150,6 +149,17 @@ class Listener:
             link.close()
         for agent in self._agents.values():
             agent.peer.drop()
+
+
+def _listening(address: str) -> socket.socket:
+    host, port = split(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        why = str(error.strerror).partition(" (")[0]  # Python adds the address
+        instead = "Choose an address of this host, and a free port, with --listen."
+        raise BadJob([f"The supervisor can't listen at {address}: {why}. {instead}"]) from None
 
 
 def _due(agent: Agent) -> float:

@@ -71,12 +71,17 @@ class Merging:
             (one.done if answer.done else one.failed).append(answer.detail)
         self._settle()
 
-    def without(self, host: Host) -> None:
-        """Nothing is to be expected of this host for now: it is cut off, or lost."""
-        every: list[Open] = [*self._looks, *self._faults.values()]
-        for one in every:
+    def cut(self, host: Host) -> None:
+        """No look waits for this host, which is cut off. A fault does: the host injects it, at the latest when back."""
+        for one in self._looks:
             one.waiting.discard(host)
         self._settle()
+
+    def lost(self, host: Host) -> None:
+        """Nothing is to be expected of this host any more."""
+        for one in self._faults.values():
+            one.waiting.discard(host)
+        self.cut(host)
 
     def _settle(self) -> None:
         for look in [one for one in self._looks if not one.waiting]:
@@ -84,5 +89,5 @@ class Merging:
             self._post(Inspected(look.vitals, look.look, self._join(look.reports)))
         for number, fault in [(number, one) for number, one in self._faults.items() if not one.waiting]:
             del self._faults[number]
-            told = fault.done or fault.failed or ["its hosts are cut off"]
+            told = fault.done or fault.failed or ["its hosts are lost"]
             self._post(FaultTook(number, "; ".join(dict.fromkeys(told)), bool(fault.done)))

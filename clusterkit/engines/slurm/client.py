@@ -29,7 +29,12 @@ _CHANGING = re.compile(r"(SQUEUE|SCONTROL|SCANCEL|SINFO)_|SLURM_(TIME_FORMAT|DEB
 _PREFIX = re.compile(r"^(sbatch|srun|squeue|scontrol|scancel|sinfo|slurm_\w+)(: error| error)?: *")
 _ITS_END = re.compile(rb"^srun: error: \S+: task 0: .*\n?", re.MULTILINE)  # what became of the command
 _UNKNOWN_JOB = "Invalid job id"
-_AWAY = ("Unable to contact", "Socket timed out", "Connection refused", "connect failure")
+# What is said of a controller that is away, restarts, hands over to its backup, or has too much to do.
+_AWAY = re.compile(
+    "unable to contact|timed out|connection (refused|reset)|connect failure|(connection|send|receive) failure|"
+    "zero bytes were transmitted|standby mode|rate limit exceeded",
+    re.IGNORECASE,
+)
 
 
 class SlurmError(ClusterkitError):
@@ -123,6 +128,6 @@ class Slurm:
     def _error(self, name: str, said: bytes) -> SlurmError:
         lines = [_PREFIX.sub("", line) for line in said.decode(errors="replace").splitlines()]
         text = "; ".join(dict.fromkeys(printable(line.strip()) for line in lines if line.strip()))[:1000]
-        if any(word in text for word in _AWAY):
+        if _AWAY.search(text):
             return ControllerAway(f"Slurm's controller does not answer {name}: {text}. Try again later.")
         return SlurmError(f"Slurm refuses {name}: {text}.")

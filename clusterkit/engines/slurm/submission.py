@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from clusterkit.client.directory import RunDirectory, make_private
 from clusterkit.client.store import RunStore
-from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
 from clusterkit.engines.slurm.script import Allocation, problems, script_of
 from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
@@ -57,7 +58,10 @@ class Submission:
         return script_of(asked, [*words, "-f", str(self.job_file)])
 
     def submit(self, script: str, job_file: str) -> int:
-        """Write the files and submit the job; return Slurm's id of it. Raises RunDirectoryError, SlurmError."""
+        """Write the files and submit the job; return Slurm's id of it. Raises RunDirectoryError, SlurmError.
+
+        If Slurm refuses the job, the files are removed: the run was not submitted.
+        """
         try:
             make_private(self.place.parent)
             self.place.mkdir(mode=0o700)
@@ -70,7 +74,13 @@ class Submission:
             ) from None
         except OSError as error:
             raise RunDirectoryError(f"The run can't be submitted: {error.strerror} ({error.filename}).") from None
-        return Slurm().submit(script)
+        try:
+            return Slurm().submit(script)
+        except ControllerAway:  # it may have the job all the same
+            raise
+        except SlurmError:
+            shutil.rmtree(self.place, ignore_errors=True)
+            raise
 
 
 def submission(run_id: str) -> Submission:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,12 @@ from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.frames import JSON
 from clusterkit.backends.agents.link import Link, User
+from clusterkit.backends.agents.listener import Listener
 from clusterkit.backends.agents.stream import FileRange
 from clusterkit.backends.agents.tls import Tls
 from clusterkit.system.poller import Poller
-from tests.backends.agents.wires import Ends, Records, both_ends
+from clusterkit.words.errors import BadJob
+from tests.backends.agents.wires import LOOPBACK, Ends, Records, both_ends
 from tests.support import no_descriptors, wait_until
 
 pytestmark = pytest.mark.process
@@ -29,6 +32,32 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
     """A listener and its agents."""
     with both_ends(tmp_path) as made:
         yield made
+
+
+def test_an_address_at_which_nobody_can_listen_is_a_problem_of_the_job(ends: Ends) -> None:
+    """Another process may have the port; and an address may be another host's."""
+    taken, elsewhere = f"{ends.host}:{ends.listener.port}", "192.0.2.1:7077"
+    for address, why in ((taken, "Address already in use"), (elsewhere, "Cannot assign requested address")):
+        with pytest.raises(BadJob) as error:
+            Listener(ends.pem, address, 1.0, ends.crashed.put, ends.supervisor)
+        assert str(error.value) == (
+            f"The supervisor can't listen at {address}: {why}. "
+            "Choose an address of this host, and a free port, with --listen."
+        )
+
+
+def test_an_agent_tries_every_address_of_its_supervisor(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may have an IPv6 address first, and the supervisor listen at the other alone."""
+    port = ends.listener.port
+
+    def resolved(*_: Any, **__: Any) -> list[Any]:
+        addresses = (socket.AF_INET6, ("::1", port, 0, 0)), (socket.AF_INET, (LOOPBACK, port))
+        return [(family, socket.SOCK_STREAM, 0, "", where) for family, where in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    agent = ends.agent(address=("supervisor", port))
+    agent.wait_for("connected")
+    assert ends.dialers[0].address == (LOOPBACK, port)
 
 
 def test_messages_arrive_in_order_on_both_sides(ends: Ends) -> None:

@@ -76,6 +76,25 @@ def test_a_command_that_fails_without_a_word_is_an_error(tmp_path: Path) -> None
         fake(tmp_path, "exit 9").cancel(7)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Unable to contact slurm controller (connect failure)",
+        "Socket timed out on send/recv operation",
+        "Zero Bytes were transmitted or received",
+        "Message receive failure",
+        "Communication connection failure",
+        "Slurm backup controller in standby mode",
+        "Rate limit exceeded, please retry momentarily",
+        "Connection reset by peer",
+    ],
+)
+def test_a_controller_that_can_not_answer_now_has_refused_nothing(tmp_path: Path, said: str) -> None:
+    """Whoever follows a job, or is to requeue it, asks again."""
+    with pytest.raises(ControllerAway, match="does not answer squeue"):
+        fake(tmp_path, f"echo 'slurm_load_jobs error: {said}' >&2; exit 1").job(7)
+
+
 def test_variables_that_change_what_is_printed_are_left_out(tmp_path: Path) -> None:
     """What says where Slurm is stays."""
     slurm = fake(tmp_path, f"env > {tmp_path}/env")
