@@ -10,8 +10,9 @@ from pathlib import Path
 
 from clusterkit.cli.terminal import echo
 from clusterkit.client.store import new_run_id
-from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
+from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.ends import why_ended
+from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.notices import CONTINUES
 from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.submission import Submission, submission

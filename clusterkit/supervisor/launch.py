@@ -71,8 +71,9 @@ def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], i
         stack.callback(backend.shut)
         try:
             warnings = _fill(directory, prepared, backend, seed, past)
-        except NoHosts:
+        except NoHosts as error:
             if not ends(engine, inbox):
+                error.exit_code = error.exit_code if inbox.interrupted_by is None else 128 + inbox.interrupted_by
                 raise
             backend.leave()
             return again(engine)

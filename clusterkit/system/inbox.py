@@ -81,6 +81,11 @@ class Inbox:
         return any(isinstance(event, ENDING) for event in self._kept)
 
     @property
+    def interrupted_by(self) -> int | None:
+        """The first signal that waits, which is to end the run; None if there is none."""
+        return next((event.signal for event in self._kept if isinstance(event, Interrupted)), None)
+
+    @property
     def is_moving(self) -> bool:
         """Whether one of the events that wait says that the allocation ends."""
         return any(isinstance(event, AllocationEnding) for event in self._kept)

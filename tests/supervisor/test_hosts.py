@@ -129,3 +129,12 @@ def test_a_host_without_its_disk_is_avoided_after_two_attempts(up: Start) -> Non
     assert (first, last) == ({"host0", "host1"}, {"host0", "host2"})
     assert "Attempts on the host host1 failed twice for reasons of its own (worker:1 could not" in run.output
     assert run.events("Resumed")[-1]["step"] > 0
+
+
+def test_a_ctrl_c_while_the_hosts_are_waited_for_has_its_exit_code(up: Start, home: Path) -> None:
+    """As at any other time."""
+    run = up("--engine", "agents", "--run-id", "r-1", "--listen", "127.0.0.1:0", *JOB)
+    wait_until((home / "runs/r-1/agents.pem").exists, 30, "what agents need")
+    run.signal(signal.SIGINT)
+    assert run.wait(30) == 130
+    assert "the run was asked to end while it waited for its hosts" in run.output

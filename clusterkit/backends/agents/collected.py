@@ -22,6 +22,7 @@ _STACKS = re.compile(r"stacks/((?:chief|worker|ps|evaluator):\d+\.attempt-\d+\.t
 _REPORT = re.compile(r"stacks/([a-z]+-\d+\.txt)")
 _RETURNED = re.compile(r"tasks/((?:chief|worker|ps|evaluator):\d+)/return-\d+\.pkl")
 _UNFIT = re.compile(r"[^\w.-]")
+LONGEST = 1 << 40  # bytes of a file that an agent sends
 MOST_OPEN = 256  # logs; a process may have 1,024 descriptors, and each host's connection is one
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 
@@ -59,6 +60,8 @@ class Collected:
     def written(self, host: str, part: Written, data: bytes) -> None:
         """Write a part of another file. Raises BadMessage for one that no agent has to send."""
         path = self._directory.path / self.name_of(host, part.name)
+        if not 0 <= part.offset < LONGEST:
+            raise BadMessage(f"{part.offset} is no place in a file.")
         with suppress(OSError):  # a disk that is full shows in the logs
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:

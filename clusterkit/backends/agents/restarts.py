@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from clusterkit.backends.agents.fitness import Unfit
@@ -10,6 +11,7 @@ from clusterkit.backends.base import Post
 from clusterkit.system import procfs
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.actions import Order, Signal, Spawn
+from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task
 
@@ -68,7 +70,9 @@ class Restarts:
     def _looked(self, found: Unfit | None) -> None:
         self._looking = False
         held, self._held = self._held, {}
-        taken = procfs.listening_ports() if held and found is None else frozenset()
+        taken = frozenset[int]()
+        with suppress(CannotLook):  # then a start on a port that is taken fails by itself
+            taken = procfs.listening_ports() if held and found is None else taken
         for task, order in held.items():
             port = self._port(task)
             if found is not None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.queue import (
     ENVIRONMENT,
     FORMAT,
@@ -16,7 +17,6 @@ from clusterkit.engines.slurm.queue import (
     parse_submitted,
 )
 from clusterkit.engines.slurm.steps import inside_step
-from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.printable import printable
 
 WITHIN = 30.0  # seconds for a command; without a controller, some try for minutes
@@ -35,14 +35,6 @@ _AWAY = re.compile(
     "zero bytes were transmitted|standby mode|rate limit exceeded",
     re.IGNORECASE,
 )
-
-
-class SlurmError(ClusterkitError):
-    """Slurm can't do what it was asked for, or does not answer."""
-
-
-class ControllerAway(SlurmError):
-    """Slurm's controller does not answer. It may some time later: running jobs go on without it."""
 
 
 class Slurm:

@@ -10,12 +10,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from clusterkit.engines.slurm.client import Slurm, SlurmError
+from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.notices import notice
 from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.steps import agent_command, agents_step
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import AllocationEnding, Interrupted
+from clusterkit.words.printable import printable
 
 END_WITHIN = 20.0  # seconds for srun to end when its agents have
 TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
@@ -39,8 +41,12 @@ class SlurmEngine:
 
     @property
     def address(self) -> str:
-        """This host's, by its name, as the other hosts of the job know it."""
-        return socket.gethostbyname(self._env.get("SLURMD_NODENAME") or socket.gethostname())
+        """This host's, by its name, as the other hosts of the job know it. Raises SlurmError."""
+        name = self._env.get("SLURMD_NODENAME") or socket.gethostname()
+        try:
+            return socket.gethostbyname(name)
+        except (OSError, UnicodeError) as error:
+            raise SlurmError(f"No address is known of this host, {printable(name)}: {error}.") from None
 
     def start(self, endpoint: str, key: Path) -> None:
         """Start the step. Raises SlurmError."""

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Mapping
 
-from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
+from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.engine import in_job
+from clusterkit.engines.slurm.errors import ControllerAway, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.queue import Phase
 
 ASK_EVERY = 5.0  # seconds
@@ -27,7 +28,7 @@ def requeue(env: Mapping[str, str] = os.environ) -> bool:
         try:
             if (done := look(Slurm(env), number, restarts)) is not None:
                 return done
-        except ControllerAway:
+        except (ControllerAway, UnexpectedAnswer):  # it may come to itself
             pass
         except SlurmError:  # another agent was faster
             return False

@@ -6,8 +6,7 @@ import enum
 import re
 from dataclasses import dataclass
 
-from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.printable import printable
+from clusterkit.engines.slurm.errors import UnexpectedAnswer
 
 # With a suffix, squeue neither pads nor cuts a field. The reason is last: some have words of an administrator in them.
 FIELDS = ("JobID", "State", "RestartCnt", "StartTime", "EndTime", "PreemptTime", "TimeLimit", "BatchHost", "Reason")
@@ -15,7 +14,6 @@ FORMAT = ",".join(f"{name}:|" for name in FIELDS)
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # seconds since 1970, whatever the time zones of the hosts
 _NONE = ("", "N/A", "n/a", "NONE", "None", "(null)", "Unknown")
 _LIMIT = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,8}(?::\d\d){0,2})")
-_LONGEST = 100  # characters of an answer that are shown in an error
 
 
 class Phase(enum.Enum):
@@ -36,14 +34,6 @@ _PHASES = {
     **dict.fromkeys(("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL"), Phase.OVER),
     **dict.fromkeys(("PREEMPTED", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"), Phase.OVER),
 }
-
-
-class UnexpectedAnswer(ClusterkitError):
-    """Slurm's command printed something that it does not print, as far as is known."""
-
-    def __init__(self, command: str, answer: str) -> None:
-        shown = printable(answer[:_LONGEST].replace("\n", " "))
-        super().__init__(f"{command} printed something unexpected: {shown!r}. Is it a wrapper of the site's?")
 
 
 @dataclass(frozen=True, slots=True)

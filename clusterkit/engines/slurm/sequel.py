@@ -6,7 +6,8 @@ import time
 from contextlib import suppress
 
 from clusterkit.client.directory import RunDirectory
-from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
+from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.queue import Phase
 from clusterkit.words.outcome import RunState
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from clusterkit.client.directory import RunDirectory, make_private
 from clusterkit.client.store import RunStore
-from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
+from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.script import Allocation, problems, script_of
 from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec

@@ -14,9 +14,10 @@ from typing import TypeVar
 
 import pytest
 
-from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
+from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.ends import End, why_ended
-from clusterkit.engines.slurm.queue import Phase, QueuedJob, UnexpectedAnswer
+from clusterkit.engines.slurm.errors import ControllerAway, SlurmError, UnexpectedAnswer
+from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.script import Allocation, problems, script_of
 from clusterkit.engines.slurm.steps import agents_step
 from clusterkit.engines.slurm.waits import why_it_waits

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from clusterkit.engines.slurm import left
-from clusterkit.engines.slurm.client import Slurm, SlurmError
+from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.engine import SlurmEngine
+from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.queue import QueuedJob
 from tests.engines.slurm.test_notices import RUNNING
 
@@ -80,3 +82,19 @@ def test_a_command_that_a_signal_ends_is_repeated(tmp_path: Path) -> None:
     assert found.host == "n1"
     with pytest.raises(SlurmError, match=r"exit code -15"):
         slurm_that_says(tmp_path, "kill -TERM $$").job(7)
+
+
+def test_an_odd_answer_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrapper of the site's prints something once: that is no word about the job."""
+    once = f"[ -e {tmp_path}/odd ] || {{ touch {tmp_path}/odd; echo '*** maintenance ***'; exit 0; }}\n"
+    slurm_that_says(tmp_path, once + ANSWERS.format(state="down*", place=tmp_path))
+    monkeypatch.setattr(left, "ASK_EVERY", 0.01)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]"}
+    assert left.requeue(env) is True
+
+
+def test_a_host_without_an_address_is_one_sentence() -> None:
+    """Its name is nobody's."""
+    engine = SlurmEngine(Path("/nowhere"), env={"SLURMD_NODENAME": "no-such-host.invalid"})
+    with pytest.raises(SlurmError, match=r"^No address is known of this host, no-such-host\.invalid: .*\.$"):
+        _ = engine.address

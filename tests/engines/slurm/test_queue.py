@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
+from clusterkit.engines.slurm.errors import UnexpectedAnswer
 from clusterkit.engines.slurm.queue import (
     FIELDS,
     Phase,
     QueuedJob,
-    UnexpectedAnswer,
     parse_hostnames,
     parse_queue,
     parse_submitted,

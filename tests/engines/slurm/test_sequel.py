@@ -12,7 +12,8 @@ import pytest
 
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.follow import Life
-from clusterkit.engines.slurm.client import ControllerAway, Slurm, SlurmError
+from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.queue import QueuedJob
 from clusterkit.engines.slurm.sequel import continues, may_continue
 from clusterkit.words.account import Account

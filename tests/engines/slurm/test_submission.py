@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.engines.slurm.client import SlurmError
+from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.submission import submission
 from clusterkit.words.errors import RunDirectoryError
 

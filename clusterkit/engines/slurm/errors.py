@@ -1,0 +1,24 @@
+"""What goes wrong with Slurm."""
+
+from __future__ import annotations
+
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.printable import printable
+
+LONGEST = 100  # characters of an answer that are shown
+
+
+class SlurmError(ClusterkitError):
+    """Slurm can't do what it was asked for, or does not answer."""
+
+
+class ControllerAway(SlurmError):
+    """Slurm's controller does not answer. It may some time later: running jobs go on without it."""
+
+
+class UnexpectedAnswer(SlurmError):
+    """Slurm's command printed something that it does not print, as far as is known."""
+
+    def __init__(self, command: str, answer: str) -> None:
+        shown = printable(answer[:LONGEST].replace("\n", " "))
+        super().__init__(f"{command} printed something unexpected: {shown!r}. Is it a wrapper of the site's?")
