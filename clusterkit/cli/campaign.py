@@ -38,7 +38,7 @@ class Stopped(BaseException):
 def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     """Run the campaign, show its progress, and return the exit code. Raises RunDirectoryError."""
     say = Say(terms.runs, to_stderr=as_json)
-    file = RunStore().campaign(terms.name)
+    file = RunStore().new_campaign(terms.name)
     made_on = {"clusterkit": __version__, "platform": platform_of(asked.job.setup.python)}
     record = Record.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
     code = 0

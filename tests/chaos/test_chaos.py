@@ -155,6 +155,16 @@ def test_what_cannot_be_is_refused(ck: Clusterkit, args: tuple[str, ...], senten
     assert not (ck.home / "runs").exists()
 
 
+@pytest.mark.parametrize("left", ["mine-baseline", "mine-2", "mine-2-shrink-1"])
+def test_a_run_of_others_is_not_taken_for_one_of_the_campaign(ck: Clusterkit, left: str) -> None:
+    """Neither judged nor removed: nothing is started, and the message names the run."""
+    (ck.home / "runs" / left).mkdir(parents=True)
+    told = ck("chaos", "--run-id", "mine", "--runs", "3", MIMIC, *SHORT, code=2).err
+    assert f"The campaign mine would use ids that runs have already: {left}." in told
+    assert [path.name for path in (ck.home / "runs").iterdir()] == [left]
+    assert not (ck.home / "campaigns").exists()
+
+
 @pytest.mark.slow
 def test_without_json_everything_is_on_standard_output(ck: Clusterkit) -> None:
     """As people read it."""
