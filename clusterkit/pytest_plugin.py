@@ -137,7 +137,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     finally:
         leaks = _leaks(home)
     missed = [] if request.node.stash.get(FAILED, False) else _never_injected(clusters.started)
-    if not keep and not request.node.stash.get(FAILED, False):
+    if not (keep or leaks or missed or request.node.stash.get(FAILED, False)):
         shutil.rmtree(home, ignore_errors=True)
     if leaks:
         pytest.fail("\n".join(["The test left the following behind; it has been cleaned up.", *leaks]), pytrace=False)
