@@ -76,9 +76,11 @@ class Supervisor:
         try:
             with console.open("wb") as output:
                 self._process = self._start(invocation, output.fileno())
-        except OSError as error:
+        except BaseException as error:  # after a Ctrl-C, too: there may be a process that nobody else knows of
             self._lifeline.cut()
-            raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
+            if isinstance(error, OSError):
+                raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
+            raise
         finally:
             os.close(self._lifeline.end)
 
