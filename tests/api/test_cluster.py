@@ -204,6 +204,17 @@ def test_a_ctrl_c_is_for_this_process(home: Path) -> None:
     assert owner.wait(20) == 0
 
 
+def test_a_fork_disturbs_no_run(home: Path) -> None:
+    """It is told that it can't wait; when it exits, the function that the task's next attempt calls is still there."""
+    owner = program(home, "forks.py")
+    assert owner.stdout is not None
+    with owner.stdout:
+        fork, result = owner.stdout.read().splitlines()
+    assert f"belongs to the process {owner.pid}. A fork of it can neither wait for the run nor end it." in fork
+    assert result == "{'worker:0': 7}"
+    assert owner.wait(20) == 0
+
+
 def test_a_ctrl_c_during_the_start_leaves_no_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The supervisor ends although its object was never made; this process, whose end would end it, goes on."""
     started: list[subprocess.Popen[bytes]] = []
