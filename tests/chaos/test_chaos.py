@@ -166,6 +166,23 @@ def test_a_run_of_others_is_not_taken_for_one_of_the_campaign(ck: Clusterkit, le
 
 
 @pytest.mark.slow
+def test_a_run_that_cannot_be_started_ends_the_campaign_in_order(
+    ck: Clusterkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here for want of a place for temporary files: a sentence, the summary, and a record that says why."""
+    temporary, removes = tmp_path / "temporary", tmp_path / "removes.py"
+    temporary.mkdir()
+    removes.write_text(f"import shutil\nshutil.rmtree({str(temporary)!r}, ignore_errors=True)\n")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    answer = ck("chaos", "--run-id", "mine", "--runs", "3", "--actions", "kill", *QUICK, removes, code=1)
+    why = "The run mine-1 can't be started: No such file or directory."
+    assert f"clusterkit: The campaign can't continue. {why}" in answer.err
+    assert "0 of 0 runs passed (3 were asked for)" in answer.out
+    written = json.loads((ck.home / "campaigns" / "mine.json").read_text())
+    assert (written["state"], written["problem"]) == ("failed", why)
+
+
+@pytest.mark.slow
 def test_without_json_everything_is_on_standard_output(ck: Clusterkit) -> None:
     """As people read it."""
     answer = ck("chaos", "--runs", "1", "--actions", "kill", *QUICK, MIMIC, *SHORT)
