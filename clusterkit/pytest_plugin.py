@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import pytest
 
 from clusterkit.words.durations import seconds
-from clusterkit.words.errors import BadJob
+from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.printable import printable
 
 if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
@@ -137,7 +137,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     finally:
         leaks = _leaks(home)
     missed = [] if request.node.stash.get(FAILED, False) else _never_injected(clusters.started)
-    if not keep and not request.node.stash.get(FAILED, False):
+    if not (keep or leaks or missed or request.node.stash.get(FAILED, False)):
         shutil.rmtree(home, ignore_errors=True)
     if leaks:
         pytest.fail("\n".join(["The test left the following behind; it has been cleaned up.", *leaks]), pytrace=False)
@@ -177,24 +177,31 @@ def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[st
     What the exception says is left out, and so is the log of the attempt that is the cause: its end is with the cause.
     """
     shown = None
-    if not cluster.running:
-        shown = cluster.result.cause
-        if not _says(error, cluster):
-            yield "cause" if shown else "result", cluster.result.report()
-    elif lines := [*_where(cluster, error), *_failures(cluster)]:
-        yield "the run so far", "\n".join(lines)
+    try:
+        if not cluster.running:
+            shown = cluster.result.cause
+            if not _says(error, cluster):
+                yield "cause" if shown else "result", cluster.result.report()
+        elif lines := [*_where(cluster, error), *_failures(cluster)]:
+            yield "the run so far", "\n".join(lines)
+    except ClusterkitError as problem:  # such as a returned object that can't be unpickled here
+        if str(problem) != str(error):
+            yield "result", str(problem)
     for name, task in cluster.tasks.items():
         for attempt in _attempts_to_show(task):
             if shown is None or (shown.task, shown.attempt) != (task.task, attempt.number):
-                lines = task.logs(attempt.number).splitlines()[-TAIL:]
-                yield f"{name} attempt {attempt.number} log", "\n".join(map(printable, lines))
+                with suppress(LookupError, OSError):  # removed by the test, or with the directory of one that passed
+                    lines = task.logs(attempt.number).splitlines()[-TAIL:]
+                    yield f"{name} attempt {attempt.number} log", "\n".join(map(printable, lines))
 
 
 def _says(error: BaseException | None, cluster: Cluster) -> bool:
     """Whether the text of an exception, or of one that led to it, says how the run ended or where it is."""
     from clusterkit.api import RunEnded, WaitTimeout
 
-    while error is not None:
+    seen = set[int]()
+    while error is not None and id(error) not in seen:  # `raise error from error` makes a circle
+        seen.add(id(error))
         if isinstance(error, RunEnded) and error.result.directory == cluster.directory:
             return True
         if isinstance(error, WaitTimeout) and error.run_id == cluster.run_id and cluster.running:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from clusterkit.api.options import Invocation, check_names, invocation, with_opt
 from clusterkit.api.result import Result, read_result
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import TaskHistory, Tasks, known
+from clusterkit.api.temporary import Temporary
 from clusterkit.client.control import Client, NotLive
 from clusterkit.client.follow import follow
 from clusterkit.client.journal import JournalReader
@@ -42,7 +42,7 @@ class Cluster:
     """A running cluster. The constructor returns when every task has been started; `with` ends it.
 
     Every method blocks, and can be called from any thread; a coroutine awaits `asyncio.to_thread(cluster.wait)`.
-    If this process ends, in whatever way, so does the run.
+    If this process ends, in whatever way, so does the run. A fork of this process can neither wait for it nor end it.
     """
 
     __module__ = "clusterkit"
@@ -78,12 +78,12 @@ class Cluster:
         self._stopping = False
         self._history = TaskHistory(self._run)
         self.tasks = Tasks((), self._history, self.ask)
-        self._temporary = tempfile.TemporaryDirectory(prefix="clusterkit-")
+        self._temporary = Temporary()
         try:
             invoked = self._invocation(program, args, kwargs, options)
-            self._supervisor = Supervisor(invoked, self.run_id, root, Path(self._temporary.name, "console"))
+            self._supervisor = Supervisor(invoked, self.run_id, root, self._temporary.path / "console")
         except BaseException:
-            self._temporary.cleanup()
+            self._temporary.remove()
             raise
         try:
             self._wait_for_start()
@@ -217,7 +217,7 @@ class Cluster:
             problems.append("A function is called by the interpreter that it comes from: leave python= out.")
         if options.get("watch") or options.get("watch_fresh"):
             problems.append("A function has no file of its own that could change: leave watch= out.")
-        path = Path(self._temporary.name, "call.pkl")
+        path = self._temporary.path / "call.pkl"
         pickle_call(program, args, kwargs or {}, path, Path.cwd())
         return invocation(RUNNER, [path], options, problems)
 
@@ -261,7 +261,7 @@ class Cluster:
     def _close(self) -> None:
         _going_on.discard(self)
         self._supervisor.close(self._run)
-        self._temporary.cleanup()
+        self._temporary.remove()
 
 
 # A run continues when its object is no longer referenced, as with Popen, and keeps the file that its tasks may read.

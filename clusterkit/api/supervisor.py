@@ -71,37 +71,41 @@ class Supervisor:
 
     def __init__(self, invocation: Invocation, run_id: str, home: Path, console: Path) -> None:
         self._run_id, self._home = run_id, home
-        self._console = console
+        self._console, self._owner = console, os.getpid()
         self._lifeline = Lifeline()
         try:
             with console.open("wb") as output:
                 self._process = self._start(invocation, output.fileno())
-        except OSError as error:
+        except BaseException as error:  # after a Ctrl-C, too: there may be a process that nobody else knows of
             self._lifeline.cut()
-            raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
+            if isinstance(error, OSError):
+                raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
+            raise
         finally:
             os.close(self._lifeline.end)
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
-        return self._process.poll()
+        """None while it runs. Raises ClusterkitError in a fork of the process that started it, as all do that wait."""
+        return self._child().poll()
 
     def wait(self, seconds: float) -> bool:
         """Whether it has ended, at the latest after that time."""
+        process = self._child()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-        return self._process.returncode is not None
+            process.wait(seconds)
+        return process.returncode is not None
 
     def end(self, patience: float) -> None:
         """End the run: SIGTERM, which keeps the grace period; after `patience` seconds by force."""
-        for push, seconds in ((self._process.terminate, patience), (self._lifeline.cut, PUSH), (self._kill, PUSH)):
+        process = self._child()
+        for push, seconds in ((process.terminate, patience), (self._lifeline.cut, PUSH), (self._kill, PUSH)):
             push()
             if self.wait(seconds):
                 return
         _kill(self._elsewhere("guardian"))
-        self._process.kill()
-        self._process.wait()
+        process.kill()
+        process.wait()
 
     def close(self, run: RunDirectory) -> None:
         """Close the lifeline, once it has ended, and leave what it printed in the run's directory."""
@@ -120,6 +124,13 @@ class Supervisor:
         if self.exit_code == BadJob.exit_code:
             return BadJob(self.problems())
         return ClusterkitError("\n".join(self.problems()) or f"The supervisor ended with code {self.exit_code}.")
+
+    def _child(self) -> subprocess.Popen[bytes]:
+        """The process. In a fork, to which it is no child, Popen would take it for one that has ended."""
+        if os.getpid() != self._owner:
+            what = f"The run {self._run_id} belongs to the process {self._owner}"
+            raise ClusterkitError(f"{what}. A fork of it can neither wait for the run nor end it.")
+        return self._process
 
     def _start(self, invocation: Invocation, output: int) -> subprocess.Popen[bytes]:
         # -P: whatever lies in the current directory, the supervisor imports what it needs.

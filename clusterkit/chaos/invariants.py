@@ -62,7 +62,11 @@ def baseline_of(result: RunResult, events: Timed) -> Baseline:
     """The baseline, taken from a run without faults."""
     steps = [event.step for _, event in events if isinstance(event, Checkpointed)]
     return Baseline(
-        result.duration, result.last_step, tuple(dict.fromkeys(steps)), tuple(_saving(events)), last_metrics(events)
+        duration=result.duration,
+        last_step=result.last_step,
+        checkpoints=tuple(dict.fromkeys(steps)),
+        saving=tuple(_saving(events)),
+        metrics={name: value for name, value in last_metrics(events).items() if value is not None},
     )
 
 
@@ -76,12 +80,12 @@ def _saving(events: Timed) -> Iterator[tuple[int, float]]:
             yield event.step, now - begin
 
 
-def last_metrics(events: Timed) -> dict[str, float]:
-    """The last value of every metric that a training task reported."""
-    found: dict[str, float] = {}
+def last_metrics(events: Timed) -> dict[str, float | None]:
+    """The last value of every metric that a training task reported; None for NaN and infinities."""
+    found: dict[str, float | None] = {}
     for _, event in events:
         if isinstance(event, Progressed) and event.task.trains:
-            found |= {name: value for name, value in event.metrics.items() if value is not None}
+            found |= event.metrics
     return found
 
 
@@ -112,9 +116,12 @@ def _metric(baseline: Baseline, events: Timed, measure: Measure) -> Iterator[str
     name = measure.of(baseline)
     if name is None:
         return
-    expected, value = baseline.metrics[name], last_metrics(events).get(name)
-    if value is None:
+    expected, last = baseline.metrics[name], last_metrics(events)
+    value = last.get(name)
+    if name not in last:
         yield f"The job reported no {name}; without faults it reports {plain(expected)}."
+    elif value is None:
+        yield f"The final {name} is NaN or infinite; without faults it is {expected:.4g}."
     elif abs(value - expected) > measure.allowed(name, expected):
         allowed = plain(measure.allowed(name, expected))
         yield f"The final {name} is {value:.4g}; without faults it is {expected:.4g}, and {allowed} is allowed."

@@ -64,7 +64,7 @@ class Record:
             self._write()
 
     def close(self, state: str, problem: str = "") -> None:
-        """The campaign is over: `passed`, `failed` or `stopped`; `problem` is why it has no runs."""
+        """The campaign is over: `passed`, `failed` or `stopped`; `problem` is why it could not continue."""
         with self._lock:
             self._running.clear()
             self.head |= {"state": state, "problem": problem, "ended": time.time()}

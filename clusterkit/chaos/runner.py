@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from clusterkit.chaos.invariants import DEFAULT, Measure, baseline_of
 from clusterkit.chaos.model import Baseline, Outcome, Shrunk, Trial
@@ -22,6 +25,8 @@ TRIES = 3  # runs until a candidate counts as passing: a fault that is aimed at 
 LONGEST_SHRINK = 40  # runs to shrink one failing run
 AT_LEAST = 60.0  # seconds; the timeout of a run is never shorter
 TIMES = 10.0  # the duration of the baseline: the timeout of a run
+LOOK_EVERY = 0.5  # seconds; a signal that comes just before the wait for a run is handled after them
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,11 @@ class Campaign:
         """Yield each run when it is over, and shrunk if it failed. If the caller stops early, live runs are ended."""
         pool = ThreadPoolExecutor(self.terms.parallel, thread_name_prefix="trial")
         try:
-            futures = [pool.submit(self._one, number) for number in range(1, self.terms.runs + 1)]
-            for future in as_completed(futures):
-                if (outcome := future.result()) is not None:
+            ended = SimpleQueue[Future[Outcome | None]]()
+            for number in range(1, self.terms.runs + 1):
+                pool.submit(self._one, number).add_done_callback(ended.put)
+            for _ in range(self.terms.runs):
+                if (outcome := _next(ended).result()) is not None:
                     yield outcome
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -131,3 +138,10 @@ class Campaign:
         except StopIteration:
             pass
         return replace(best, runs=runs)
+
+
+def _next(ended: SimpleQueue[T]) -> T:
+    """Wait for the next one, in short waits: if a signal comes just before one, its handler runs after that."""
+    while True:
+        with suppress(Empty):
+            return ended.get(timeout=LOOK_EVERY)

@@ -34,6 +34,10 @@ LONG = 1e9  # seconds: the run's own --timeout ends it
 NEVER = "stop any for=1s @ step=99999999999"
 
 
+class CannotRun(ClusterkitError):
+    """A run of a campaign can't be started, for a reason that has nothing to do with its job."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
     """The job as it was asked for, with the options that `up` takes for it."""
@@ -138,6 +142,12 @@ class Trials:
             thread.join()
 
     def _up(self, run_id: str, changes: Options) -> FinishedRun:
+        try:
+            return self._to_its_end(run_id, changes)
+        except OSError as error:  # a full disk for temporary files, too many open files
+            raise CannotRun(f"The run {run_id} can't be started: {error.strerror or error}.") from None
+
+    def _to_its_end(self, run_id: str, changes: Options) -> FinishedRun:
         run = self.store.run(run_id)
         invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).invocation()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:

@@ -23,6 +23,7 @@ from clusterkit.system.process import ENDING
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import BAR, bar
 from clusterkit.words.columns import columns, fitted
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
 from clusterkit.words.printable import printable_lines
 
@@ -38,10 +39,10 @@ class Stopped(BaseException):
 def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     """Run the campaign, show its progress, and return the exit code. Raises RunDirectoryError."""
     say = Say(terms.runs, to_stderr=as_json)
-    file = RunStore().campaign(terms.name)
+    file = RunStore().new_campaign(terms.name)
     made_on = {"clusterkit": __version__, "platform": platform_of(asked.job.setup.python)}
     record = Record.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
-    code = 0
+    code, problem = 0, ""
     try:
         with _signals():
             say.line(_greeting(terms))
@@ -58,9 +59,13 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
                     say.run(outcome, begun)
     except Stopped as stopped:
         code = 128 + stopped.number
+    except ClusterkitError as error:
+        problem = str(error)
     say.done()
-    failed = any(outcome.violations for outcome in record.outcomes)
-    record.close("stopped" if code else "failed" if failed else "passed")
+    failed = bool(problem) or any(outcome.violations for outcome in record.outcomes)
+    record.close("stopped" if code else "failed" if failed else "passed", problem)
+    if problem:
+        echo(f"clusterkit: The campaign can't continue. {problem}", err=True)
     if record.campaign is not None:
         say.line("\n" + summary(record.outcomes, terms.runs, terms.seed))
         say.line(f"\nAs a page: clusterkit report {terms.name}")

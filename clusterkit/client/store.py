@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, TypeVar
 import platformdirs
 
 from clusterkit.client.directory import RunDirectory, unusable
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
 if TYPE_CHECKING:  # few commands need campaigns, and the others are to be instant
     from clusterkit.client.campaigns import CampaignFile
 
 T = TypeVar("T")
+SHOWN = 3  # runs that a message names
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -64,6 +65,21 @@ class RunStore:
         from clusterkit.client.campaigns import CampaignFile
 
         return CampaignFile(self.home / "campaigns" / f"{campaign_id}.json")
+
+    def new_campaign(self, campaign_id: str) -> CampaignFile:
+        """The record of a campaign that is about to begin. Raises RunDirectoryError if its runs would be others, too.
+
+        Such runs are left where only the record of an earlier campaign was removed.
+        """
+        file = self.campaign(campaign_id)
+        taken = [run.run_id for run in self.all() if campaign_of(run.run_id, (campaign_id,)) is not None]
+        if taken and not file.path.exists():  # a record that exists is refused by itself
+            more = f" and {len(taken) - SHOWN} more" if len(taken) > SHOWN else ""
+            raise RunDirectoryError(
+                f"The campaign {campaign_id} would use ids that runs have already: {', '.join(taken[:SHOWN])}{more}. "
+                "Choose another --run-id, or omit it; or remove these runs with `clusterkit rm`."
+            )
+        return file
 
     def campaigns(self) -> list[CampaignFile]:
         """Every campaign, in the order of the ids. Raises RunDirectoryError."""
@@ -137,8 +153,8 @@ def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
 
 
 def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:
-    """The campaign that a run belongs to: `chaos-…-7` and `chaos-…-baseline` are runs of `chaos-…`."""
-    name, _, last = run_id.rpartition("-")
+    """The campaign that a run belongs to: `chaos-…-7`, `chaos-…-7-shrink-1` and `chaos-…-baseline` are of `chaos-…`."""
+    name, _, last = re.sub(r"-shrink-\d+$", "", run_id).rpartition("-")
     return name if (last.isdecimal() or last == "baseline") and name in campaigns else None
 
 

@@ -118,7 +118,8 @@ def _shape(job: JobSpec) -> str:
 
 def _text(record: CampaignRecord, failed: int) -> str:
     if record.problem:
-        return f"The job fails even without faults: {printable(record.problem)}."
+        what = "The job fails even without faults" if record.baseline is None else "The campaign could not continue"
+        return f"{what}: {printable(record.problem).rstrip('.')}."
     if record.baseline is None:
         return "The run without faults is under way." if record.state == RUNNING else "It ended before its first run."
     if not record.runs:

@@ -114,7 +114,7 @@ class RunningRecord:
 class CampaignRecord:
     """A campaign; `begun` and `ended` are wall times. `actions` is the tally, `used` are the actions drawn from.
 
-    `state` is running, passed, failed, stopped, or lost, if its process was killed. `problem` is why there are no runs.
+    `state` is running, passed, failed, stopped, or lost, if its process was killed. `problem` is why it can't continue.
     """
 
     campaign: str

@@ -204,6 +204,35 @@ def test_a_ctrl_c_is_for_this_process(home: Path) -> None:
     assert owner.wait(20) == 0
 
 
+def test_a_fork_disturbs_no_run(home: Path) -> None:
+    """It is told that it can't wait; when it exits, the function that the task's next attempt calls is still there."""
+    owner = program(home, "forks.py")
+    assert owner.stdout is not None
+    with owner.stdout:
+        fork, result = owner.stdout.read().splitlines()
+    assert f"belongs to the process {owner.pid}. A fork of it can neither wait for the run nor end it." in fork
+    assert result == "{'worker:0': 7}"
+    assert owner.wait(20) == 0
+
+
+def test_a_ctrl_c_during_the_start_leaves_no_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor ends although its object was never made; this process, whose end would end it, goes on."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self)
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Cluster(ROLES, args=["--steps", 10000], home=home)
+    started[0].wait(30)
+    wait_until(lambda: not processes_of(home), 10, "the end of the run")
+
+
 def program(home: Path, name: str, *args: str | Path) -> subprocess.Popen[str]:
     """Start a Python program that uses the API, in a session of its own."""
     command = [sys.executable, str(CHILDREN / name), *map(str, args)]

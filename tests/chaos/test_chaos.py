@@ -155,6 +155,33 @@ def test_what_cannot_be_is_refused(ck: Clusterkit, args: tuple[str, ...], senten
     assert not (ck.home / "runs").exists()
 
 
+@pytest.mark.parametrize("left", ["mine-baseline", "mine-2", "mine-2-shrink-1"])
+def test_a_run_of_others_is_not_taken_for_one_of_the_campaign(ck: Clusterkit, left: str) -> None:
+    """Neither judged nor removed: nothing is started, and the message names the run."""
+    (ck.home / "runs" / left).mkdir(parents=True)
+    told = ck("chaos", "--run-id", "mine", "--runs", "3", MIMIC, *SHORT, code=2).err
+    assert f"The campaign mine would use ids that runs have already: {left}." in told
+    assert [path.name for path in (ck.home / "runs").iterdir()] == [left]
+    assert not (ck.home / "campaigns").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_cannot_be_started_ends_the_campaign_in_order(
+    ck: Clusterkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here for want of a place for temporary files: a sentence, the summary, and a record that says why."""
+    temporary, removes = tmp_path / "temporary", tmp_path / "removes.py"
+    temporary.mkdir()
+    removes.write_text(f"import shutil\nshutil.rmtree({str(temporary)!r}, ignore_errors=True)\n")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    answer = ck("chaos", "--run-id", "mine", "--runs", "3", "--actions", "kill", *QUICK, removes, code=1)
+    why = "The run mine-1 can't be started: No such file or directory."
+    assert f"clusterkit: The campaign can't continue. {why}" in answer.err
+    assert "0 of 0 runs passed (3 were asked for)" in answer.out
+    written = json.loads((ck.home / "campaigns" / "mine.json").read_text())
+    assert (written["state"], written["problem"]) == ("failed", why)
+
+
 @pytest.mark.slow
 def test_without_json_everything_is_on_standard_output(ck: Clusterkit) -> None:
     """As people read it."""

@@ -197,7 +197,14 @@ def test_the_metric_is_near_that_of_the_baseline(value: float, measure: Measure,
 def test_a_metric_that_is_missing_is_a_violation() -> None:
     """The baseline has it."""
     sentence = "The job reported no accuracy; without faults it reports 0.9."
-    assert said([*GOOD[:-1], Progressed(CHIEF, 2, 100, {"accuracy": None})]) == [sentence]
+    assert said([*GOOD[:-1], Progressed(CHIEF, 2, 100, {"loss": 0.2})]) == [sentence]
+
+
+def test_a_metric_that_ends_as_no_number_is_a_violation() -> None:
+    """NaN, which the journal has as null; also if it was near the baseline's before. A baseline does not have it."""
+    events = [*GOOD[:-1], Progressed(CHIEF, 2, 90, {"accuracy": 0.9}), Progressed(CHIEF, 2, 100, {"accuracy": None})]
+    assert said(events) == ["The final accuracy is NaN or infinite; without faults it is 0.9."]
+    assert baseline_of(result(), [(float(second), event) for second, event in enumerate(events)]).metrics == {}
 
 
 GONE = failed(W0, how=UNAVAILABLE, exception="UnavailableError: worker:1")

@@ -46,7 +46,8 @@ def test_the_campaign_counts_its_runs() -> None:
     [
         ({}, "0 of 1 run passed; 3 were asked for."),
         ({"asked_for": 1}, "0 of 1 run passed."),
-        ({"problem": "it exits"}, "The job fails even without faults: it exits."),
+        ({"problem": "it exits", "baseline": None}, "The job fails even without faults: it exits."),
+        ({"problem": "The disk is full."}, "The campaign could not continue: The disk is full."),
         ({"runs": []}, "No run has ended yet."),
         ({"runs": [], "state": "stopped"}, "No run has ended."),
         ({"baseline": None}, "The run without faults is under way."),

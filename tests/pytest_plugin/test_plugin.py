@@ -52,6 +52,8 @@ def test_a_test_without_its_fault_fails(session: pytest.Pytester) -> None:
             "*kill worker:0 @ step=1000: step 1000 was never reached; the last step was 5. The run: */runs/*",
         ]
     )
+    (named,) = set(re.findall(r"The run: (/\S*?)\.?\n", outcome.stdout.str()))
+    assert Path(named, "journal.jsonl").is_file()  # the directory that the message names is kept
 
 
 def test_programs_are_found_beside_the_test_and_in_rootdir(session: pytest.Pytester) -> None:

@@ -101,3 +101,39 @@ def test_a_test_that_fails_while_the_run_goes_on_shows_where_it_is(session: pyte
         "*- clusterkit: worker:0 attempt 1 log -*",
         "*- clusterkit: worker:0 attempt 2 log -*",
     ])  # fmt: skip
+
+
+def test_a_report_that_cannot_be_complete_does_not_end_the_session(session: pytest.Pytester) -> None:
+    """Logs that are gone, an object that can't be unpickled, and an exception that is its own cause."""
+    source = """
+        import pytest
+
+        class Unreadable:
+            def __reduce__(self):
+                return int, ("seven",)
+
+        @pytest.fixture
+        def fails_late():
+            yield
+            raise RuntimeError("after the cluster has ended")
+
+        def test_log(fails_late, cluster):
+            run = cluster(ROLES, args=["--steps", 5])
+            assert run.wait() and run.tasks["worker:0"].attempts
+
+        def test_fault(cluster):
+            run = cluster(ROLES, args=["--steps", 5], fault=["kill worker:0 @ step=1000"])
+            assert run.wait() and run.tasks["worker:0"].attempts
+
+        def test_returned(cluster):
+            cluster(Unreadable).wait()
+
+        def test_own_cause(cluster):
+            cluster(ROLES, args=["--steps", 5]).wait()
+            error = ValueError("mine")
+            raise error from error
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(passed=2, failed=2, errors=3)
+    outcome.stdout.no_fnmatch_line("*INTERNALERROR*")
+    outcome.stdout.fnmatch_lines(["*What worker:0 returned can't be read here: ValueError: *'seven'*"])
