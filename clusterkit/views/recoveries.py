@@ -152,7 +152,8 @@ def _heal(fault: InjectedFault) -> Iterator[str]:
 
 
 def _since(begin: float, end: float | None) -> str:
-    return _NONE if end is None else f"+{precise(end - begin)}"
+    """How long after the beginning; a stall is known before its task is killed, with which the recovery begins."""
+    return _NONE if end is None else f"+{precise(max(0.0, end - begin))}"
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
