@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.client.directory import RunDirectory
@@ -53,7 +55,10 @@ class Arrivals:
         """What the logs contain beyond the noted arrivals: a killed supervisor may not have noted the last ones."""
         found = []
         for task, attempt, log in self._run.logs():
-            stream, seen = (task, attempt), log.stat()
+            try:
+                stream, seen = (task, attempt), log.lstat()
+            except OSError:  # the run is being removed
+                continue
             while (start := self._ends[stream]) < seen.st_size:
                 end = self._ends[stream] = min(seen.st_size, start + CHUNK)
                 found.append(Piece(seen.st_mtime, *stream, start, end))
@@ -127,12 +132,22 @@ class Arrivals:
         if stream not in self._files:
             if len(self._files) >= MOST_OPEN:
                 self._close(next(iter(self._files)))
-            try:
-                self._files[stream] = os.open(self._run.log(*stream), os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                self._files[stream] = None
+            self._files[stream] = _opened(self._run.log(*stream))
         return self._files[stream]
 
     def _close(self, stream: Source) -> None:
         if (file := self._files.pop(stream)) is not None:
             os.close(file)
+
+
+def _opened(log: Path) -> int | None:
+    """The descriptor of a log; None if there is none."""
+    try:
+        # Not blocking, and no links: a task can write to the directory, and put a pipe there.
+        file = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    return None

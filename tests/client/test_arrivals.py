@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,6 +150,23 @@ def test_a_log_that_was_emptied_has_no_lines(run: Run, arrivals: Arrivals) -> No
     (run.path / "tasks/worker:0/attempt-1.log").write_bytes(b"")
     pieces = arrivals.whole_lines(arrivals.new()[1:])
     assert b"".join(map(arrivals.read, pieces)) == b""
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("noted", [False, True])
+def test_what_is_no_log_is_not_read(run: Run, arrivals: Arrivals, tmp_path: Path, noted: bool) -> None:
+    """A task can put a pipe in the place of one, which nobody waits for, or a link to another file."""
+    (tmp_path / "secret").write_text("secret\n")
+    for attempt in range(1, 5):
+        run.writes("worker:0", b"output\n", attempt, noted)
+    pipe, link, broken = (run.path / f"tasks/worker:0/attempt-{attempt}.log" for attempt in (1, 2, 3))
+    for log in (pipe, link, broken):
+        log.unlink()
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "secret")
+    broken.symlink_to(tmp_path / "nowhere")
+    pieces = arrivals.whole_lines([*arrivals.new(), *arrivals.rest()])
+    assert b"".join(map(arrivals.read, pieces)) == b"output\n"
 
 
 @pytest.mark.parametrize(
