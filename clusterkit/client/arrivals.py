@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.client.directory import RunDirectory
+from clusterkit.client.journal import LATEST
 from clusterkit.words.model import Task
 
 CHUNK = 1 << 18  # bytes of a piece, at most
+LARGEST = 1 << 60  # bytes of a log
+MOST_OPEN = 64  # logs that are open at a time
 Source = tuple[Task, int]  # task, attempt
 
 
@@ -50,7 +55,10 @@ class Arrivals:
         """What the logs contain beyond the noted arrivals: a killed supervisor may not have noted the last ones."""
         found = []
         for task, attempt, log in self._run.logs():
-            stream, seen = (task, attempt), log.stat()
+            try:
+                stream, seen = (task, attempt), log.lstat()
+            except OSError:  # the run is being removed
+                continue
             while (start := self._ends[stream]) < seen.st_size:
                 end = self._ends[stream] = min(seen.st_size, start + CHUNK)
                 found.append(Piece(seen.st_mtime, *stream, start, end))
@@ -59,13 +67,16 @@ class Arrivals:
     def read(self, piece: Piece) -> bytes:
         """The bytes of a piece; fewer if the log was changed."""
         file = self._file((piece.task, piece.attempt))
-        return b"" if file is None else os.pread(file, piece.end - piece.start, piece.start)
+        size = 0 if file is None else os.fstat(file).st_size
+        return b"" if file is None else os.pread(file, max(0, min(piece.end, size) - piece.start), piece.start)
 
     def whole_line(self, piece: Piece) -> Piece:
         """The piece, extended to the beginning of its first line."""
         start, file = piece.start, self._file((piece.task, piece.attempt))
         while start > 0 and file is not None:
             before = os.pread(file, min(start, 4096), max(0, start - 4096))
+            if not before:  # the log was cut
+                return piece
             if (newline := before.rfind(b"\n")) >= 0:
                 return piece._replace(start=start - len(before) + newline + 1)
             start -= len(before)
@@ -96,19 +107,21 @@ class Arrivals:
 
     def close(self) -> None:
         """Close the logs."""
-        for file in self._files.values():
-            if file is not None:
-                os.close(file)
-        self._files.clear()
+        for stream in list(self._files):
+            self._close(stream)
 
     def _piece(self, line: bytes) -> Piece | None:
+        """The piece that a line notes; None for a damaged line."""
         try:
-            at, name, attempt, end = line.split()
-            stream = (self._task(name), int(attempt))
-            start, self._ends[stream] = self._ends[stream], int(end)
-            return Piece(float(at), *stream, start, int(end))
+            time, name, attempt, noted = line.split()
+            at, stream, end = float(time), (self._task(name), int(attempt)), int(noted)
         except ValueError:
             return None
+        start = self._ends[stream]
+        if not 0 <= at < LATEST or not start <= end < LARGEST:
+            return None
+        self._ends[stream] = end
+        return Piece(at, *stream, start, end)
 
     def _task(self, name: bytes) -> Task:
         if name not in self._names:
@@ -117,8 +130,24 @@ class Arrivals:
 
     def _file(self, stream: Source) -> int | None:
         if stream not in self._files:
-            try:
-                self._files[stream] = os.open(self._run.log(*stream), os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                self._files[stream] = None
+            if len(self._files) >= MOST_OPEN:
+                self._close(next(iter(self._files)))
+            self._files[stream] = _opened(self._run.log(*stream))
         return self._files[stream]
+
+    def _close(self, stream: Source) -> None:
+        if (file := self._files.pop(stream)) is not None:
+            os.close(file)
+
+
+def _opened(log: Path) -> int | None:
+    """The descriptor of a log; None if there is none."""
+    try:
+        # Not blocking, and no links: a task can write to the directory, and put a pipe there.
+        file = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    return None

@@ -29,6 +29,7 @@ from clusterkit.dashboard.metrics import CONTENT_TYPE, exposition
 from clusterkit.dashboard.overview import Overview
 from clusterkit.dashboard.runs import OpenRun, Runs
 from clusterkit.dashboard.scraping import scraped
+from clusterkit.dashboard.searching import TooSlow
 from clusterkit.dashboard.streams import EventStream, Places, TooMany, run_messages
 from clusterkit.words.errors import ClusterkitError
 
@@ -162,7 +163,7 @@ class Dashboard:
         """What is written to the logs from now on, or from a cursor on."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
-        wanted.matches()  # raises what is wrong with it
+        opened.logs.check(wanted)
         cursor = request.headers.get("last-event-id") or query.get("from") or "end"
         if cursor == "end":
             cursor = await asyncio.to_thread(opened.logs.end, wanted)
@@ -200,7 +201,7 @@ def _answering(handler: Handler) -> Handler:
             return _problem(403, str(error))
         except NoSuchRun as error:
             return _problem(404, str(error))
-        except (BadQuestion, BadCursor) as error:
+        except (BadQuestion, BadCursor, TooSlow) as error:
             return _problem(400, str(error))
         except TooMany:
             return _problem(503, "Too many pages are open already. Close some of them.")

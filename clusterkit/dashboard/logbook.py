@@ -15,6 +15,7 @@ from clusterkit.client.journal import parse_line
 from clusterkit.dashboard.arrivals import ArrivalsIndex
 from clusterkit.dashboard.logs import AttemptLog, LogLine, Matches, Page, Search
 from clusterkit.dashboard.merged import MergedLog
+from clusterkit.dashboard.searching import Searcher
 from clusterkit.words.errors import CannotLook, ClusterkitError
 from clusterkit.words.model import Task
 
@@ -54,16 +55,16 @@ class Wanted:
         limit = _count(query, "limit", 1, MOST_LINES) if "limit" in query else 500
         return cls(task, attempt, limit, grep, query.get("regex", "0") not in ("", "0"))
 
-    def matches(self) -> Matches | None:
+    def matches(self, searcher: Searcher) -> Matches | None:
         """What a line has to match; None if each line is wanted. Raises BadQuestion."""
         if not self.grep:
             return None
         if self.regex:
             try:
-                found = re.compile(self.grep)
+                re.compile(self.grep)
             except (re.error, RecursionError, OverflowError) as error:
                 raise BadQuestion(f"This is not a regular expression: {error}.") from None
-            return lambda text: found.search(text[:LONGEST_MATCHED]) is not None
+            return lambda text: searcher.finds(self.grep, text[:LONGEST_MATCHED])
         plain = self.grep.lower()
         return lambda text: plain in text.lower()
 
@@ -71,8 +72,9 @@ class Wanted:
 class LogBook:
     """The logs of one run. Its methods read files: call them in a thread."""
 
-    def __init__(self, run: RunDirectory) -> None:
+    def __init__(self, run: RunDirectory, searcher: Searcher | None = None) -> None:
         self._run = run
+        self._searcher = searcher or Searcher()
         self._index = ArrivalsIndex(run)
         self._lock = threading.Lock()
         self._began: float | None = None
@@ -83,9 +85,13 @@ class LogBook:
         """Whether nobody writes to the logs any more, as of the last look."""
         return self._over
 
+    def check(self, wanted: Wanted) -> None:
+        """Raises BadQuestion if what is looked for makes no sense."""
+        wanted.matches(self._searcher)
+
     def page(self, wanted: Wanted, start: str | None, end: str | None) -> dict[str, Any]:
         """A page from a cursor on, or up to one; `start` can be `end`, for the last lines. Raises ClusterkitError."""
-        search = Search(wanted.limit, MOST_CHARACTERS, time.monotonic() + LOOK_FOR, wanted.matches())
+        search = Search(wanted.limit, MOST_CHARACTERS, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         with self._lock:
             log = self._log(wanted)
             if start == "end" or end is not None:
@@ -110,7 +116,7 @@ class LogBook:
 
         `most` characters are answered. If lines are looked for, many more are read.
         """
-        search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches())
+        search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         keep = MOST_SEARCHED if wanted.grep else most
         with self._lock:
             log = self._log(wanted)

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 
 from clusterkit.dashboard.logbook import LogBook, Wanted
+from clusterkit.dashboard.searching import TooSlow
 from clusterkit.dashboard.streams import HEARTBEAT, message
 
 LOOK_EVERY = 0.1  # seconds
@@ -14,13 +15,17 @@ MOST_PER_LOOK = 20_000  # characters; ten times that a second
 
 
 async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:
-    """The lines after a cursor, until nobody writes any more."""
+    """The lines after a cursor, until nobody writes any more, or searching them takes too long."""
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     quiet_since = clock()
     while True:
         began, over = clock(), logs.over
-        page = await asyncio.to_thread(logs.following, wanted, cursor, MOST_PER_LOOK)
+        try:
+            page = await asyncio.to_thread(logs.following, wanted, cursor, MOST_PER_LOOK)
+        except TooSlow:
+            yield message("{}", cursor, "over")
+            return
         cursor = page["next"]
         if page["lines"] or page["skipped"]:
             quiet_since = clock()

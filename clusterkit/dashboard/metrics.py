@@ -31,7 +31,9 @@ BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds of a 
 CAUSES = ("failed", "fault", "collateral", "asked", "lost")  # what ended the attempt before a restart
 OTHER = "other"
 NOT_INJECTED = "It could not be injected"  # as the mark of a fault begins that had no effect
-STATES = ("starting", "running", "stopping", "succeeded", "failed", "stopped", "timed out", "suspended", "lost")
+STATES = (
+    "starting", "running", "waiting", "stopping", "succeeded", "failed", "stopped", "timed out", "suspended", "lost",
+)  # fmt: skip
 E = TypeVar("E")
 
 

@@ -10,6 +10,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import NoSuchRun, RunStore
 from clusterkit.dashboard.live import LiveRun, Watched
 from clusterkit.dashboard.logbook import LogBook
+from clusterkit.dashboard.searching import Searcher
 
 MOST_IDLE = 2  # runs that are kept although nobody looks at them
 
@@ -30,6 +31,7 @@ class Runs:
         self._store = store
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._lock = asyncio.Lock()
+        self._searcher = Searcher()
 
     async def open(self, run_id: str) -> OpenRun:
         """The run with exactly that id. Raises NoSuchRun."""
@@ -39,16 +41,17 @@ class Runs:
                 raise NoSuchRun(f"There is no run {run_id}. It may have been removed.")
             if run_id not in self._open:
                 live = await asyncio.to_thread(LiveRun, run)
-                self._open[run_id] = OpenRun(run, Watched(live), LogBook(run))
+                self._open[run_id] = OpenRun(run, Watched(live), LogBook(run, self._searcher))
             self._open.move_to_end(run_id)
             await self._forget(run_id)
             return self._open[run_id]
 
     async def close(self) -> None:
-        """Stop following all of them."""
+        """Stop following all of them, and searching their logs."""
         for opened in self._open.values():
             await opened.watched.close()
         self._open.clear()
+        await asyncio.to_thread(self._searcher.close)
 
     async def _forget(self, kept: str) -> None:
         idle = [name for name, opened in self._open.items() if name != kept and opened.watched.is_idle]

@@ -16,12 +16,15 @@ from clusterkit.words.errors import ClusterkitError
 
 HOST = "127.0.0.1"
 MOST_CONNECTIONS = 256
-BEGIN_WITHIN = 10.0  # seconds for a client to send its first request
+BEGIN_WITHIN = 10.0  # seconds for a client to send a request
 LONGEST_HEAD = 1 << 14  # bytes of a request's headers
 
 
 class Protocol(H11Protocol):
-    """HTTP for one client: lets a stream cut off a client that does not read, and cuts off one that asks nothing."""
+    """HTTP for one client: lets a stream cut off a client that does not read, and cuts off one that asks nothing.
+
+    uvicorn itself waits for the rest of a request for as long as it takes.
+    """
 
     def connection_made(self, transport: Any) -> None:
         """A client has connected."""
@@ -34,8 +37,14 @@ class Protocol(H11Protocol):
         self._impatience.cancel()
         super().connection_lost(exc)
 
+    def on_response_complete(self) -> None:
+        """A request is answered; the next one may follow."""
+        self._impatience.cancel()
+        self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
+        super().on_response_complete()
+
     def _cut_off(self) -> None:
-        if self.cycle is None:
+        if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
 
 

@@ -32,7 +32,7 @@ def recovery_lines(report: RecoveryReport, width: int | None = None) -> list[str
 
 def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None = None) -> list[str]:
     """A sentence about a run that ended without a recovery, and the table of the faults that killed no task."""
-    texts = {fault.number: fault.fault for fault in report.faults}
+    texts = _texts(report)
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
     why = f"no new step after {number_of('restart', restarts)}" if restarts else "nothing was restarted"
@@ -55,17 +55,23 @@ def _lines(report: RecoveryReport, recoveries: Sequence[Recovery], width: int | 
 
 
 def _cells(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[tuple[str, ...]]:
-    texts = {fault.number: fault.fault for fault in report.faults}
+    texts = _texts(report)
     accounted = {number for recovery in report.recoveries for number in recovery.faults}
     healed = {fault.number: fault for fault in report.faults}
     begun = set[int]()
     rows: list[tuple[float, tuple[str, ...]]] = []
     for recovery in recoveries:
-        fresh = [healed[number] for number in recovery.faults if number not in begun]
+        fresh = [healed[number] for number in recovery.faults if number in healed and number not in begun]
         begun |= set(recovery.faults)
         rows.append((recovery.at, _recovery(recovery, fresh, texts)))
     rows += [(fault.injected, _fault(fault)) for fault in report.faults if fault.number not in accounted]
     return [row for _, row in sorted(rows, key=lambda row: row[0])]
+
+
+def _texts(report: RecoveryReport) -> dict[int, str]:
+    """The faults by their numbers. Of one that a damaged journal does not have, the number is all that is known."""
+    numbers = (number for recovery in report.recoveries for number in recovery.faults)
+    return {number: f"fault {number}" for number in numbers} | {one.number: one.fault for one in report.faults}
 
 
 def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> tuple[str, ...]:
@@ -146,7 +152,8 @@ def _heal(fault: InjectedFault) -> Iterator[str]:
 
 
 def _since(begin: float, end: float | None) -> str:
-    return _NONE if end is None else f"+{precise(end - begin)}"
+    """How long after the beginning; a stall is known before its task is killed, with which the recovery begins."""
+    return _NONE if end is None else f"+{precise(max(0.0, end - begin))}"
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -84,6 +84,8 @@ class TaskStatus:
         """A step was reported."""
         self.step, self.metrics = event.step, event.metrics
         self.total = self.total if event.total is None else event.total
+        if self.reports and event.step < self.reports[-1][1]:  # a program may count each epoch's steps anew
+            self.reports.clear()
         self.reports.append((at, event.step))
         while at - self.reports[0][0] > WINDOW and len(self.reports) > 2:
             self.reports.popleft()

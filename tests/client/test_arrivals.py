@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterkit.client.arrivals import Arrivals, Piece
+from clusterkit.client.arrivals import MOST_OPEN, Arrivals, Piece
 from clusterkit.client.directory import RunDirectory
 from clusterkit.views.loglines import LineMaker, LogLine
 from tests.histories import task
@@ -128,6 +129,62 @@ def test_the_state_of_a_bar_is_shown_after_a_while() -> None:
     assert list(maker.due(10.9)) == []
     assert [(line.at, line.text) for line in maker.due(11.0)] == [(1.0, "2/3")]
     assert list(maker.feed(12.0, task("worker:0"), 1, b"\n")) == []
+
+
+def test_the_logs_of_very_many_attempts_are_not_all_open(run: Run, arrivals: Arrivals) -> None:
+    """A process may have few descriptors; the output of those beyond that would be missing."""
+    count, before = MOST_OPEN + 20, len(set(Path("/proc/self/fd").iterdir()))
+    for attempt in range(1, count + 1):
+        run.writes("worker:0", b"%d\n" % attempt, attempt)
+    pieces = arrivals.new()
+    for _ in range(2):
+        assert b"".join(map(arrivals.read, pieces)) == b"".join(b"%d\n" % n for n in range(1, count + 1))
+    assert len(set(Path("/proc/self/fd").iterdir())) <= before + MOST_OPEN
+
+
+@pytest.mark.timeout(20)
+def test_a_log_that_was_emptied_has_no_lines(run: Run, arrivals: Arrivals) -> None:
+    """Such as one of a long run, to make room; looking for the beginning of a line there has an end."""
+    run.writes("worker:0", b"a long line")
+    run.writes("worker:0", b", and its end\n")
+    (run.path / "tasks/worker:0/attempt-1.log").write_bytes(b"")
+    pieces = arrivals.whole_lines(arrivals.new()[1:])
+    assert b"".join(map(arrivals.read, pieces)) == b""
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("noted", [False, True])
+def test_what_is_no_log_is_not_read(run: Run, arrivals: Arrivals, tmp_path: Path, noted: bool) -> None:
+    """A task can put a pipe in the place of one, which nobody waits for, or a link to another file."""
+    (tmp_path / "secret").write_text("secret\n")
+    for attempt in range(1, 5):
+        run.writes("worker:0", b"output\n", attempt, noted)
+    pipe, link, broken = (run.path / f"tasks/worker:0/attempt-{attempt}.log" for attempt in (1, 2, 3))
+    for log in (pipe, link, broken):
+        log.unlink()
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "secret")
+    broken.symlink_to(tmp_path / "nowhere")
+    pieces = arrivals.whole_lines([*arrivals.new(), *arrivals.rest()])
+    assert b"".join(map(arrivals.read, pieces)) == b"output\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"1.0 worker:0 1 -5", b"nan worker:0 1 9", b"1e300 worker:0 1 9", b"-1 worker:0 1 9", b"1.0 worker:0 1 2",
+        b"1.0 worker:0 1 999999999999999", b"1.0 worker:0 1 %d" % 10**30, b"1.0 worker:0", b"\xff \xff \xff \xff",
+    ],
+)  # fmt: skip
+def test_a_damaged_line_is_no_error(run: Run, arrivals: Arrivals, line: bytes) -> None:
+    """And what the logs contain is read nevertheless, once."""
+    run.writes("worker:0", b"a\nb\n")
+    with (run.path / "tasks/arrivals").open("ab") as file:
+        file.write(line + b"\n")
+    run.writes("worker:0", b"c\n")
+    pieces = [*arrivals.new(), *arrivals.rest()]
+    assert b"".join(map(arrivals.read, pieces)) == b"a\nb\nc\n"
+    assert all(0 <= piece.at < 1e11 for piece in pieces)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

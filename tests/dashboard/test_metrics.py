@@ -15,7 +15,10 @@ from prometheus_client.openmetrics.parser import text_fd_to_metric_families as p
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from clusterkit.dashboard.entities import Attempt, Entity, Goodput, Mark, Part, Run
-from clusterkit.dashboard.metrics import CAUSES, MOST_REPORTED, NOT_INJECTED, OTHER, Scraped, exposition
+from clusterkit.dashboard.metrics import CAUSES, MOST_REPORTED, NOT_INJECTED, OTHER, STATES, Scraped, exposition
+from clusterkit.views.listing import run_state
+from clusterkit.views.status import RunPhase
+from clusterkit.words.outcome import RunResult, RunState
 from tests.dashboard.told import RUN, bar, entities, row
 
 UNITS = {"seconds", "bytes", "ratio"}
@@ -50,6 +53,13 @@ def values(family: Metric) -> dict[tuple[str, ...], float]:
 def scraped(changes: Mapping[str, Entity] | None = None, now: float = 30.0) -> Scraped:
     """The made-up run, with changes."""
     return Scraped({**entities(), **(changes or {})}, now, 4096)
+
+
+def test_each_state_of_a_run_is_one_of_the_metric() -> None:
+    """Also that of one whose job waits for a change of its program."""
+    live = {run_state(True, phase, None) for phase in RunPhase}
+    over = {run_state(False, RunPhase.OVER, RunResult(state, 0, "")) for state in RunState}
+    assert {*STATES} == {*live, *over, run_state(False, RunPhase.OVER, None)}
 
 
 def test_a_run_is_told_in_numbers() -> None:

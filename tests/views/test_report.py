@@ -261,6 +261,7 @@ def test_a_run_that_recovered_once_has_its_table(result: RunResult, recoveries: 
         (replace(PS, cause=None, asked=True, detected=None), ["restarted as asked", "      —"]),
         (replace(PS, cause=None, asked=True, files=("train.py",)), ["train.py changed"]),
         (replace(PS, checkpoint=None, resumed_step=0), ["step 0"]),
+        (replace(PS, detected=10.1), ["  +0.0 s"]),  # it stalled, and was killed for that later
         (
             replace(PS, checkpoint=None, resumed_step=None, at=4000.0, first_step=5000.0),
             ["at 1 h 6 min", "+16 min 40 s"],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clusterkit.views.recoveries import recovery_lines
+from clusterkit.views.recoveries import recovery_lines, unrecovered_lines
 from clusterkit.words.outcome import NotInjected, RunResult, RunState
 from clusterkit.words.recovery import RecoveryReport
-from tests.views.test_report import SUCCESS, injected, lines
+from tests.views.test_report import KILLED, SUCCESS, injected, lines
 
 
 def test_a_fault_that_was_never_injected_has_a_line() -> None:
@@ -27,6 +27,14 @@ def test_a_fault_that_was_not_done_says_why() -> None:
     rows = recovery_lines(RecoveryReport((), (fault,)))
     assert rows[1].split("  ")[-1] == "not done: no"
     assert [row.strip() for row in rows[2:]] == ["such limit", "here"]
+
+
+def test_a_fault_whose_injection_is_missing_is_known_by_its_number() -> None:
+    """The line of the journal that had it is damaged; what is left of the run is told."""
+    report = RecoveryReport((KILLED,))
+    (row,) = [line for line in recovery_lines(report, 200) if "worker:1" in line]
+    assert "worker:1 was killed by SIGKILL, still of fault 1" in row
+    assert unrecovered_lines(report, 0)[0] == "  The job did not recover from fault 1: nothing was restarted."
 
 
 def test_a_run_that_was_stopped_says_how_to_resume_it() -> None:

@@ -157,6 +157,8 @@ def test_how_many_steps_there_will_be(
         ([(1.0, 5), (2.0, 15)], 11.0, 1.0),  # quiet for long: it goes down
         ([(1.0, 5), (1.0, 15)], 1.0, None),
         ([(0.0, 0), (100.0, 1000), (110.0, 1100)], 110.0, 10.0),  # what is long past does not count
+        ([(1.0, 90), (2.0, 100), (3.0, 1)], 3.0, None),  # each epoch counts its own steps
+        ([(1.0, 90), (2.0, 100), (3.0, 1), (4.0, 11)], 4.0, 10.0),
     ],
 )
 def test_speed_is_of_the_last_reports(reports: list[tuple[float, int]], now: float, speed: float | None) -> None:

@@ -1,0 +1,52 @@
+"""Clients that do not ask: the server waits for them for a while, and then has room for others."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from clusterkit.client.store import RunStore
+from clusterkit.dashboard import serve
+from clusterkit.dashboard.app import Settings
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+WITHIN = 50.0  # seconds
+SOON = 0.1
+REQUEST = b"GET / HTTP/1.1\r\nhost: another\r\n\r\n"
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """That of a server."""
+    server = serve.Server(RunStore(tmp_path), Settings())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield server.port
+    server.end()
+    thread.join()
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("begun", [b"", REQUEST[:20]])
+def test_a_client_that_does_not_finish_its_request_is_cut_off(
+    port: int, count: int, begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one, or another one on the same connection."""
+    monkeypatch.setattr(serve, "BEGIN_WITHIN", WITHIN if count else SOON)
+    with socket.create_connection((serve.HOST, port), WITHIN) as client, client.makefile("rb") as answers:
+        for left in reversed(range(count)):
+            monkeypatch.setattr(serve, "BEGIN_WITHIN", WITHIN if left else SOON)
+            client.sendall(REQUEST)
+            assert answers.readline().startswith(b"HTTP/1.1 421 ")
+            length = next(int(line.split()[1]) for line in answers if line.startswith(b"content-length"))
+            while answers.readline() != b"\r\n":
+                pass
+            answers.read(length)
+        with suppress(ConnectionResetError, BrokenPipeError):
+            client.sendall(begun)
+            assert answers.read() == b""
