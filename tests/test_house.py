@@ -77,7 +77,7 @@ PURE = (
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules", "doctor/text"),
     *("views/prefixed", "views/stragglers", "views/tables"),
     *(f"dashboard/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
-    *(f"engines/slurm/{name}" for name in ("ends", "queue", "script", "steps", "waits")),
+    *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
     *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
     *(f"engines/kubernetes/{name}" for name in ("pods", "resources", "rules", "text", "tfjob")),
 )

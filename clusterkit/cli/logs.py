@@ -53,8 +53,8 @@ class Pattern(click.ParamType[re.Pattern[str]]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> re.Pattern[str]:
         try:
             return re.compile(value)
-        except re.error as error:
-            self.fail(f"{value!r} is not a regular expression: {error}.", param, ctx)
+        except (re.error, RecursionError, OverflowError) as error:
+            self.fail(f"{value!r:.200} is not a regular expression: {error}.", param, ctx)
 
 
 @click.command(

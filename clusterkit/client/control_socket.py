@@ -87,7 +87,7 @@ def _is_served(path: Path) -> bool:
 def address(run: RunDirectory) -> Path:
     """The path of a run's socket."""
     try:
-        return Path(run.control_path.read_text())
+        return Path(os.fsdecode(run.control_path.read_bytes()))
     except OSError:
         return run.control_socket
 

@@ -29,7 +29,7 @@ CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a mom
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
 STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is just starting
 BLOCK = 1 << 16  # bytes in which the end of a line is looked for
-_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,3 +106,12 @@ def test_sockets_of_killed_runs_do_not_pile_up(tmp_path: Path) -> None:
             os.utime(path, (1000.0, 1000.0))
         remove_stale(tmp_path, 2000.0)
         assert [path.exists() for path in (old, served, new, other)] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("written", [b"", b"\xff\xfe", b"/" + b"x" * 5000])
+def test_a_path_that_is_none_leads_nowhere(tmp_path: Path, written: bytes) -> None:
+    """What stands in a run's directory may be damaged."""
+    run = RunDirectory(tmp_path)
+    run.control_path.write_bytes(written)
+    with pytest.raises(OSError):
+        connect(run, 0.1)

@@ -98,7 +98,12 @@ def test_a_failure_is_added_to_a_result(run: RunDirectory) -> None:
     assert run.result() == RunResult(RunState.FAILED, 70, "a defect", duration=3.0)
 
 
-@pytest.mark.parametrize("written", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"job": 1}', b'{"created": "x"}'])
+HUGE = b'{"created": 1%s}' % (b"0" * 400)
+
+
+@pytest.mark.parametrize(
+    "written", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"job": 1}', b'{"created": "x"}', HUGE]
+)
 def test_broken_files_hold_nothing(run: RunDirectory, written: bytes) -> None:
     """No error, whatever is in them."""
     run.job_file.write_bytes(written)
