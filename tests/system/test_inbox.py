@@ -40,8 +40,10 @@ def test_nothing_comes_before_the_time_is_over(inbox: Inbox) -> None:
 
 def test_a_deadline_may_be_years_away(inbox: Inbox) -> None:
     """`--timeout 30d` is longer than poll(2) can wait at once."""
-    Timer(0.05, inbox.put, [Interrupted(2)]).start()
+    timer = Timer(0.05, inbox.put, [Interrupted(2)])
+    timer.start()
     assert inbox.get(1e9) == Interrupted(2)
+    timer.join()
 
 
 def test_a_cut_lifeline_comes_once_and_soon(inbox: Inbox) -> None:
