@@ -84,7 +84,6 @@ def test_runs_come_from_the_server(warm: Warm, tmp_path: Path) -> None:
         end.touch()
         assert run.wait(20) == 0
         assert own(run) == []
-        assert run.events("Noted", server="ready")[0]["m"] - run.events("Began")[0]["m"] < 0.5
         over = f"0 of {made} runs live; it stays for another 30 min"
         wait_until(partial(says, warm, over), 5, "it is over")
 
