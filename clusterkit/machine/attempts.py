@@ -155,7 +155,7 @@ class Attempts:
 
     def _down(self, record: TaskRecord) -> None:
         self.state.move(record, TaskState.DOWN)
-        asked, ok = self._was_asked(record), record.exit is not None and record.exit.ok
+        asked, ok = self.state.was_asked(record), record.exit is not None and record.exit.ok
         failed = not (self.ending.begun or asked or ok)
         self.state.close(record, self.faults.injections.explaining(record) if failed else None)
         if failed:
@@ -169,18 +169,6 @@ class Attempts:
             self._doubt(record)
         elif self.state.job.restart.policy is RestartPolicy.ALWAYS:
             self.recoveries.ended_well(record)
-
-    def _was_asked(self, record: TaskRecord) -> bool:
-        """Whether the exit answers a request of the machine's.
-
-        The leader's code 0 does so only where SIGTERM reached it. SIGKILL is not answered with a code, and what comes
-        too late reaches nobody: then the leader was done before. A host that is lost answers nothing.
-        """
-        if record.exit is not None and record.exit.host is not None:
-            return False
-        ok = record.exit is not None and record.exit.ok
-        done = ok and record.task == self.state.job.leader and SIGTERM not in record.reached
-        return record.asked not in (None, Asked.STALL) and not done
 
     def _doubt(self, leader: TaskRecord) -> None:
         """Code 0 right after a fault's SIGTERM, or one by hand, is taken at its word, as one from outside would be."""

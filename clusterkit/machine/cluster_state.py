@@ -126,8 +126,20 @@ class ClusterState:
     def is_leader_done(self) -> bool:
         """Whether the leader has exited with code 0 by itself, and only what it leaves behind is waited for."""
         leader = self.records[self.job.leader]
-        by_itself = leader.asked in (None, Asked.STALL) or SIGTERM not in leader.reached
-        return leader.state is TaskState.DRAINING and leader.exit is not None and leader.exit.ok and by_itself
+        ok = leader.exit is not None and leader.exit.ok
+        return ok and leader.state is TaskState.DRAINING and not self.was_asked(leader)
+
+    def was_asked(self, record: TaskRecord) -> bool:
+        """Whether the exit answers a request of the machine's.
+
+        The leader's code 0 does so only where SIGTERM reached it. SIGKILL is not answered with a code, and what comes
+        too late reaches nobody: then the leader was done before. A host that is lost answers nothing.
+        """
+        if record.exit is not None and record.exit.host is not None:
+            return False
+        ok = record.exit is not None and record.exit.ok
+        done = ok and record.task == self.job.leader and SIGTERM not in record.reached
+        return record.asked not in (None, Asked.STALL) and not done
 
     def alive(self) -> list[TaskRecord]:
         """Tasks with a process."""
