@@ -43,10 +43,8 @@ def descendants(pid: int) -> list[int]:
 
 def stat(pid: int) -> tuple[str, int, int] | None:
     """Return the state letter, process group and session of a process; None if it is gone."""
-    if (text := _read(f"/proc/{pid}/stat")) is None:
-        return None
-    fields = text.rpartition(b")")[2].split()
-    return fields[0].decode(), int(fields[2]), int(fields[3])
+    fields = _stat(f"/proc/{pid}")
+    return None if fields is None else (fields[0].decode(), int(fields[2]), int(fields[3]))
 
 
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:
@@ -64,8 +62,8 @@ def thread_times(pid: int) -> dict[int, tuple[int, int]]:
 
 def thread_state(pid: int, thread: int) -> str | None:
     """Return the state letter of a thread; None if it is gone."""
-    text = _read(f"/proc/{pid}/task/{thread}/stat")
-    return None if text is None else text.rpartition(b")")[2].split()[0].decode()
+    fields = _stat(f"/proc/{pid}/task/{thread}")
+    return None if fields is None else fields[0].decode()
 
 
 def is_zombie(pid: int) -> bool:
@@ -90,10 +88,8 @@ def environ(pid: int) -> dict[str, str]:
 
 def _has_none(pid: int) -> bool:
     """Whether an environment that seems empty is: its process is over, or the kernel's, or has arguments."""
-    if (text := _read(f"/proc/{pid}/stat")) is None:
-        return True
-    fields = text.rpartition(b")")[2].split()
-    if fields[0] in (b"Z", b"X") or int(fields[6]) & OF_KERNEL:
+    fields = _stat(f"/proc/{pid}")
+    if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & OF_KERNEL:
         return True
     arguments = f"/proc/{pid}/cmdline"
     return bool(_read(arguments) and not _read(f"/proc/{pid}/environ") and _read(arguments))
@@ -165,8 +161,14 @@ def _lists_children() -> bool:
 
 
 def _parent(pid: int) -> int | None:
-    text = _read(f"/proc/{pid}/stat")
-    return None if text is None else int(text.rpartition(b")")[2].split()[1])
+    fields = _stat(f"/proc/{pid}")
+    return None if fields is None else int(fields[1])
+
+
+def _stat(place: str) -> list[bytes] | None:
+    """The fields in `stat` of a process or thread, from its state on; None if it is gone."""
+    text = _read(f"{place}/stat")
+    return None if text is None else text.rpartition(b")")[2].split()
 
 
 def _read(path: str) -> bytes | None:

@@ -72,7 +72,8 @@ class Restarts:
         held, self._held = self._held, {}
         taken = frozenset[int]()
         with suppress(CannotLook):  # then a start on a port that is taken fails by itself
-            taken = procfs.listening_ports() if held and found is None else taken
+            if held and found is None:
+                taken = procfs.listening_ports()
         for task, order in held.items():
             port = self._port(task)
             if found is not None:
