@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.system.exchange import parse_line
 from tests.support import Up, wait_until
-from tests.task.test_debug_socket import connected
+from tests.task.test_debug_socket import connected, messages
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -38,10 +37,7 @@ class Prompt:
     def read(self, until: str | None = None) -> str:
         """What is printed until that is, the next prompt comes, or the end."""
         printed = ""
-        for line in self._stream:
-            message = parse_line(line)
-            if not isinstance(message, dict):  # torn by an interrupt, which clients leave out
-                continue
+        for message in messages(self._stream):
             printed += message.get("out", "")
             if "prompt" in message or "left" in message or (until is not None and until in printed):
                 break
