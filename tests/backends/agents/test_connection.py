@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,24 +105,48 @@ def test_an_agent_that_the_supervisor_closes_ends(ends: Ends) -> None:
     assert agent.messages == [{"last": True}]
 
 
-def test_an_agent_with_another_runs_key_gives_up_and_says_why(tmp_path: Path) -> None:
+def test_an_agent_with_another_runs_key_gives_up_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other.pem"
     write_certificate(other, "another-run")
-    with both_ends(tmp_path, 0.5) as ends:
+    with both_ends(tmp_path, 60) as ends, lease_ends_after_an_attempt(monkeypatch):
         agent = ends.agent(pem=other)
         assert agent.wait_for("lost") == (
-            f"The supervisor at 127.0.0.1:{ends.listener.port} was not reached for 0.5 s: "
+            f"The supervisor at 127.0.0.1:{ends.listener.port} was not reached for 60 s: "
             "its certificate is not this run's."
         )
         assert agent.kinds == ["lost"]
         assert ends.supervisor.happened == []
 
 
-def test_an_agent_without_a_supervisor_gives_up_and_says_why(tmp_path: Path) -> None:
-    with both_ends(tmp_path, 0.5) as ends, socket.socket() as bound:
+def test_an_agent_without_a_supervisor_gives_up_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        both_ends(tmp_path, 60) as ends,
+        socket.socket() as bound,
+        lease_ends_after_an_attempt(monkeypatch),
+    ):
         bound.bind(("127.0.0.1", 0))
         agent = ends.agent(address=bound.getsockname())
-        assert agent.wait_for("lost").endswith(" was not reached for 0.5 s: connection refused.")
+        assert agent.wait_for("lost").endswith(" was not reached for 60 s: connection refused.")
+
+
+@contextmanager
+def lease_ends_after_an_attempt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A dialer's clock goes on by two minutes when an attempt to connect has failed.
+
+    So its lease is over then, however slow the machine is: not before the attempt has met what is wrong.
+    """
+    real_now, real_ended = dialer._now, dialer.Dialer.ended
+    passed = 0.0
+
+    def ended(self: dialer.Dialer, link: Link, why: str) -> None:
+        nonlocal passed
+        real_ended(self, link, why)
+        passed = 120.0
+
+    with monkeypatch.context() as patches:
+        patches.setattr(dialer, "_now", lambda: real_now() + passed)
+        patches.setattr(dialer.Dialer, "ended", ended)
+        yield
 
 
 def test_an_agent_asks_again_where_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,14 +146,14 @@ def test_an_agent_in_the_dark_gives_up_before_it_is_counted_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "MARGIN", 1.0)
-    with both_ends(tmp_path, 1.0) as ends, bad_network(ends.address, random.Random(SEED)) as network:
+    with both_ends(tmp_path, 3.0) as ends, bad_network(ends.address, random.Random(SEED)) as network:
         agent = ends.agent(address=network.address)
         agent.wait_for("connected")
         network.darken()
         why = agent.wait_for("lost")
         assert re.fullmatch(r"Nothing was received from n1 for \d+\.\d s\.", ends.supervisor.wait_for("lost"))
         assert agent.lost_at < ends.supervisor.lost_at
-        assert why.startswith(f"The supervisor at 127.0.0.1:{network.address[1]} was not reached for 1 s: ")
+        assert why.startswith(f"The supervisor at 127.0.0.1:{network.address[1]} was not reached for 3 s: ")
         assert agent.kinds[:2] == ["connected", "cut"]
 
 
