@@ -109,7 +109,7 @@ def test_a_rate_holds(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> Non
     a.begins("total = 0\nwhile total < 1_000_000: total += len(c.recv(1 << 20))\nc.sendall(b'!')")
     took = b.does("begun = time.monotonic(); c.sendall(bytes(1_000_000)); c.recv(1); result = time.monotonic() - begun")
     a.result()
-    assert 0.4 < took < 2
+    assert 0.4 < took < 5
 
 
 def test_a_connection_survives_a_partition(network: VirtualNetwork, pair: tuple[Guest, Guest], nets: Nets) -> None:

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
 
 READY = json.dumps({"problem": None, "seconds": 0.1, "modules": {"json": "/lib"}}).encode() + b"\n"
 PLAN = TaskPlan(Task(TaskType.WORKER, 0), ProgramKind.COMMAND, "python", "true", (), "/", {})
-WITHIN = 0.5  # seconds, in place of those that a fork may take
+WITHIN = 0.5  # seconds, in place of those that a fork may take, where the answer never comes
 
 
 class Stage:
@@ -62,12 +62,17 @@ class Stage:
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def stage() -> Iterator[Stage]:
     """A fork server of which the test says what it answers."""
-    monkeypatch.setattr(warm, "PATIENCE", WITHIN)
     made = Stage()
     yield made
     made.end()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the server less time."""
+    monkeypatch.setattr(warm, "PATIENCE", WITHIN)
 
 
 def lost(stage: Stage) -> str:
@@ -114,6 +119,7 @@ def test_an_answer_without_sense(stage: Stage, answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("half", [b"", b'{"pid": '])
+@pytest.mark.usefixtures("impatient")
 def test_no_answer_or_half_of_one(stage: Stage, half: bytes) -> None:
     """It has its time, and no more."""
     stage.ready()
@@ -121,10 +127,11 @@ def test_no_answer_or_half_of_one(stage: Stage, half: bytes) -> None:
     begun = time.monotonic()
     with pytest.raises(NoForkServer):
         stage.fork()
-    assert WITHIN <= time.monotonic() - begun < WITHIN + 2
+    assert WITHIN <= time.monotonic() - begun < WITHIN + 10
     assert lost(stage) == f"it did not answer within {WITHIN:g} s"
 
 
+@pytest.mark.usefixtures("impatient")
 def test_an_answer_that_never_ends(stage: Stage) -> None:
     """A byte now and then does not prolong its time."""
     stage.ready()
@@ -139,7 +146,7 @@ def test_an_answer_that_never_ends(stage: Stage) -> None:
     begun = time.monotonic()
     with pytest.raises(NoForkServer):
         stage.fork()
-    assert time.monotonic() - begun < WITHIN + 2
+    assert time.monotonic() - begun < WITHIN + 10
     over.set()
     dripping.join()
 
@@ -172,6 +179,7 @@ def test_answers_that_come_together_are_each_their_own(stage: Stage) -> None:
     os.close(null)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_those_that_were_asked_for_when_it_is_given_up_start_cold(stage: Stage) -> None:
     """Their gates close, so a task that it has forked meanwhile ends."""
     stage.ready()
@@ -183,7 +191,7 @@ def test_those_that_were_asked_for_when_it_is_given_up_start_cold(stage: Stage) 
             stage.server.fork(one)
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(one.opened)
-    assert time.monotonic() - begun < WITHIN + 2, "the server has its time once"
+    assert time.monotonic() - begun < WITHIN + 10, "the server has its time once"
     os.close(null)
 
 
@@ -196,14 +204,14 @@ def test_a_server_that_comes_up_with_nonsense(stage: Stage, line: bytes) -> None
     writer.join(10)
 
 
-def test_one_that_can_not_be_killed_does_not_hold_up_the_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_can_not_be_killed_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
     """Neither while it imports nor later; it is left to the end of the run."""
     monkeypatch.setattr(ForkServer, "_kill", lambda server: None)
     begun = time.monotonic()
     stage.server.stop()
-    assert time.monotonic() - begun < warm.KILLED_WITHIN + 2
+    assert time.monotonic() - begun < warm.KILLED_WITHIN + 10
     monkeypatch.undo()
-    monkeypatch.setattr(stage.server, "stop", stage.process.kill)
+    monkeypatch.setattr(stage.server, "stop", stage.process.kill)  # when the stage ends: monkeypatch outlives it
 
 
 def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
@@ -232,6 +240,7 @@ def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
     process.wait(10)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_an_answer_that_is_there_counts_however_late_it_is_read(stage: Stage) -> None:
     """The supervisor was stopped, or waited for a disk. What is not there by then comes too late."""
     stage.ready()

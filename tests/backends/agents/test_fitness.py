@@ -121,7 +121,7 @@ def test_memory_that_is_used_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_peer_that_does_not_answer_is_named(port: int, mute: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that does is not."""
-    monkeypatch.setattr(fitness, "ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
     peers = {task("ps:0"): f"127.0.0.1:{mute}", task("worker:1"): f"127.0.0.1:{port}"}
     assert needs_of([], peers).look() == Unfit("it does not reach the host of ps:0 (127.0.0.1)", (task("ps:0"),))
 
