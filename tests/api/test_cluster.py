@@ -186,11 +186,11 @@ def test_a_run_does_not_outlive_its_python_process(home: Path) -> None:
         others = {owner.pid, int(fork)}
         owner.kill()
         owner.wait(10)
-        wait_until(lambda: not processes_of(home).keys() - others, 2, "the end of the run")
+        wait_until(lambda: not processes_of(home).keys() - others, 8, "the end of the run")
     finally:
         os.kill(int(fork), signal.SIGKILL)
     assert "Python process that started the run is gone" in (Path(directory) / "result.json").read_text()
-    wait_until(lambda: not processes_of(home), 5, "the end of the fork")
+    wait_until(lambda: not processes_of(home), 8, "the end of the fork")
 
 
 def test_a_ctrl_c_is_for_this_process(home: Path) -> None:

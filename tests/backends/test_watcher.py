@@ -129,7 +129,7 @@ def test_the_watcher_sleeps_when_nothing_is_reported_any_more(pipe: Pipe) -> Non
     assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
     thread = next(t for t in threading.enumerate() if t.name == "watcher")
     # It looks once more, finds the pipe empty, and waits for it; it may have to wait for this thread, too.
-    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
+    wait_until(lambda: not pipe.watcher._resting, 8, "the watcher rests no more")
     threading.Event().wait(0.2)
     before = wakeups(thread)
     threading.Event().wait(1.0)
@@ -164,7 +164,7 @@ def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(pipe: Pipe)
     pipe.report(step(1), step(2))
     assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
     thread = next(t for t in threading.enumerate() if t.name == "watcher")
-    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
+    wait_until(lambda: not pipe.watcher._resting, 8, "the watcher rests no more")
     before = wakeups(thread)
     threading.Event().wait(0.5)
     assert wakeups(thread) - before <= 1

@@ -147,10 +147,10 @@ def test_what_is_delivered_is_captured(nets: Nets, tmp_path: Path) -> None:
     a, b = nets.enter(network, A), nets.enter(network, B)
     connect(a, b, network.addresses[A])
     a.does("c.sendall(b'while it runs')")
-    wait_until(lambda: b"while it runs" in (tmp_path / "all.pcap").read_bytes(), 5, "the packet in the file")
+    wait_until(lambda: b"while it runs" in (tmp_path / "all.pcap").read_bytes(), 8, "the packet in the file")
     network.impair(1, [A], [B], Layer(cut=True))
     a.does("c.sendall(b'never arrives')")
-    wait_until(lambda: network.counts()[A, B].dropped_packets, 5, "the packet's loss")
+    wait_until(lambda: network.counts()[A, B].dropped_packets, 8, "the packet's loss")
     delivered = sum(traffic.packets for traffic in network.counts().values())
     network.stop()
     packets = captured(tmp_path / "all.pcap")
@@ -179,7 +179,7 @@ def test_a_capture_that_finds_no_room_stops_alone(nets: Nets, tmp_path: Path) ->
     a, b = nets.enter(network, A), nets.enter(network, B)
     connect(a, b, network.addresses[A])
     log = tmp_path / "switch.log"
-    wait_until(log.read_text, 5, "a line in the log")
+    wait_until(log.read_text, 8, "a line in the log")
     await_round_trip(a, b, 0, 0.01)
     assert log.read_text() == "The capture /dev/full ends here: No space left on device.\n"
 
