@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +67,7 @@ class Cluster:
         """
         check_names(options)
         self.patience = patience
-        self.run_id = options["run_id"] = options.get("run_id") or new_run_id()
+        self.run_id = options["run_id"] = str(options.get("run_id") or new_run_id())
         root = Path(home).absolute() if home is not None else state_dir()
         self._run = RunStore(root).run(self.run_id)
         self.directory = self._run.path
@@ -206,13 +206,15 @@ class Cluster:
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
     ) -> Invocation:
         problems = []
-        if isinstance(args, str | bytes):
+        if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             problems.append(f"args={args!r}: it has to be a list.")
             args = ()
         if not callable(program):
             if kwargs:
                 problems.append("kwargs are for functions. A program gets args.")
-            return invocation(None if program is None else os.fspath(program), args, options, problems)
+            if not isinstance(program, str | os.PathLike | None):
+                problems.append(f"program={program!r}: it has to be a path or a function.")
+            return invocation(program, args, options, problems)
         if options.get("python") is not None:
             problems.append("A function is called by the interpreter that it comes from: leave python= out.")
         if options.get("watch") or options.get("watch_fresh"):

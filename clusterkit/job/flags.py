@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from clusterkit.job.options import OPTIONS, Entry, Kind
@@ -33,6 +33,8 @@ def flags_of(entry: Entry, value: Any) -> Iterator[str]:
             raise BadJob([f"{entry.name}={value!r}: it has to be True or False, since a cluster has at most one."])
         case Kind.TEXTS if isinstance(value, str) and entry.name == "preload":
             raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
+        case Kind.TEXTS if not isinstance(value, Iterable):
+            raise BadJob([f"{entry.name}={value!r}: it has to be a list."])
         case Kind.TEXTS:
             yield from (f"{entry.flag}={text_of(item)}" for item in ([value] if isinstance(value, str) else value))
         case Kind.VARIABLES:

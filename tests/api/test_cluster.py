@@ -145,6 +145,8 @@ def test_leaving_the_block_ends_the_run(home: Path) -> None:
         (ROLES, {"workers": -1}, ("-1",)),
         (ROLES, {"grace_period": "soon"}, ("soon",)),
         (ROLES, {"args": "--steps 3"}, ("has to be a list",)),
+        (ROLES, {"args": 3}, ("args=3: it has to be a list",)),
+        (3, {"preload": 7}, ("program=3: it has to be a path or a function", "preload=7: it has to be a list")),
         (print, {"watch": True}, ("A function has no file of its own that could change",)),
         (ROLES, {"kwargs": {"a": 1}}, ("kwargs are for functions",)),
         (print, {"python": sys.executable}, ("leave python= out",)),
@@ -161,10 +163,12 @@ def test_bad_input_is_a_bad_job(home: Path, program: Any, options: dict[str, Any
 
 
 def test_a_run_id_is_used_once(start: Start) -> None:
-    """The other run's journal would be taken for this one's."""
-    start(ROLES, run_id="mine", args=["--steps", 1]).wait()
-    with pytest.raises(RunDirectoryError, match="already a run mine"):
-        start(ROLES, run_id="mine")
+    """The other run's journal would be taken for this one's. A number is a name, too."""
+    run = start(ROLES, run_id=7, args=["--steps", 1])
+    run.wait()
+    assert run.run_id == "7"
+    with pytest.raises(RunDirectoryError, match="already a run 7"):
+        start(ROLES, run_id="7")
 
 
 def test_a_supervisor_that_is_killed_is_a_failure(start: Start) -> None:

@@ -88,6 +88,7 @@ def test_an_unknown_keyword_is_a_type_error() -> None:
         ("train.py", [], {"env": ["A=1"]}, "has to be a mapping"),
         ("train.py", [], {"env": {"A=B": 1}}, "'A=B' can't be the name"),
         ("train.py", [], {"preload": "json"}, "has to be a list"),
+        ("train.py", [], {"fault": 7}, "fault=7: it has to be a list"),
         ("train.py", ["a\0b"], {}, "NUL"),
         ("train.py", [], {"cwd": "\ud800"}, "half a character"),
     ],
