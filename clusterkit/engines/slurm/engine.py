@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 
+from clusterkit.backends.agents.address import own_address
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.notices import notice
@@ -22,6 +24,7 @@ from clusterkit.words.printable import printable
 END_WITHIN = 20.0  # seconds for srun to end when its agents have
 TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
 ANSWER_WITHIN = 8.0  # seconds for the controller, where the time until the job is killed runs
+ANY_PORT = 9  # nothing is sent to it
 TAIL = 2000  # bytes of what srun and agents print that are looked at for the reason of a failure
 
 
@@ -41,10 +44,18 @@ class SlurmEngine:
 
     @property
     def address(self) -> str:
-        """This host's, by its name, as the other hosts of the job know it. Raises SlurmError."""
+        """This host's, by its name, as the other hosts of the job know it. Raises SlurmError.
+
+        Where /etc/hosts gives the host's own name a loopback address, as Debian does, the one on the way to another
+        host of the job.
+        """
         name = self._env.get("SLURMD_NODENAME") or socket.gethostname()
         try:
-            return socket.gethostbyname(name)
+            own = socket.gethostbyname(name)
+            if not ip_address(own).is_loopback or not in_job(self._env):
+                return own
+            others = (other for other in self._hostnames() if other != name)
+            return next((own_address((socket.gethostbyname(other), ANY_PORT)) for other in others), own)
         except (OSError, UnicodeError) as error:
             raise SlurmError(f"No address is known of this host, {printable(name)}: {error}.") from None
 
@@ -52,7 +63,7 @@ class SlurmEngine:
         """Start the step. Raises SlurmError."""
         if not in_job(self._env):
             raise SlurmError("This process is in no job of Slurm's. Use `clusterkit up --engine slurm` or salloc.")
-        hosts = Slurm(self._env).hostnames(self._env["SLURM_JOB_NODELIST"])
+        hosts = self._hostnames()
         cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
         self._logs.mkdir(mode=0o700, exist_ok=True)
         command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key), self._continues)
@@ -92,6 +103,9 @@ class SlurmEngine:
         except SlurmError as error:
             return str(error)
         return None
+
+    def _hostnames(self) -> list[str]:
+        return Slurm(self._env).hostnames(self._env["SLURM_JOB_NODELIST"])
 
     @property
     def _restarts(self) -> int:

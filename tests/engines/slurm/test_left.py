@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from clusterkit.engines.slurm import left
+from clusterkit.engines.slurm import engine, left
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.engine import SlurmEngine
 from clusterkit.engines.slurm.errors import SlurmError
@@ -93,8 +94,22 @@ def test_an_odd_answer_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert left.requeue(env) is True
 
 
+@pytest.mark.parametrize(
+    ("hosts", "address"), [(["n1", "n2"], "192.0.2.1"), (["n2", "n1"], "192.0.2.1"), (["n1"], "127.0.1.1")]
+)
+def test_a_host_whose_name_is_a_loopback_address_is_told_by_the_one_that_leads_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: list[str], address: str
+) -> None:
+    """Debian writes `127.0.1.1 n1` into n1's /etc/hosts: agents on other hosts would call themselves."""
+    slurm_that_says(tmp_path, f"printf '%s\\n' {' '.join(hosts)}")
+    monkeypatch.setattr(socket, "gethostbyname", {"n1": "127.0.1.1", "n2": "192.0.2.2"}.__getitem__)
+    monkeypatch.setattr(engine, "own_address", {("192.0.2.2", engine.ANY_PORT): "192.0.2.1"}.__getitem__)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURMD_NODENAME": "n1", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n"}
+    assert SlurmEngine(Path("/nowhere"), env=env).address == address
+
+
 def test_a_host_without_an_address_is_one_sentence() -> None:
     """Its name is nobody's."""
-    engine = SlurmEngine(Path("/nowhere"), env={"SLURMD_NODENAME": "no-such-host.invalid"})
+    lost = SlurmEngine(Path("/nowhere"), env={"SLURMD_NODENAME": "no-such-host.invalid"})
     with pytest.raises(SlurmError, match=r"^No address is known of this host, no-such-host\.invalid: .*\.$"):
-        _ = engine.address
+        _ = lost.address
