@@ -160,8 +160,8 @@ class Checkpointer:
             finish_all()
             self._wait_for(os.environ.get("CLUSTERKIT_RESTORE", ""))
             found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
-            if found is not None:
-                self._read(found, partial or this_task.is_evaluator())
+            while found is not None and not self._read(found, partial or this_task.is_evaluator()):
+                found = self._choose()  # another task has removed it meanwhile
         self._step = found.step if found else 0
         if not this_task.is_evaluator():  # which restores checkpoints, but does not resume training
             progress.channel().send("resumed", step=self._step, path=found.path if found else None)
@@ -179,8 +179,7 @@ class Checkpointer:
         """Copy the values, or write them if that is not possible, and leave the rest to the background."""
         # Workers in step that wait for a checkpoint all write it: one that had no part in it would return at once, and
         # its exit after a preemption would leave the chief no more than the grace period.
-        together = this_task.in_cluster() and not this_task.has_ps()
-        snapshot = self._snapshots.take() if self._in_background and not (wait and together) else None
+        snapshot = self._snapshots.take() if self._in_background and not (wait and _in_step()) else None
         if snapshot is not None:
             if this_task.is_chief():
                 self._background.start(step, lambda: self._publish(self._staged(snapshot.write), step))
@@ -214,7 +213,7 @@ class Checkpointer:
         self._damaged.clear()
 
     def _agreed_choice(self) -> Checkpoint | None:
-        if not this_task.in_cluster() or this_task.has_ps():
+        if not _in_step():
             return self._choose()
         return agreement.follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
 
@@ -230,7 +229,8 @@ class Checkpointer:
                 return self._choose()
         return None
 
-    def _read(self, found: Checkpoint, partial: bool) -> None:
+    def _read(self, found: Checkpoint, partial: bool) -> bool:
+        """Restore the values; return whether the checkpoint was there. Workers in step have agreed on it: Damaged."""
         try:
             status = self._checkpoint.read(str(Path(found.path, PREFIX)))
             if partial:
@@ -238,10 +238,18 @@ class Checkpointer:
             else:
                 status.assert_consumed()
         except tf.errors.NotFoundError as error:
+            if not _in_step() and not _is_intact(found):
+                return False
             verify(found)
             raise _mismatch(found, error) from error
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise _mismatch(found, error) from error
+        return True
+
+
+def _in_step() -> bool:
+    """Whether this is one of the workers of a MultiWorkerMirroredStrategy job."""
+    return this_task.in_cluster() and not this_task.has_ps()
 
 
 def _is_intact(checkpoint: Checkpoint) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,32 @@ def test_the_evaluator_does_not_resume(
     assert training.Checkpointer(tmp_path, weights=weights).restore() == 10
     assert weights.numpy().tolist() == [1.0] * 3
     assert but_phases(messages) == []
+
+
+@pytest.mark.parametrize("reads", ["its names", "its values"])
+def test_a_checkpoint_that_is_removed_while_it_is_read_is_not_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    """The chief keeps the newest ones, and an evaluator may be slow: the one after it is restored."""
+    weights = variable(1.0)
+    saver = training.Checkpointer(tmp_path, weights=weights)
+    saver.save(10)
+    weights.assign([2.0] * 3)
+    saver.save(20, wait=True)
+    be(monkeypatch, "evaluator:0", worker=1, evaluator=1)
+    slow = training.Checkpointer(tmp_path, weights=weights)
+    from tensorflow.python.ops import io_ops
+
+    where, name = {"its names": (tf.train.Checkpoint, "read"), "its values": (io_ops, "restore_v2")}[reads]
+    real = getattr(where, name)
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        shutil.rmtree(tmp_path / "ckpt-20", ignore_errors=True)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(where, name, late)
+    assert slow.restore(training.Checkpoint(20, str(tmp_path / "ckpt-20"))) == 10
+    assert weights.numpy().tolist() == [1.0] * 3
 
 
 @pytest.mark.parametrize(
