@@ -22,7 +22,7 @@ from clusterkit.warm.run_server import ForkServer, ForkServerReady
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60), pytest.mark.usefixtures("subreaper")]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60), pytest.mark.usefixtures("subreaper")]
 
 MANY = 20  # more than the server takes before it answers
 SLEEP = TaskPlan(Task(TaskType.WORKER, 0), ProgramKind.COMMAND, sys.executable, "sleep", ("60",), "/", {})

@@ -18,7 +18,7 @@ from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from tests.backends.contract import OTHER, WORKER, Contract, Stage
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 
 class Cold(Stage):

@@ -15,7 +15,7 @@ import pytest
 from clusterkit.system import procfs
 from tests.support import CHILDREN, Up, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 Start = Callable[..., Up]
 LIMIT = 50_000_000

@@ -182,6 +182,7 @@ def test_what_is_a_report_is_taken_as_it_is(line: str, report: object) -> None:
     assert parse_report(WORKER, line.encode()) == report
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @seed(11)
 @given(lines=st.lists(LINES, min_size=10, max_size=30))

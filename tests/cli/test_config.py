@@ -19,7 +19,7 @@ from clusterkit.network.virtual import why_not
 from tests.environment import clean_environment
 from tests.support import CHILDREN, Command
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 Start = Callable[..., Command]
 ROLES = str(CHILDREN / "roles.py")

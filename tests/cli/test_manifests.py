@@ -14,7 +14,7 @@ from clusterkit.backends.agents.certificate import server_context
 from tests.commands import Clusterkit
 from tests.terminal import on_terminal
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 JOB = ("--run-id", "train-1", "--workers", "2", "train.py", "--steps", "3")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.environment import clean_environment
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 FULL = "clusterkit: The output can't be written: No space left on device.\n"
 

@@ -14,7 +14,7 @@ from clusterkit.cli.reap import command
 from clusterkit.system import procfs
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 Start = Callable[..., Up]
 Clusterkit = Callable[..., Command]

@@ -201,6 +201,7 @@ def test_a_cursor_that_is_none_is_refused(tmp_path: Path, cursor: str) -> None:
             book.page(wanted, cursor, None)
 
 
+@pytest.mark.slow
 def test_a_search_says_how_far_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on from there, and takes no longer than it may."""
     made = Output(written(tmp_path / "r", job(workers=1)))

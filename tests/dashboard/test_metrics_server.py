@@ -19,7 +19,7 @@ from tests.commands import JOB, ROLES, Clusterkit, journal, wait_for
 from tests.dashboard.browser import TOKEN, Served
 from tests.support import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def get(port: int, path: str = "/metrics", method: str = "GET", **headers: str) -> tuple[int, str, str]:

@@ -113,6 +113,7 @@ def test_what_changes_something_is_asked_in_one_way_only(client: TestClient, met
         assert client.request(method, route, headers=COOKIE).status_code == 403, "without an origin"
 
 
+@pytest.mark.slow
 def test_who_has_the_token_sees_and_every_answer_is_guarded(client: TestClient) -> None:
     """No answer may be put into a frame, be read by others, or run a script."""
     for route in ROUTES:

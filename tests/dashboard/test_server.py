@@ -18,7 +18,7 @@ import pytest
 
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
 WITHIN = 60.0  # seconds
 
 

@@ -16,7 +16,7 @@ from clusterkit.words.events import FaultTook
 from tests.faults.cast import Cast
 from tests.support import CHILDREN, Up
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
 DATA = resource.RLIMIT_DATA
 
 

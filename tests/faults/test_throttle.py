@@ -16,7 +16,7 @@ from clusterkit.words.events import FaultTook
 from tests.faults.cast import WORKER, Cast
 from tests.support import CHILDREN, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
 
 
 def seconds_of(pid: int) -> tuple[float, float]:

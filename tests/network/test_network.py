@@ -24,6 +24,7 @@ from tests.support import wait_until
 WHY_NOT = why_not(True, False)
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.slow,
     pytest.mark.timeout(60),
     pytest.mark.skipif(WHY_NOT is not None, reason=f"no virtual network here: {WHY_NOT}"),
 ]

@@ -82,6 +82,7 @@ class Noted(Walk):
         return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_two_ways_to_work_it_out_agree(block: int) -> None:
     """In the middle of a run and at its end."""

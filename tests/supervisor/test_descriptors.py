@@ -27,7 +27,7 @@ from clusterkit.words.events import Crashed, Swept
 from clusterkit.words.model import Task, TaskType
 from tests.support import ROOT, no_descriptors
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 SELF = os.getpid()
 LOOKS: list[Callable[[], object]] = [

@@ -20,7 +20,7 @@ from tests.histories import job
 from tests.projects import TEXT, Project
 from tests.support import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 
 @pytest.fixture

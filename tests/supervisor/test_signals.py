@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import CHILDREN, ROOT, Up
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 STUBBORN = CHILDREN / "stubborn.py"
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGCHLD)

@@ -12,7 +12,7 @@ import pytest
 from tests.support import Up, wait_until
 from tests.task.test_debug_socket import connected, messages
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
 
 HOLD = ("--breakpoints", "hold")
 Start = Callable[..., Up]

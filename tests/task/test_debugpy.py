@@ -14,7 +14,7 @@ import pytest
 from tests.support import CHILDREN, Up, wait_until
 
 pytest.importorskip("debugpy")
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 BREAKS = CHILDREN / "breaks.py"
 Start = Callable[..., Up]

@@ -81,6 +81,7 @@ def test_of_the_real_environment_a_child_gets_clusterkits_too() -> None:
     assert done.stdout == "environ(\nours 2\n"
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("start", ["cold", "warm"])
 def test_a_tutorials_program_runs_as_a_cluster(up: Callable[..., Up], tmp_path: Path, start: str) -> None:

@@ -23,7 +23,7 @@ from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerRea
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 READY = json.dumps({"problem": None, "seconds": 0.1, "modules": {"json": "/lib"}}).encode() + b"\n"
 PLAN = TaskPlan(Task(TaskType.WORKER, 0), ProgramKind.COMMAND, "python", "true", (), "/", {})

@@ -18,7 +18,7 @@ from tests.backends.agents.proxy import bad_network
 from tests.backends.agents.wires import Records, both_ends
 from tests.support import wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 OUTPUT = 50_000_000  # bytes
 CUTS = 20
@@ -56,7 +56,6 @@ def parts_of(path: Path, draw: random.Random) -> list[FileRange]:
     return parts
 
 
-@pytest.mark.slow
 def test_output_is_byte_exact_across_cuts(tmp_path: Path) -> None:
     print(f"seed {SEED}")
     draw = random.Random(SEED)

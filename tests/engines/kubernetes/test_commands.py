@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, cast
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +87,7 @@ def written(job: Mapping[str, Any], flags: Flags = PLAIN) -> list[Any]:
     return list(yaml.safe_load_all(yaml_text([], documents(manifest, PEM))))
 
 
+@pytest.mark.slow
 @given(options)
 def test_the_supervisor_gets_the_job_that_was_asked_for(job: dict[str, Any]) -> None:
     """Flags, variables, tables, the program and each of its arguments, whatever characters are in them."""
@@ -107,6 +109,7 @@ def test_the_supervisor_gets_the_job_that_was_asked_for(job: dict[str, Any]) -> 
     assert {name: list(v) if isinstance(v, tuple) else v for name, v in actual.items()} == expected
 
 
+@pytest.mark.slow
 @given(options)
 def test_no_secret_is_on_a_command_line_or_outside_a_secret(job: dict[str, Any]) -> None:
     """The value of a variable that looks like one is in a Secret alone."""
@@ -128,6 +131,7 @@ def test_the_agents_command_names_its_pod_and_the_supervisors() -> None:
     }
 
 
+@pytest.mark.slow
 @given(st.lists(texts, max_size=4), texts)
 def test_a_tfjobs_pod_gets_arguments_and_variables_as_they_are(args: list[str], value: str) -> None:
     """Whatever characters are in them; a secret one comes from a Secret."""

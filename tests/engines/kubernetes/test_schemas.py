@@ -39,6 +39,7 @@ def test_a_manifest_is_valid(shape: str, version: str) -> None:
         validate(document, version)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(options)
 def test_a_random_job_is_valid(job: dict[str, Any]) -> None:
