@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from clusterkit.words.events import AllocationEnding
 
-END_WITHIN = 10.0  # seconds, for an agent that was told to end
+END_WITHIN = 10.0  # seconds, for agents that were told to end
+KILLED_WITHIN = 5.0  # seconds for one that was killed
 
 
 class Processes:
@@ -58,12 +61,15 @@ class Processes:
 
     def stop(self) -> None:
         """End them. Those that were told that the run is over end by themselves."""
+        until = time.monotonic() + END_WITHIN
         for agent in self.agents:
             try:
-                agent.wait(END_WITHIN)
+                agent.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 agent.kill()
-                agent.wait()
+        for agent in self.agents:
+            with suppress(subprocess.TimeoutExpired):  # SIGKILL does not end a process that waits for a disk
+                agent.wait(KILLED_WITHIN)
         if self._held is not None:
             os.close(self._held)
             self._held = None

@@ -109,9 +109,8 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
     silent = list[Task]()
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
         for task, end in peers.items():
-            with suppress(
-                OSError, ValueError, TypeError
-            ):  # no descriptor is free, or no endpoint: then nothing is known
+            # No descriptor is free, or this is no endpoint: then nothing is known.
+            with suppress(OSError, ValueError, TypeError):
                 one = stack.enter_context(socket.socket())
                 one.setblocking(False)
                 how = one.connect_ex(split(end))
