@@ -100,7 +100,7 @@ class Beginning:
         look.refresh()
         assert look.info is not None
         if look.status.phase is RunPhase.WAITING:
-            echo(f" ✘ The job failed: {printable(look.status.reason)}. Waiting for a change of its program.", err=True)
+            echo(f" ✘ The job failed: {printable(look.status.reason)}. Waiting for a change to its program.", err=True)
             return True
         tasks = look.status.tasks
         pids = {task: status.pid for task, status in tasks.items() if status.alive and status.pid}

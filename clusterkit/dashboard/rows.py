@@ -161,7 +161,7 @@ def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
         left = [task for task, of in status.tasks.items() if of.alive]
         return f"Stopping: {status.reason}." + (f" Waiting for {listed(left)} to end." if left else "")
     if phase is RunPhase.WAITING:
-        return f"The job failed: {printable(status.reason)}. Waiting for a change of the program."
+        return f"The job failed: {printable(status.reason)}. Waiting for a change to its program."
     return ""
 
 
