@@ -16,6 +16,7 @@ from clusterkit.engines.slurm.queue import (
     parse_queue,
     parse_submitted,
 )
+from clusterkit.engines.slurm.script import overriding
 from clusterkit.engines.slurm.steps import inside_step
 from clusterkit.words.printable import printable
 
@@ -46,8 +47,10 @@ class Slurm:
         self._within = within
 
     def submit(self, script: str) -> int:
-        """Submit a batch script; return the job's id."""
-        return parse_submitted(self._run("sbatch", "--parsable", text=script))
+        """Submit a batch script, whose lines count more than the user's SBATCH_ variables; return the job's id."""
+        without = overriding(script)
+        plain = Slurm({name: value for name, value in self._env.items() if name not in without}, self._within)
+        return parse_submitted(plain._run("sbatch", "--parsable", text=script))
 
     def job(self, job: int) -> QueuedJob | None:
         """Return what the controller knows of a job. None: it is over for long (`MinJobAge`), or never was."""

@@ -27,6 +27,11 @@ TAKEN: Mapping[str, str] = {
     **dict.fromkeys(("--parsable", "--wait", "-W", "--help", "-h", "--usage", "--version", "-V"), ""),
 }
 
+_OPTION = re.compile(r'^#SBATCH "?--([a-z-]+)', re.MULTILINE)
+# The variables that stand for an option, where they are not called as it is; and those of options that no script has.
+_VARIABLES = {"time": ("TIMELIMIT",), "requeue": ("NO_REQUEUE",)}
+_NEVER = ("ARRAY_INX", "ERROR", "INPUT")
+
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
@@ -67,6 +72,13 @@ def script_of(allocation: Allocation, command: Sequence[str]) -> str:
     lines = ["#!/bin/sh", *(f"#SBATCH {quoted(option)}" for option in _options(allocation))]
     lines += [f"export {name}={_shell(value)}" for name, value in sorted(allocation.environment.items())]
     return "\n".join((*lines, f"exec {' '.join(map(_shell, command))}", ""))
+
+
+def overriding(script: str) -> set[str]:
+    """Return the environment variables that sbatch would prefer to the script's own lines: SBATCH_SIGNAL, …"""
+    options = _OPTION.findall(script)
+    names = {option.upper().replace("-", "_") for option in options}
+    return {f"SBATCH_{name}" for name in names.union(_NEVER, *(_VARIABLES.get(option, ()) for option in options))}
 
 
 def quoted(word: str) -> str:

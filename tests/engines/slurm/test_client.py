@@ -105,6 +105,23 @@ def test_variables_that_change_what_is_printed_are_left_out(tmp_path: Path) -> N
     assert not any(line.startswith("SQUEUE_") for line in lines)
 
 
+def test_variables_do_not_override_what_the_run_asks_for(tmp_path: Path) -> None:
+    """sbatch prefers them to the script's lines: a job without its warning, or an array, would be another one."""
+    slurm = fake(tmp_path, f"env > {tmp_path}/env; echo 7")
+    script = script_of(Allocation("run", 2, "/", "/out", time=60, arguments=["--account=a"]), ["true"])
+    given = {f"SBATCH_{name}": "x" for name in (*LOST, *KEPT)}
+    assert Slurm({**slurm._env, **given}).submit(script) == 7
+    lines = (tmp_path / "env").read_text().splitlines()
+    assert {line for line in lines if line.startswith("SBATCH_")} == {f"SBATCH_{name}=x" for name in KEPT}
+
+
+LOST = (
+    *("SIGNAL", "OPEN_MODE", "NO_REQUEUE", "REQUEUE", "NO_KILL", "ARRAY_INX", "TIMELIMIT", "JOB_NAME", "ACCOUNT"),
+    *("OUTPUT", "ERROR", "INPUT", "WAIT"),
+)
+KEPT = ("PARTITION", "QOS", "CONSTRAINT", "RESERVATION")
+
+
 def test_no_output_does_more_than_raise_an_error(tmp_path: Path) -> None:
     """Of any command; a site may wrap them."""
     chance = random.Random(seed := random.randrange(2**32))
