@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 import tensorflow as tf
 
@@ -22,6 +23,7 @@ callbacks = [
     tf.keras.callbacks.ModelCheckpoint(os.path.join(place, "newest.weights.h5"), save_weights_only=True),
     tf.keras.callbacks.CSVLogger(os.path.join(place, "log.csv"), append=True),
     tf.keras.callbacks.TensorBoard(os.path.join(place, "board")),
+    tf.keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: time.sleep(0.05)),
 ]
 history = model.fit(dataset, epochs=6, steps_per_epoch=10, callbacks=callbacks, verbose=2)
 print("epochs", history.epoch, "step", int(model.optimizer.iterations.numpy()))
