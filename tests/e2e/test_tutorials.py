@@ -65,7 +65,7 @@ def test_a_dataset_creator_and_callbacks_with_the_coordinators_code_alone(up: St
     assert "files ['ckpt-1.index', 'ckpt-2.index', 'ckpt-3.index']" in run.output
 
 
-@pytest.mark.parametrize("keras", ["3", pytest.param("2", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("keras", ["3", "2"])
 def test_a_fit_with_its_usual_callbacks_is_killed_and_continues(up: Start, tmp_path: Path, keras: str) -> None:
     """All workers name the same files; the backup of the last whole epoch is where both resume."""
     run = up(

@@ -117,7 +117,7 @@ def test_keras_2_needs_it_for_its_csv_file_alone(tmp_path: Path) -> None:
     logger.__init__ = lambda self, filename: setattr(self, "filename", filename)  # type: ignore[misc]
     callbacks.log_apart(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), load)
     made: Any = logger(str(tmp_path / "log.csv"))
-    assert made.filename == str(tmp_path / "workertemp_1" / "log.csv")
+    assert made.filename == str(tmp_path / "workertemp_1_log" / "log.csv")  # its own checkpoints remove workertemp_1
     assert checkpoint(tmp_path / "a.keras").filepath == tmp_path / "a.keras"
 
 

@@ -34,8 +34,8 @@ def write_apart(module: Any, load: Load) -> None:
 
 
 def log_apart(module: Any, load: Load) -> None:
-    """The same for Keras 2, where only CSVLogger needs it."""
-    _move(module.CSVLogger, PLACES["CSVLogger"], load)
+    """The same for Keras 2, where only CSVLogger needs it. Other callbacks remove `workertemp_N` after each save."""
+    _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
 
 
 def back_up_whole(module: Any, load: Load) -> None:
@@ -62,11 +62,11 @@ def own_directory() -> str:
     return f"workertemp_{json.loads(os.environ['TF_CONFIG'])['task']['index']}"
 
 
-def apart(path: str) -> tuple[str, str]:
+def apart(path: str, suffix: str = "") -> tuple[str, str]:
     """This worker's directory beside a path, above all of the path that has an epoch in it; and the path in there."""
     fixed, brace, rest = path.rstrip("/").partition("{")
     parent, name = os.path.split(fixed)
-    directory = os.path.join(parent, own_directory())
+    directory = os.path.join(parent, own_directory() + suffix)
     return directory, os.path.join(directory, name + brace + rest)
 
 
@@ -82,9 +82,9 @@ def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> 
             setattr(callback, name, path)
 
 
-def _move(kind: Any, attribute: str, load: Load) -> None:
+def _move(kind: Any, attribute: str, load: Load, suffix: str = "") -> None:
     def move(self: Any, *args: Any, **kwargs: Any) -> None:
-        self._own_directory, path = apart(str(getattr(self, attribute)))
+        self._own_directory, path = apart(str(getattr(self, attribute)), suffix)
         setattr(self, attribute, path)
         _files().makedirs(self._own_directory)
 
