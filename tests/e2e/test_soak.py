@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from tests.e2e.test_recovery import check_resumptions
-from tests.support import WORKLOADS, Up
+from tests.support import WORKLOADS, Up, wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.both_starts, pytest.mark.soak, pytest.mark.timeout(400)]
 
@@ -33,6 +34,8 @@ def test_random_deaths_are_survived(up: Callable[..., Up], shape: str, seed: int
         run.wait_for_step(step, deadline=200, after=after)
         after = run.events()[-1]["m"]
         victim = rng.choice(sorted(run.pids()))
+        # A chief that is about to end may have reported the step, and the victim be the one that died before.
+        wait_until(partial(lives, run, victim), 100, f"an attempt of {victim}")
         print(f"killing {victim}")
         planned = len(run.events("RestartPlanned"))
         run.kill(victim)
@@ -40,3 +43,8 @@ def test_random_deaths_are_survived(up: Callable[..., Up], shape: str, seed: int
     assert run.wait(300) == 0, run.output[-4000:]
     assert run.result["last_step"] == STEPS
     check_resumptions(run)
+
+
+def lives(run: Up, task: str) -> bool:
+    """Whether the task's last attempt has not ended, as far as the run knows."""
+    return len(run.events("Spawned", task=task)) > len(run.events("Exited", task=task))
