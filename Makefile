@@ -36,7 +36,7 @@ test: $(READY) ## Run every test but the long ones and Slurm's (20 to 30 minutes
 	$(PYTEST) -m "not soak and not slurm"
 
 .PHONY: test-fast
-test-fast: $(READY) ## Run the tests that need no TensorFlow (one to three minutes).
+test-fast: $(READY) ## Run the tests that need no TensorFlow (one to two minutes).
 	$(PYTEST) -m "not soak and not tensorflow and not slow and not slurm"
 
 ROOM ?= network
