@@ -72,9 +72,7 @@ def test_a_fit_with_its_usual_callbacks_is_killed_and_continues(up: Start, tmp_p
         "--workers", "2", "--keras", keras, "--fault", "kill worker:1 @ step=35", TUTORIALS / "callbacks.py", tmp_path
     )
     check(run, steps=60, restarts=1)
-    resumed = re.findall(r"epochs \[(\d)(?:, \d)*\] step 60", run.output)
-    epochs = run.events("FaultInjected")[0]["step"] // 10  # whole ones; another may end before the worker is dead
-    assert resumed in ([str(epochs)] * 2, [str(epochs + 1)] * 2), run.output[-6000:]
+    assert len(re.findall(r"epochs \[3, 4, 5\] step 60", run.output)) == 2
     rows = (tmp_path / "log.csv").read_text().splitlines()
     assert [row.partition(",")[0] for row in rows] == ["epoch", *"012345"]
     models = [f"epoch-{epoch}/model.keras" for epoch in range(1, 7)]
