@@ -179,7 +179,7 @@ class Checkpointer:
         """Copy the values, or write them if that is not possible, and leave the rest to the background."""
         # Workers in step that wait for a checkpoint all write it: one that had no part in it would return at once, and
         # its exit after a preemption would leave the chief no more than the grace period.
-        snapshot = self._snapshots.take() if self._in_background and not (wait and _in_step()) else None
+        snapshot = self._snapshots.take() if self._in_background and not (wait and this_task.is_in_step()) else None
         if snapshot is not None:
             if this_task.is_chief():
                 self._background.start(step, lambda: self._publish(self._staged(snapshot.write), step))
@@ -213,7 +213,7 @@ class Checkpointer:
         self._damaged.clear()
 
     def _agreed_choice(self) -> Checkpoint | None:
-        if not _in_step():
+        if not this_task.is_in_step():
             return self._choose()
         return agreement.follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
 
@@ -238,18 +238,16 @@ class Checkpointer:
             else:
                 status.assert_consumed()
         except tf.errors.NotFoundError as error:
-            if not _in_step() and not _is_intact(found):
+            try:
+                verify(found)
+            except Damaged:
+                if this_task.is_in_step():
+                    raise
                 return False
-            verify(found)
             raise _mismatch(found, error) from error
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise _mismatch(found, error) from error
         return True
-
-
-def _in_step() -> bool:
-    """Whether this is one of the workers of a MultiWorkerMirroredStrategy job."""
-    return this_task.in_cluster() and not this_task.has_ps()
 
 
 def _is_intact(checkpoint: Checkpoint) -> bool:

@@ -42,7 +42,7 @@ def export(model: Any, path: str | os.PathLike[str] | None = None, format: str =
     if format == "keras" and (target.suffix != ".keras" or not hasattr(model, "save")):
         raise ValueError(f"Can't export {target} as keras: it needs a Keras model and a path that ends in .keras.")
     write = _write_keras if format == "keras" else _write_saved_model
-    if this_task.is_chief() or (this_task.in_cluster() and not this_task.has_ps()):
+    if this_task.is_chief() or this_task.is_in_step():
         return _export(lambda staged: write(model, str(staged)), target)
     return None
 

@@ -63,7 +63,7 @@ def on_preemption(checkpointer: Saver) -> Preemption:
     """
     if this_task.is_evaluator() or (this_task.has_ps() and not this_task.is_coordinator()):
         raise RuntimeError(f"{this_task.task()} called on_preemption, but only tasks that save checkpoints can use it.")
-    kind = _MultiWorker if this_task.in_cluster() and not this_task.has_ps() else _SingleTask
+    kind = _MultiWorker if this_task.is_in_step() else _SingleTask
     before = signal.getsignal(signal.SIGTERM)
     try:
         return kind(checkpointer, before)

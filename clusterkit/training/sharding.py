@@ -49,5 +49,5 @@ def _default() -> str:
     if tf.distribute.has_strategy():
         together = isinstance(tf.distribute.get_strategy(), tf.distribute.MultiWorkerMirroredStrategy)
     else:
-        together = this_task.in_cluster() and not this_task.has_ps()
+        together = this_task.is_in_step()
     return "data" if together else "off"

@@ -62,6 +62,12 @@ def in_cluster() -> bool:
 
 
 @do_not_convert
+def is_in_step() -> bool:
+    """Return whether this is one of several workers that train in step: those of MultiWorkerMirroredStrategy."""
+    return in_cluster() and not has_ps()
+
+
+@do_not_convert
 def has_ps() -> bool:
     """Return whether the cluster has parameter servers."""
     return num_ps() > 0

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -54,7 +55,7 @@ class SlurmEngine:
             own = socket.gethostbyname(name)
             if not ip_address(own).is_loopback or not in_job(self._env):
                 return own
-            others = (other for other in self._hostnames() if other != name)
+            others = (other for other in self._hosts if other != name)
             return next((own_address((socket.gethostbyname(other), ANY_PORT)) for other in others), own)
         except (OSError, UnicodeError) as error:
             raise SlurmError(f"No address is known of this host, {printable(name)}: {error}.") from None
@@ -63,7 +64,7 @@ class SlurmEngine:
         """Start the step. Raises SlurmError."""
         if not in_job(self._env):
             raise SlurmError("This process is in no job of Slurm's. Use `clusterkit up --engine slurm` or salloc.")
-        hosts = self._hostnames()
+        hosts = self._hosts
         cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
         self._logs.mkdir(mode=0o700, exist_ok=True)
         command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key), self._continues)
@@ -104,7 +105,8 @@ class SlurmEngine:
             return str(error)
         return None
 
-    def _hostnames(self) -> list[str]:
+    @cached_property
+    def _hosts(self) -> list[str]:
         return Slurm(self._env).hostnames(self._env["SLURM_JOB_NODELIST"])
 
     @property
