@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -129,7 +128,7 @@ def test_the_watcher_sleeps_when_nothing_is_reported_any_more(pipe: Pipe) -> Non
     assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
     thread = next(t for t in threading.enumerate() if t.name == "watcher")
     # It looks once more, finds the pipe empty, and waits for it; it may have to wait for this thread, too.
-    wait_until(lambda: not pipe.watcher._resting, 8, "the watcher rests no more")
+    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
     threading.Event().wait(0.2)
     before = wakeups(thread)
     threading.Event().wait(1.0)
@@ -148,14 +147,14 @@ def test_in_a_hurry_each_look_passes_its_newest_step_on(pipe: Pipe) -> None:
     assert time.monotonic() - began < 10  # in the usual pace they would come one a second
 
 
-def test_a_hurry_ends_the_rest_that_has_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """And what was kept back for the end of its time is passed on now."""
-    monkeypatch.setattr(watcher, "EVERY", 3600.0)
-    with closing(Pipe(tmp_path / "progress")) as pipe:
-        pipe.report(step(1), step(2), step(3))
-        assert pipe.next() == Progressed(WORKER, 1, 1)
-        pipe.watcher.hurry()
-        assert pipe.next() == Progressed(WORKER, 1, 3)
+def test_a_hurry_ends_the_rest_that_has_begun(pipe: Pipe) -> None:
+    """And what was kept back for the end of its second is passed on now."""
+    pipe.report(step(1), step(2), step(3))
+    assert pipe.next() == Progressed(WORKER, 1, 1)
+    began = time.monotonic()
+    pipe.watcher.hurry()
+    assert pipe.next() == Progressed(WORKER, 1, 3)
+    assert time.monotonic() - began < 0.8
 
 
 def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(pipe: Pipe) -> None:
@@ -164,7 +163,7 @@ def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(pipe: Pipe)
     pipe.report(step(1), step(2))
     assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
     thread = next(t for t in threading.enumerate() if t.name == "watcher")
-    wait_until(lambda: not pipe.watcher._resting, 8, "the watcher rests no more")
+    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
     before = wakeups(thread)
     threading.Event().wait(0.5)
     assert wakeups(thread) - before <= 1

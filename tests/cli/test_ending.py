@@ -34,7 +34,7 @@ def test_down_ends_the_run_and_says_so(ck: Clusterkit) -> None:
     run = ck.up(*LONG)
     assert ck("down").out == f"The run {run.name} was stopped.\n"
     assert not RunDirectory(run).is_live()
-    wait_until(lambda: not processes_of(ck.home), 8, "the guardian's end")
+    wait_until(lambda: not processes_of(ck.home), 5, "the guardian's end")
     assert ck("down", run.name).out == f"The run {run.name} had already ended.\n"
     assert ck("down", code=2).err.startswith("clusterkit: No run is live.")
     assert ck("wait", code=143).out == f"The run {run.name} stopped (exit code 143).\n"

@@ -88,7 +88,7 @@ def test_attach_has_one_as_well(home: Path) -> None:
         assert "continues. Stop it with" in attach.finish().splitlines()[-1]
     with on_terminal(home, "down", "r", "--kill") as down:
         down.finish()
-    wait_until(lambda: not processes_of(home), 8, "the guardian's end")
+    wait_until(lambda: not processes_of(home), 5, "the guardian's end")
 
 
 @pytest.mark.slow
@@ -135,4 +135,4 @@ def test_tables_fit_into_the_terminal(home: Path, columns: int) -> None:
     assert max(map(len, lines)) <= columns
     with on_terminal(home, "down", "--kill") as down:
         down.finish()
-    wait_until(lambda: not processes_of(home), 8, "the guardian's end")
+    wait_until(lambda: not processes_of(home), 5, "the guardian's end")

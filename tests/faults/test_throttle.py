@@ -67,7 +67,7 @@ def runs_on(pid: int) -> bool:
 
 def stays_stopped(pid: int) -> bool:
     """Whether a process stays stopped after the signal has reached it."""
-    wait_until(lambda: is_stopped(pid), 8, "it is stopped")
+    wait_until(lambda: is_stopped(pid), 5, "it is stopped")
     return looks_at(pid) == {True}
 
 
@@ -117,8 +117,8 @@ def test_a_task_that_others_stop_stays_stopped(cast: Cast, tmp_path: Path, monke
     cast.injector.signal(WORKER, child, signal.SIGSTOP)
     assert stays_stopped(pid)
     cast.injector.signal(WORKER, child, signal.SIGCONT)
-    wait_until(lambda: is_stopped(pid), 8, "it is stopped for half of the time")
-    wait_until(lambda: not is_stopped(pid), 8, "and runs for the other half")
+    wait_until(lambda: is_stopped(pid), 5, "it is stopped for half of the time")
+    wait_until(lambda: not is_stopped(pid), 5, "and runs for the other half")
     cast.injector.signal(WORKER, child, signal.SIGSTOP)
     cast.injector.heal(1)
     assert stays_stopped(pid)
@@ -134,7 +134,7 @@ def test_the_next_attempt_of_a_slowed_task_is_slow_too(
     cast.inject(1, "slow worker:0 share=20%")
     cast.ends()
     pid = busy(cast, tmp_path, monkeypatch)
-    wait_until(lambda: is_stopped(pid), 8, "the second attempt is stopped for a part of the time")
+    wait_until(lambda: is_stopped(pid), 5, "the second attempt is stopped for a part of the time")
     cast.ends()
     cast.injector.heal(1)
     assert runs_on(busy(cast, tmp_path, monkeypatch))
@@ -144,7 +144,7 @@ def test_a_stop_heals_what_is_slowed(cast: Cast, tmp_path: Path, monkeypatch: py
     """Every task runs again, and the thread has ended."""
     pid = busy(cast, tmp_path, monkeypatch)
     cast.inject(1, "slow worker:0 share=1%")
-    wait_until(lambda: is_stopped(pid), 8, "it is stopped for nearly all of the time")
+    wait_until(lambda: is_stopped(pid), 5, "it is stopped for nearly all of the time")
     cast.injector.stop()
     assert runs_on(pid)
     assert "throttle" not in {thread.name for thread in threading.enumerate()}
@@ -157,7 +157,7 @@ def test_the_throttle_sleeps_while_nothing_is_slowed(
     assert "throttle" not in {thread.name for thread in threading.enumerate()}
     pid = busy(cast, tmp_path, monkeypatch)
     cast.inject(1, "slow worker:0")
-    wait_until(lambda: is_stopped(pid), 8, "it is slowed")
+    wait_until(lambda: is_stopped(pid), 5, "it is slowed")
     cast.injector.heal(1)
     thread = next(thread for thread in threading.enumerate() if thread.name == "throttle")
 

@@ -80,8 +80,8 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
         owner.kill()
         owner.wait(10)
         owner.stdout.close()
-    wait_until(lambda: not holders(inodes, tmp_path), 8, "the end of the switch and its namespaces")
-    wait_until(lambda: procfs.is_zombie(told["pid"]), 8, "the end of the switch")
+    wait_until(lambda: not holders(inodes, tmp_path), 5, "the end of the switch and its namespaces")
+    wait_until(lambda: procfs.is_zombie(told["pid"]), 5, "the end of the switch")
 
 
 def test_nothing_is_left_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

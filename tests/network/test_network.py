@@ -110,7 +110,7 @@ def test_a_rate_holds(network: VirtualNetwork, pair: tuple[Guest, Guest]) -> Non
     a.begins("total = 0\nwhile total < 1_000_000: total += len(c.recv(1 << 20))\nc.sendall(b'!')")
     took = b.does("begun = time.monotonic(); c.sendall(bytes(1_000_000)); c.recv(1); result = time.monotonic() - begun")
     a.result()
-    assert 0.4 < took < 5
+    assert 0.4 < took < 2
 
 
 def test_a_connection_survives_a_partition(network: VirtualNetwork, pair: tuple[Guest, Guest], nets: Nets) -> None:
@@ -148,10 +148,10 @@ def test_what_is_delivered_is_captured(nets: Nets, tmp_path: Path) -> None:
     a, b = nets.enter(network, A), nets.enter(network, B)
     connect(a, b, network.addresses[A])
     a.does("c.sendall(b'while it runs')")
-    wait_until(lambda: b"while it runs" in (tmp_path / "all.pcap").read_bytes(), 8, "the packet in the file")
+    wait_until(lambda: b"while it runs" in (tmp_path / "all.pcap").read_bytes(), 5, "the packet in the file")
     network.impair(1, [A], [B], Layer(cut=True))
     a.does("c.sendall(b'never arrives')")
-    wait_until(lambda: network.counts()[A, B].dropped_packets, 8, "the packet's loss")
+    wait_until(lambda: network.counts()[A, B].dropped_packets, 5, "the packet's loss")
     delivered = sum(traffic.packets for traffic in network.counts().values())
     network.stop()
     packets = captured(tmp_path / "all.pcap")
@@ -180,7 +180,7 @@ def test_a_capture_that_finds_no_room_stops_alone(nets: Nets, tmp_path: Path) ->
     a, b = nets.enter(network, A), nets.enter(network, B)
     connect(a, b, network.addresses[A])
     log = tmp_path / "switch.log"
-    wait_until(log.read_text, 8, "a line in the log")
+    wait_until(log.read_text, 5, "a line in the log")
     await_round_trip(a, b, 0, 0.01)
     assert log.read_text() == "The capture /dev/full ends here: No space left on device.\n"
 

@@ -176,7 +176,7 @@ def test_nothing_outlives_a_run_that_is_killed(up: Start, home: Path, tmp_path: 
         with suppress(ProcessLookupError):  # the kernel sends a task KILL itself when its parent dies
             os.kill(pid, signal.SIGKILL)
     run.wait(10)
-    wait_until(lambda: not processes_of(home) and not inside(nets, home), 8, lambda: f"nothing; {processes_of(home)}")
+    wait_until(lambda: not processes_of(home) and not inside(nets, home), 5, lambda: f"nothing; {processes_of(home)}")
 
 
 def test_a_run_fails_when_its_switch_is_killed(up: Start, home: Path, tmp_path: Path) -> None:

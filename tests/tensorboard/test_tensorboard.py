@@ -67,7 +67,7 @@ def test_it_shows_a_run_and_ends_with_it(up: Start, home: Path, tmp_path: Path) 
     wait_until(lambda: f"TensorBoard answers at {address}" in run.output, 20, "the sentence")
     for task in ("worker:0", "worker:1"):
         shows(address, f"clusterkit/{task}", TOLD | USED)
-    pid = wait_until(lambda: board_of(home), 8, "its process")
+    pid = wait_until(lambda: board_of(home), 5, "its process")
     assert "tensorflow" not in Path(f"/proc/{pid}/maps").read_text()
     own = procfs.links(pid)
     listening = [f[1] for f in procfs.tcp_sockets(pid, procfs.LISTENS) if f"socket:[{f[9]}]" in own]
@@ -87,7 +87,7 @@ def test_it_does_not_outlive_the_supervisor(up: Start, home: Path, tmp_path: Pat
     pids = {"guardian": run.process.pid, "supervisor": run.supervisor}
     for target in targets:
         os.kill(pids[target], signal.SIGKILL)
-    wait_until(lambda: not processes_of(home), 8, lambda: f"the end of {processes_of(home)}")
+    wait_until(lambda: not processes_of(home), 5, lambda: f"the end of {processes_of(home)}")
 
 
 def test_a_run_goes_on_when_it_is_killed(up: Start, home: Path, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_no_answer_or_half_of_one(stage: Stage, half: bytes) -> None:
     begun = time.monotonic()
     with pytest.raises(NoForkServer):
         stage.fork()
-    assert WITHIN <= time.monotonic() - begun < WITHIN + 10
+    assert WITHIN <= time.monotonic() - begun < WITHIN + 2
     assert lost(stage) == f"it did not answer within {WITHIN:g} s"
 
 
@@ -146,7 +146,7 @@ def test_an_answer_that_never_ends(stage: Stage) -> None:
     begun = time.monotonic()
     with pytest.raises(NoForkServer):
         stage.fork()
-    assert time.monotonic() - begun < WITHIN + 10
+    assert time.monotonic() - begun < WITHIN + 2
     over.set()
     dripping.join()
 
@@ -191,7 +191,7 @@ def test_those_that_were_asked_for_when_it_is_given_up_start_cold(stage: Stage) 
             stage.server.fork(one)
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(one.opened)
-    assert time.monotonic() - begun < WITHIN + 10, "the server has its time once"
+    assert time.monotonic() - begun < WITHIN + 2, "the server has its time once"
     os.close(null)
 
 
@@ -209,7 +209,7 @@ def test_one_that_can_not_be_killed_does_not_hold_up_the_end(monkeypatch: pytest
     monkeypatch.setattr(ForkServer, "_kill", lambda server: None)
     begun = time.monotonic()
     stage.server.stop()
-    assert time.monotonic() - begun < warm.KILLED_WITHIN + 10
+    assert time.monotonic() - begun < warm.KILLED_WITHIN + 2
     monkeypatch.undo()
     monkeypatch.setattr(stage.server, "stop", stage.process.kill)  # when the stage ends: monkeypatch outlives it
 

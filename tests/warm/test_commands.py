@@ -80,9 +80,9 @@ def test_a_command_does_not_outlive_the_supervisor_and_the_guardian(up: Start, h
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in pair:
             os.kill(pid, number)
-    run.wait(8)
-    wait_until(lambda: all(map(procfs.is_zombie, pids)), 8, "the commands' end")
-    wait_until(lambda: not processes_of(home), 8, lambda: f"everything is gone; left: {processes_of(home)}")
+    run.wait(5)
+    wait_until(lambda: all(map(procfs.is_zombie, pids)), 2, "the commands' end")
+    wait_until(lambda: not processes_of(home), 2, lambda: f"everything is gone; left: {processes_of(home)}")
 
 
 def test_sigkill_of_the_server_of_a_command_is_not_noticed(up: Start) -> None:

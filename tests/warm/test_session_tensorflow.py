@@ -99,7 +99,7 @@ def end(old: Session) -> None:
     """End its servers."""
     for server in servers(old):
         os.kill(server["pid"], signal.SIGKILL)
-        wait_until(lambda pid=server["pid"]: procfs.is_zombie(pid), 8, "the end of a server")  # type: ignore[misc]
+        wait_until(lambda pid=server["pid"]: procfs.is_zombie(pid), 5, "the end of a server")  # type: ignore[misc]
     old.remove_directory()
 
 
@@ -182,7 +182,7 @@ def test_a_stop_ends_a_run_that_a_server_began(
         os.kill(pids[which], signal.SIGSTOP)
         assert not cluster.stop(0.3).ok
     assert not RunDirectory(cluster.directory).is_live()
-    wait_until(lambda: not processes_of(home) and not naming(cluster.run_id), 8, "the end of the run")
+    wait_until(lambda: not processes_of(home) and not naming(cluster.run_id), 5, "the end of the run")
     assert len(servers(warm)) == 1
 
 
@@ -191,7 +191,7 @@ def test_a_server_that_was_killed_is_replaced(warm: Session) -> None:
     with Cluster(hang, start="warm", patience=PATIENCE) as cluster:
         (old,) = servers(warm)
         os.kill(old["pid"], signal.SIGKILL)
-        wait_until(lambda: procfs.is_zombie(old["pid"]), 8, "its end")
+        wait_until(lambda: procfs.is_zombie(old["pid"]), 5, "its end")
         returns, _ = run(describe, args=[1])
         assert returns == {"worker:0": (2, True)}
         assert cluster.running
@@ -248,12 +248,12 @@ def test_nothing_is_left_of_a_session(home: Path, tmp_path: Path, how: str) -> N
             assert all(RunDirectory(Path(one)).is_live() for one in runs)
             process.kill()
         process.wait(20)
-        wait_until(lambda: not naming(directory), 8, "the end of the server")
-        wait_until(lambda: not any(RunDirectory(Path(one)).is_live() for one in runs), 8, "the end of the runs")
-        wait_until(lambda: not any(naming(Path(one).name) for one in runs), 8, "the end of what was around them")
+        wait_until(lambda: not naming(directory), 5, "the end of the server")
+        wait_until(lambda: not any(RunDirectory(Path(one)).is_live() for one in runs), 5, "the end of the runs")
+        wait_until(lambda: not any(naming(Path(one).name) for one in runs), 5, "the end of what was around them")
         assert not Path(directory).exists()
     finally:
         os.killpg(process.pid, signal.SIGKILL)  # its fork
-    wait_until(lambda: not processes_of(home), 8, "the end of the fork")
+    wait_until(lambda: not processes_of(home), 5, "the end of the fork")
     results = [json.loads((Path(one) / "result.json").read_text())["reason"] for one in runs]
     assert all(("process that started the run is gone" in reason) is (how == "live") for reason in results), results

@@ -209,7 +209,7 @@ def test_ctrl_c_while_the_server_imports_ends_at_once(up: Start, home: Path) -> 
     run = up(*JOB, "--preload", "preloads.slow", CHILDREN / "roles.py")
     wait_until(lambda: b"importing" in (run.run / "fork-server.log").read_bytes(), 20, "the import")
     run.signal(signal.SIGINT)
-    assert run.wait(8) == 130
+    assert run.wait(3) == 130
     assert run.events("Spawned") == []
     assert processes_of(home) == {}
 
@@ -226,8 +226,8 @@ def test_sigkill_of_the_supervisor_or_the_guardian_ends_the_server_too(
     else:
         wait_until(lambda: b"importing" in (run.run / "fork-server.log").read_bytes(), 20, "the import")
     os.kill(run.supervisor if victim == "supervisor" else run.process.pid, signal.SIGKILL)
-    assert run.wait(8) == (1 if victim == "supervisor" else -signal.SIGKILL)
-    wait_until(lambda: not processes_of(home), 8, lambda: f"everything is gone; left: {processes_of(home)}")
+    assert run.wait(5) == (1 if victim == "supervisor" else -signal.SIGKILL)
+    wait_until(lambda: not processes_of(home), 2, lambda: f"everything is gone; left: {processes_of(home)}")
 
 
 def test_both_killed_at_once_take_server_and_forks_with_them(up: Start, home: Path) -> None:
@@ -238,8 +238,8 @@ def test_both_killed_at_once_take_server_and_forks_with_them(up: Start, home: Pa
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in pair:
             os.kill(pid, number)
-    run.wait(8)
-    wait_until(lambda: not processes_of(home), 8, lambda: f"everything is gone; left: {processes_of(home)}")
+    run.wait(5)
+    wait_until(lambda: not processes_of(home), 2, lambda: f"everything is gone; left: {processes_of(home)}")
 
 
 def test_a_server_that_hangs_is_given_up(up: Start, home: Path, tmp_path: Path) -> None:
@@ -266,4 +266,4 @@ def test_a_server_that_hangs_does_not_hold_up_the_end(up: Start) -> None:
     run.wait_for_step(1)
     os.kill(run.fork_server(), signal.SIGSTOP)
     run.signal(signal.SIGINT)
-    assert run.wait(8) == 130
+    assert run.wait(5) == 130

@@ -43,7 +43,7 @@ def test_start_status_and_stop(warm: Warm, home: Path) -> None:
     assert warm.start() == pid
     assert f"pid {pid}, tensorflow, 0 of 0 runs live; it stays for another 30 min" in warm("status")
     assert f"(pid {pid}) was stopped" in warm("stop")
-    wait_until(lambda: procfs.is_zombie(pid), 8, "its end")
+    wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
     warm("status", code=1)
     assert list(home.glob("warm/*.sock")) == []
 
@@ -69,7 +69,7 @@ def test_a_server_that_can_not_import_is_told(warm: Warm, home: Path) -> None:
     said = warm("start", code=1)
     assert "ModuleNotFoundError: No module named 'no_such_module'" in said
     assert "Traceback" not in said
-    wait_until(lambda: not processes_of(home), 8, "its end")
+    wait_until(lambda: not processes_of(home), 5, "its end")
 
 
 def test_runs_come_from_the_server(warm: Warm, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_runs_come_from_the_server(warm: Warm, tmp_path: Path) -> None:
         assert run.wait(20) == 0
         assert own(run) == []
         over = f"0 of {made} runs live; it stays for another 30 min"
-        wait_until(partial(says, warm, over), 8, "it is over")
+        wait_until(partial(says, warm, over), 5, "it is over")
 
 
 def test_two_runs_at_once(warm: Warm, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_sigkill_of_what_a_run_consists_of_ends_all_of_it(warm: Warm, home: Path
     assert parent(processes["guardian"]) == pid
     os.kill(processes[victim], signal.SIGKILL)
     assert run.wait(10) == code
-    wait_until(lambda: set(processes_of(home)) == {pid}, 8, lambda: f"the end of it; left: {processes_of(home)}")
+    wait_until(lambda: set(processes_of(home)) == {pid}, 5, lambda: f"the end of it; left: {processes_of(home)}")
     assert "Traceback" not in run.output
     again = warm.up("--run-id", "again", WORLD)
     assert again.wait(20) == 0
@@ -170,7 +170,7 @@ def test_the_end_of_the_server_is_not_noticed_by_a_run(warm: Warm, home: Path, t
         os.kill(pid, signal.SIGKILL)
     else:
         warm("stop")
-    wait_until(lambda: procfs.is_zombie(pid), 8, "its end")
+    wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
     (tmp_path / "end").touch()
     assert run.wait(20) == 1
     assert run.events("Noted", server="lost") == []
@@ -204,7 +204,7 @@ def test_files_that_changed_end_the_server(warm: Warm) -> None:
     assert world(run)["imported_by"] != pid
     why = "The run begins without the warm server: files that it has imported have changed."
     assert [line.partition(" │ ")[2] for line in own(run)] == [why]
-    wait_until(lambda: procfs.is_zombie(pid), 8, "its end")
+    wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
 
 
 def test_a_detached_run(warm: Warm, clusterkit: Commands) -> None:
@@ -214,4 +214,4 @@ def test_a_detached_run(warm: Warm, clusterkit: Commands) -> None:
     assert detached.wait(20) == 0, detached.output
     assert world(detached)["imported_by"] == pid
     assert clusterkit("down", "mine").wait(20) == 0
-    wait_until(partial(says, warm, "0 of 1 runs live"), 8, "its end")
+    wait_until(partial(says, warm, "0 of 1 runs live"), 5, "its end")

@@ -46,7 +46,7 @@ def test_a_job_comes_from_the_server_and_recovers(warm: Warm, home: Path) -> Non
     assert is_fork_of(again["pid"], server)
     check_recovered(run, {"worker:1": 2}, 400)
     assert run.events("Noted", server="lost") == []
-    wait_until(lambda: not processes_of(home), 8, lambda: f"the end of it; left: {processes_of(home)}")
+    wait_until(lambda: not processes_of(home), 5, lambda: f"the end of it; left: {processes_of(home)}")
 
 
 def test_a_gang_comes_from_the_server(warm: Warm) -> None:

@@ -100,5 +100,5 @@ def test_ctrl_c_while_tensorflow_is_imported(up: Start, home: Path) -> None:
     server = wait_until(lambda: fork_server_of(home), 30, "a fork server")
     wait_until(lambda: "tensorflow" in Path(f"/proc/{server}/maps").read_text(), 60, "the import")
     run.signal(signal.SIGINT)
-    assert run.wait(8) == 130
+    assert run.wait(5) == 130
     assert run.events("Spawned") == []
