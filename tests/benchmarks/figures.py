@@ -1,4 +1,4 @@
-"""Figures: medians of what was measured, their ratios, and whether a target is met; pure."""
+"""Figures: medians of what was measured, ratios, and whether a target is met; pure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A row with its medians, their ratios (ours over each peer's) and verdicts. What is missing was not measured."""
+    """A row with its medians, its ratios (ours over each peer's) and verdicts. What is missing was not measured."""
 
     row: Row
     medians: dict[str, float]
@@ -70,10 +70,15 @@ class Judged:
 
 def judge(row: Row, values: Values) -> Judged:
     """What a scenario's values say of a row."""
-    found = medians(values, row.figure)
-    ours = found.get(row.ours)
-    ratios = {peer: ours / theirs for peer, theirs in found.items() if peer != row.ours and ours is not None and theirs}
-    return Judged(row, found, ratios, tuple(verdict(target, ours, found.get(target.peer)) for target in row.targets))
+    measured = {name: found[row.figure] for name, found in values.items() if found.get(row.figure)}
+    ours = measured.get(row.ours, ())
+    ratios = {name: ratio(ours, theirs) for name, theirs in measured.items() if name != row.ours}
+    return Judged(
+        row,
+        medians(values, row.figure),
+        {name: found for name, found in ratios.items() if found is not None},
+        tuple(verdict(target, ours, measured.get(target.peer, ())) for target in row.targets),
+    )
 
 
 def medians(values: Values, figure: str) -> dict[str, float]:
@@ -81,8 +86,20 @@ def medians(values: Values, figure: str) -> dict[str, float]:
     return {name: statistics.median(found[figure]) for name, found in values.items() if found.get(figure)}
 
 
-def verdict(target: Target, ours: float | None, theirs: float | None) -> Verdict:
-    """Whether a target is met by these medians."""
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
+    """The median of each round's own ratio, which a machine that is slower in some rounds moves least.
+
+    Of the medians, where one of the two failed in a round, so that it is not known which values belong together.
+    """
+    if not ours or not theirs or not all(theirs):
+        return None
+    if len(ours) == len(theirs):
+        return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
+    return statistics.median(ours) / statistics.median(theirs)
+
+
+def verdict(target: Target, ours: Sequence[float], theirs: Sequence[float]) -> Verdict:
+    """Whether a target is met by these values, one a round."""
     reached = _reached(target.kind, ours, theirs)
     if reached is None:
         return Verdict(target, None, Word.UNKNOWN)
@@ -90,11 +107,9 @@ def verdict(target: Target, ours: float | None, theirs: float | None) -> Verdict
     return Verdict(target, reached, Word.MET if good else Word.MISSED)
 
 
-def _reached(kind: Kind, ours: float | None, theirs: float | None) -> float | None:
-    if ours is None or (theirs is None and kind is not Kind.ABSOLUTE):
+def _reached(kind: Kind, ours: Sequence[float], theirs: Sequence[float]) -> float | None:
+    if kind is Kind.RATIO:
+        return ratio(ours, theirs)
+    if not ours or (not theirs and kind is Kind.DIFFERENCE):
         return None
-    if kind is Kind.ABSOLUTE or theirs is None:
-        return ours
-    if kind is Kind.DIFFERENCE:
-        return ours - theirs
-    return ours / theirs if theirs else None
+    return statistics.median(ours) - (statistics.median(theirs) if kind is Kind.DIFFERENCE else 0.0)

@@ -38,8 +38,15 @@ def test_who_lacks_a_figure_has_no_median() -> None:
 
 
 def test_a_ratio_is_ours_over_theirs() -> None:
-    """Of medians, to each peer that was measured."""
+    """Of medians where not both have a value for each round, to each peer that was measured."""
     assert judged().ratios == {"warmed": 4.0, "honcho": 4.0 / 8.5}
+
+
+def test_a_round_in_which_the_machine_is_slow_does_not_move_a_ratio() -> None:
+    """Each round has its own, and their median counts."""
+    values = {"clusterkit": {"end": [1.0, 4.0, 20.0]}, "honcho": {"end": [2.0, 10.0, 40.0]}}
+    (met,) = judge(Row("PS job", "ps", "end", "s", (Target(0.5, "honcho"),)), values).verdicts
+    assert (met.reached, met.word) == (0.5, Word.MET)
 
 
 def test_a_row_can_judge_another_competitor_than_clusterkit_itself() -> None:
@@ -52,22 +59,22 @@ def test_a_row_can_judge_another_competitor_than_clusterkit_itself() -> None:
 @pytest.mark.parametrize(
     ("target", "ours", "theirs", "word"),
     [
-        (Target(0.5, "honcho"), 5.0, 10.0, Word.MET),
-        (Target(0.5, "honcho"), 5.1, 10.0, Word.MISSED),
-        (Target(60, "honcho", least=True), 60.0, 1.0, Word.MET),
-        (Target(60, "honcho", least=True), 59.0, 1.0, Word.MISSED),
-        (Target(0.3, "limit", Kind.DIFFERENCE), 0.5, 0.25, Word.MET),
-        (Target(0.3, "limit", Kind.DIFFERENCE), 0.5, 0.1, Word.MISSED),
-        (Target(60, kind=Kind.ABSOLUTE), 60.0, None, Word.MET),
-        (Target(60, kind=Kind.ABSOLUTE), 61.0, None, Word.MISSED),
-        (Target(60, kind=Kind.ABSOLUTE), None, None, Word.UNKNOWN),
-        (Target(0.5, "honcho"), 5.0, None, Word.UNKNOWN),
-        (Target(0.5, "honcho"), None, 10.0, Word.UNKNOWN),
-        (Target(0.5, "honcho"), 5.0, 0.0, Word.UNKNOWN),
+        (Target(0.5, "honcho"), [5.0], [10.0], Word.MET),
+        (Target(0.5, "honcho"), [5.1], [10.0], Word.MISSED),
+        (Target(60, "honcho", least=True), [60.0], [1.0], Word.MET),
+        (Target(60, "honcho", least=True), [59.0], [1.0], Word.MISSED),
+        (Target(0.3, "limit", Kind.DIFFERENCE), [0.5], [0.25], Word.MET),
+        (Target(0.3, "limit", Kind.DIFFERENCE), [0.5], [0.1], Word.MISSED),
+        (Target(60, kind=Kind.ABSOLUTE), [60.0], [], Word.MET),
+        (Target(60, kind=Kind.ABSOLUTE), [61.0], [], Word.MISSED),
+        (Target(60, kind=Kind.ABSOLUTE), [], [], Word.UNKNOWN),
+        (Target(0.5, "honcho"), [5.0], [], Word.UNKNOWN),
+        (Target(0.5, "honcho"), [], [10.0], Word.UNKNOWN),
+        (Target(0.5, "honcho"), [5.0], [0.0], Word.UNKNOWN),
     ],
 )
 def test_a_target_is_met_missed_or_not_measured(
-    target: Target, ours: float | None, theirs: float | None, word: Word
+    target: Target, ours: list[float], theirs: list[float], word: Word
 ) -> None:
     """The bound itself is still good; what one of the two lacks is never met."""
     assert verdict(target, ours, theirs).word is word
@@ -77,9 +84,9 @@ def test_the_sentence_of_a_verdict() -> None:
     """What was reached, what was asked for, and the word."""
     assert sentence(judged().verdicts[0]) == "0.471 of honcho, asked for: at most 0.5: met"
     assert sentence(judged().verdicts[1]) == "– of mpr, asked for: at most 0.5: not measured"
-    beyond = verdict(Target(0.3, "limit", Kind.DIFFERENCE), 1.0, 0.5)
+    beyond = verdict(Target(0.3, "limit", Kind.DIFFERENCE), [1.0], [0.5])
     assert sentence(beyond) == "0.5 more than limit, asked for: at most 0.3: missed"
-    assert sentence(verdict(Target(60, kind=Kind.ABSOLUTE), 41.25, None)) == "41.2, asked for: at most 60: met"
+    assert sentence(verdict(Target(60, kind=Kind.ABSOLUTE), [41.25], [])) == "41.2, asked for: at most 60: met"
 
 
 def test_the_table_has_a_dash_for_a_peer_that_cannot() -> None:
