@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -69,11 +69,13 @@ def wait_until(
     """
     until = time.monotonic() + deadline
     never = threading.Event()
-    while not (value := condition()):
-        if time.monotonic() > until:
+    while True:
+        is_over = time.monotonic() > until  # before the look: whoever was held for so long looks once more
+        if value := condition():
+            return value
+        if is_over:
             raise AssertionError(f"not within {deadline:g} s: {what if isinstance(what, str) else what()}")
         never.wait(pause)
-    return value
 
 
 @contextmanager
@@ -195,11 +197,13 @@ class Up(Command):
         """Wait until the journal has a progress report of at least that step, later than `after` (journal's m)."""
 
         def found() -> bool:
-            if self.process.poll() is not None:
-                raise AssertionError(f"the run ended before step {step}; it printed:\n{self.output[-4000:]}")
-            return any(
+            over = self.process.poll() is not None
+            reached = any(
                 e["step"] >= step and e["m"] > after and task in (None, e["task"]) for e in self.events("Progressed")
             )
+            if over and not reached:
+                raise AssertionError(f"the run ended before step {step}; it printed:\n{self.output[-4000:]}")
+            return reached
 
         wait_until(found, deadline, lambda: f"step {step}; it printed:\n{self.output[-4000:]}")
 
@@ -211,8 +215,13 @@ class Up(Command):
         return pids
 
     def kill(self, task: str, number: int = signal.SIGKILL) -> int:
-        """Signal a task's newest attempt; return its pid."""
-        pid = self.pids()[task][-1]
+        """Signal a task's newest attempt, where that has ended the next one; return its pid."""
+
+        def live() -> int | None:
+            newest = self.events("Spawned", task=task)[-1:]
+            return next((e["pid"] for e in newest if not self.events("Exited", task=task, attempt=e["attempt"])), None)
+
+        pid: int = wait_until(live, 20, f"a live attempt of {task}")
         os.kill(pid, number)
         return pid
 
@@ -234,11 +243,8 @@ class Up(Command):
         return (run / "job.json").exists() and run.name in (named or [run.name])
 
     def _journal(self) -> Iterator[dict[str, Any]]:
-        try:
-            lines = (self.run / "journal.jsonl").read_bytes().split(b"\n")[:-1]
-        except OSError:
-            return
-        for line in lines:
+        file = self.run / "journal.jsonl"
+        for line in file.read_bytes().split(b"\n")[:-1] if file.exists() else ():
             yield json.loads(line)
 
 
@@ -268,10 +274,8 @@ def processes_of(home: Path) -> dict[int, str]:
         env = procfs.environ(pid)
         ours = env.get("CLUSTERKIT_HOME") == str(home) or env.get("CLUSTERKIT_RUN_DIR", "").startswith(str(home))
         if ours and pid != os.getpid() and not procfs.is_zombie(pid):
-            try:
+            with suppress(OSError):
                 found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
     return found
 
 

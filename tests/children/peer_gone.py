@@ -2,6 +2,10 @@
 
 import os
 import time
+from pathlib import Path
+
+raised = Path(os.environ["CLUSTERKIT_CHECKPOINT_DIR"], "raised")
+journal = Path(os.environ["CLUSTERKIT_RUN_DIR"], "journal.jsonl")
 
 
 class UnavailableError(Exception):
@@ -9,9 +13,12 @@ class UnavailableError(Exception):
 
 
 if os.environ["CLUSTERKIT_TASK"] == "worker:0":
-    time.sleep(0.3)
+    while not raised.exists():
+        time.sleep(0.01)
     raise UnavailableError("Socket closed")
 try:
     raise ValueError("a planted fault")
 finally:
-    time.sleep(0.6)
+    raised.touch()
+    while '"event": "Exited"' not in journal.read_text():
+        time.sleep(0.01)

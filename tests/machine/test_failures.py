@@ -24,6 +24,12 @@ def attempts(run: Up) -> dict[str, int]:
     return {task: len(pids) for task, pids in run.pids().items()}
 
 
+def started_again(run: Up, tasks: set[str], attempt: int = 2) -> None:
+    """Wait until they are; the leader's last step waits for the test meanwhile."""
+    for task in tasks:
+        run.wait_for("Spawned", task=task, attempt=attempt)
+
+
 @pytest.mark.parametrize(
     ("failing", "restarted"),
     [
@@ -33,22 +39,28 @@ def attempts(run: Up) -> dict[str, int]:
         ("ps:0", {"ps:0", "chief:0"}),
     ],
 )
-def test_a_parameter_server_job_restarts_what_has_to_be(up: Start, failing: str, restarted: set[str]) -> None:
+def test_a_parameter_server_job_restarts_what_has_to_be(
+    up: Start, tmp_path: Path, failing: str, restarted: set[str]
+) -> None:
     """The failing task's row of the table restarts, nothing else, and the job ends at the step asked for."""
-    run = up(*PS_JOB, ROLES, "--steps", "80", "--fail", f"{failing}:1:20:-9")
+    run = up(*PS_JOB, ROLES, "--steps", "80", "--until", tmp_path / "go", "--fail", f"{failing}:1:20:-9")
+    started_again(run, restarted)
+    (tmp_path / "go").touch()
     assert run.wait(30) == 0
     assert {task for task, count in attempts(run).items() if count == 2} == restarted
     assert run.result["last_step"] == 80
     if "chief:0" in restarted:
         resumed = next(a for a in run.result["attempts"] if (a["task"], a["attempt"]) == ("chief:0", 2))
-        known = [e["step"] for e in run.events("Checkpointed", attempt=1)]
+        known = [0, *(e["step"] for e in run.events("Checkpointed", attempt=1))]
         # The chief may be ended between saving a checkpoint, at every 5th step, and reporting it.
         assert resumed["resumed_step"] in (known[-1], known[-1] + 5)
 
 
-def test_a_gang_restarts_together(up: Start) -> None:
+def test_a_gang_restarts_together(up: Start, tmp_path: Path) -> None:
     """One worker of a multi-worker job fails: all of them start again, after the survivors are gone."""
-    run = up(*GANG, ROLES, "--steps", "120", "--fail", "worker:1:1:20:3")
+    run = up(*GANG, ROLES, "--steps", "120", "--until", tmp_path / "go", "--fail", "worker:1:1:20:3")
+    started_again(run, {"worker:0", "worker:1", "worker:2"})
+    (tmp_path / "go").touch()
     assert run.wait(30) == 0
     assert attempts(run) == {"worker:0": 2, "worker:1": 2, "worker:2": 2}
     second = [e["m"] for e in run.events("Spawned", attempt=2)]
@@ -129,19 +141,24 @@ def test_a_checkpoint_that_was_never_reported_is_found_beside_the_loop(up: Start
     assert f"worker:0 started again at step 0 although the checkpoint {found['path']} was there" in warned["text"]
 
 
-def test_two_faults_in_a_row(up: Start) -> None:
+def test_two_faults_in_a_row(up: Start, tmp_path: Path) -> None:
     """The second fault hits the second attempt; the third one finishes."""
     fails = ("--fail", "ps:0:1:20:-9", "--fail", "chief:0:2:30:-9")
-    run = up(*PS_JOB, ROLES, "--steps", "60", *fails)
+    run = up(*PS_JOB, ROLES, "--steps", "60", "--until", tmp_path / "go", *fails)
+    started_again(run, {"chief:0"}, attempt=3)
+    (tmp_path / "go").touch()
     assert run.wait(30) == 0
     assert attempts(run) == {"chief:0": 3, "worker:0": 1, "worker:1": 1, "ps:0": 2}
 
 
-def test_a_fault_during_a_recovery(up: Start) -> None:
+def test_a_fault_during_a_recovery(up: Start, tmp_path: Path) -> None:
     """A worker dies while ps and chief wait to start again; all three are recovered."""
-    run = up("--workers", "2", "--ps", "1", "--restart-backoff", "2", ROLES, "--steps", "50", "--fail", "ps:0:1:20:-9")
+    fails = ("--fail", "ps:0:1:20:-9", "--until", tmp_path / "go")
+    run = up("--workers", "2", "--ps", "1", "--restart-backoff", "2", ROLES, "--steps", "50", *fails)
     run.wait_for("RestartPlanned")
     run.kill("worker:1", signal.SIGKILL)
+    started_again(run, {"ps:0", "chief:0", "worker:1"})
+    (tmp_path / "go").touch()
     assert run.wait(30) == 0
     assert attempts(run) == {"chief:0": 2, "worker:0": 1, "worker:1": 2, "ps:0": 2}
 
