@@ -238,11 +238,13 @@ class Contract:
 
     def test_the_paces_of_live_tasks_are_measured(self, stage: Any) -> None:
         """From the second look on, those of the attempts that were there at the first; who was stopped was stopped."""
-        run: Stage = stage("while :; do :; done")
+        run: Stage = stage("echo up; while :; do :; done")
         run.begin(WORKER, OTHER)
-        run.wait(ev.Spawned, WORKER)
-        run.wait(ev.Spawned, OTHER)
+        for task in (WORKER, OTHER):
+            self.wait_for_output(run, task)
         run.backend.do(ac.Signal(OTHER, 1, signal.SIGSTOP))
+        while self.state_of(run, OTHER) != "T":
+            pass
         for _ in range(2):
             run.events.clear()
             run.backend.do(ac.Inspect(ev.Look.PACE))
@@ -271,13 +273,20 @@ class Contract:
     def test_strays_of_a_run_without_a_supervisor_are_ended(self, stage: Any, monkeypatch: Any, home: Path) -> None:
         """They are counted by run. A live run's tasks are none: here nobody holds the lock."""
         monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
-        run: Stage = stage("sleep 60")
+        run: Stage = stage("sleep 60 & echo up; wait")
         run.begin(WORKER)
-        run.wait(ev.Spawned)
+        self.wait_for_output(run, WORKER)  # it has its environment: there is none while it is executed
         assert run.backend.strays() == {}
         run.directory.lock_file.touch()
         assert run.backend.strays().keys() == {"r-1"}
         assert run.wait(ev.Exited).exit == Exit(signal=signal.SIGKILL)
+
+    @staticmethod
+    def state_of(run: Stage, task: Task) -> str:
+        """The state of an attempt's process, as the kernel tells it."""
+        run.events.clear()
+        run.backend.do(ac.Inspect())
+        return run.wait(ev.Inspected, None).vitals[task].state
 
     @staticmethod
     def wait_for_output(run: Stage, task: Task) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,11 +14,12 @@ import pytest
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.warm.launching import Launch
+from clusterkit.warm.run_server import ForkServer
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from tests.backends.contract import OTHER, WORKER, Contract, Stage
+from tests.backends.contract import OTHER, WITHIN, WORKER, Contract, Stage
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
@@ -39,6 +42,20 @@ class Warm(Stage):
         return LocalBackend(self.job, 1, self.inbox, self.view, Warmth(launch))
 
 
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Until it is set, nobody learns that a fork server is ready."""
+    opened, read = threading.Event(), ForkServer._read_report
+
+    def late(server: ForkServer) -> Any:
+        opened.wait(WITHIN)
+        return read(server)
+
+    monkeypatch.setattr(ForkServer, "_read_report", late)
+    yield opened
+    opened.set()  # whoever ends the server waits for its thread
+
+
 class TestCold(Contract):
     """Fresh interpreters."""
 
@@ -50,19 +67,21 @@ class TestWarm(Contract):
 
     stage_of = Warm
 
-    def test_attempts_wait_for_the_fork_server_and_are_forked(self, stage: Any) -> None:
+    def test_attempts_wait_for_the_fork_server_and_are_forked(self, stage: Any, gate: threading.Event) -> None:
         """The wait is over in the thread that does the work from the inbox."""
         run: Stage = stage("true")
         run.begin(WORKER, OTHER)
-        assert not any(isinstance(event, ev.Spawned) for event in run.events)
+        assert not run.has(ev.Spawned)
+        gate.set()
         assert [run.wait(ev.Spawned, task).forked for task in (WORKER, OTHER)] == [True, True]
         assert [event.minor for event in run.events if isinstance(event, ev.Noted)] == [True]
 
-    def test_a_signal_to_an_attempt_that_waits_prevents_it(self, stage: Any) -> None:
+    def test_a_signal_to_an_attempt_that_waits_prevents_it(self, stage: Any, gate: threading.Event) -> None:
         """No process is made for it; the other one starts."""
         run: Stage = stage("sleep 60")
         run.begin(WORKER, OTHER)
         run.backend.do(ac.Signal(WORKER, 1, signal.SIGTERM))
+        gate.set()
         assert run.wait(ev.SpawnFailed).error == ev.NEVER_STARTED
         run.wait(ev.Spawned, OTHER)
         assert not any(isinstance(event, ev.Spawned) and event.task == WORKER for event in run.events)

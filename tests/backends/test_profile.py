@@ -38,10 +38,11 @@ def test_every_task_of_a_parameter_server_job_writes_a_profile(ck: Clusterkit) -
 def test_when_no_step_is_done_in_time_there_is_no_profile(ck: Clusterkit) -> None:
     """Where there are some steps, but not all, they have to do."""
     run = ck.up("--workers", "1", PROFILED, "1000")
+    wait_for(run, "Progressed")  # so it listens
     said = ck("profile", run.name, "--timeout", "0.2s", code=1).out
     assert said == "worker:0 gave no profile: it reported no step within 0.2 s.\n"
     ck("down", run.name)
-    ck.up("--workers", "1", PROFILED)
+    wait_for(ck.up("--workers", "1", PROFILED, "--some-steps"), "Progressed")
     told = ck.json("profile", "--timeout", "0.5s", "--steps", "1000000")["worker:0"]
     assert told["path"] is not None
     assert 1 <= told["steps"] < 100
@@ -60,6 +61,7 @@ def test_a_program_that_does_not_use_the_training_library_is_told(ck: Clusterkit
 def test_a_task_that_ends_meanwhile_gives_none(ck: Clusterkit, clusterkit: Callable[..., Command]) -> None:
     """The command does not wait for what can't come."""
     run = ck.up("--workers", "1", PROFILED)
+    wait_for(run, "Progressed")
     asked = clusterkit("profile", run.name, "--steps", "1000000")
     wait_for(run, "Requested")
     ck("kill", "worker:0")

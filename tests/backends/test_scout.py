@@ -95,24 +95,24 @@ def test_a_scan_of_a_large_directory_ends_with_the_run(tmp_path: Path, monkeypat
     """`stop` does not wait for it, and nothing is posted after that."""
     for index in range(100):
         write(tmp_path / f"ckpt-{index}.index", NOW)
-    begun, go_on = threading.Event(), threading.Event()
+    begun = threading.Event()
     real = checkpoints._entries
 
     def slow(directory: str) -> Iterator[os.DirEntry[str]]:
         for entry in real(directory):
             begun.set()
-            go_on.wait(10)
+            one._ended.wait(10)  # it goes on when `stop` has begun
             yield entry
 
     monkeypatch.setattr(checkpoints, "_entries", slow)
+    monkeypatch.setattr(scout, "PATIENCE", 600.0)
     posted: list[Any] = []
     one = Scout(PurePosixPath(tmp_path), posted.append)
     one.look(WORKERS[0], 2, NOW + 1)
     assert begun.wait(10)
-    threading.Timer(0.2, go_on.set).start()
-    began = time.monotonic()
     one.stop()
-    assert time.monotonic() - began < scout.PATIENCE
+    assert one._thread is not None
+    assert not one._thread.is_alive()
     assert posted == []
 
 

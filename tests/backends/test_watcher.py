@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import queue
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -13,13 +12,14 @@ import pytest
 
 from clusterkit.backends.local import watcher
 from clusterkit.backends.local.reports import Report, parse_report
-from clusterkit.backends.local.watcher import Watcher
+from clusterkit.backends.local.watcher import Pace, Watcher
 from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
 from clusterkit.words.model import Task
 from tests.histories import task
 from tests.support import wait_until
 
 WORKER = task("worker:0")
+FOR_GOOD = 2.0**20  # seconds
 Posted = queue.SimpleQueue[Happened]
 
 
@@ -53,6 +53,26 @@ def pipe(tmp_path: Path) -> Iterator[Pipe]:
     made = Pipe(tmp_path / "progress")
     yield made
     made.close()
+
+
+def rest_for_good(pipe: Pipe) -> None:
+    """After its next look at the pipe the watcher looks no more, unless it has to hurry."""
+    pipe.watcher._pace = Pace(FOR_GOOD, FOR_GOOD, FOR_GOOD)
+    pipe.watcher._channels[WORKER].rest = FOR_GOOD
+
+
+def waits(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
+    """How long the watcher means to wait, each time that it waits from now on; it is between two looks now."""
+    seen, begun, turn = list[float | None](), threading.Event(), pipe.watcher._poller._turn
+
+    def noted() -> float | None:
+        seen.append(turn())
+        return seen[-1]
+
+    monkeypatch.setattr(pipe.watcher._poller, "_turn", noted)
+    pipe.watcher._poller.do(begun.set)
+    assert begun.wait(10)
+    return seen
 
 
 def step(number: int, attempt: int = 1) -> str:
@@ -108,12 +128,14 @@ def test_steps_that_others_overtake_are_not_even_read(pipe: Pipe, monkeypatch: p
         return parse_report(task, line)
 
     monkeypatch.setattr(watcher, "parse_report", counting)
+    pipe.watcher._pace = pipe.watcher._pace._replace(every=FOR_GOOD)  # no step is passed on because time has passed
     pipe.report(step(0))
     pipe.next()
     for n in range(1, 1001, 100):
         pipe.report(*(step(n + i) for i in range(100)))
-    assert pipe.next() == Progressed(WORKER, 1, 1000)
-    assert len(parsed) <= 1 + 10  # no more than one for each time that the pipe was looked at
+    pipe.report('{"kind":"ready","attempt":1}')
+    assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1000), Ready(WORKER, 1)]
+    assert len(parsed) <= 1 + 10 + 1  # no more than one for each time that the pipe was looked at, and the last one
 
 
 def test_lines_that_are_no_reports_hide_nothing(pipe: Pipe) -> None:
@@ -122,54 +144,47 @@ def test_lines_that_are_no_reports_hide_nothing(pipe: Pipe) -> None:
     assert [pipe.next() for _ in range(3)] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 3), Ready(WORKER, 1)]
 
 
-def test_the_watcher_sleeps_when_nothing_is_reported_any_more(pipe: Pipe) -> None:
+def test_the_watcher_sleeps_when_nothing_is_reported_any_more(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """No pipe is looked at again once it was found empty and its newest step has been passed on."""
     pipe.report(step(1), step(2))
     assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
-    thread = next(t for t in threading.enumerate() if t.name == "watcher")
-    # It looks once more, finds the pipe empty, and waits for it; it may have to wait for this thread, too.
-    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
-    threading.Event().wait(0.2)
-    before = wakeups(thread)
+    seen = waits(pipe, monkeypatch)
+    # It looks once more, finds the pipe empty, and waits for it.
+    wait_until(lambda: seen and seen[-1] is None, 5, "the watcher rests no more")
+    before = len(seen)
     threading.Event().wait(1.0)
-    assert wakeups(thread) - before <= 1
+    assert len(seen) == before
 
 
 def test_in_a_hurry_each_look_passes_its_newest_step_on(pipe: Pipe) -> None:
     """A fault waits for a step, and must not come a second after it."""
+    rest_for_good(pipe)
     pipe.report(step(0))
     assert pipe.next() == Progressed(WORKER, 1, 0)
     pipe.watcher.hurry()
-    began = time.monotonic()
     for n in range(1, 101):
         pipe.report(step(n))
         assert pipe.next() == Progressed(WORKER, 1, n)
-    assert time.monotonic() - began < 10  # in the usual pace they would come one a second
 
 
 def test_a_hurry_ends_the_rest_that_has_begun(pipe: Pipe) -> None:
     """And what was kept back for the end of its second is passed on now."""
+    rest_for_good(pipe)
     pipe.report(step(1), step(2), step(3))
     assert pipe.next() == Progressed(WORKER, 1, 1)
-    began = time.monotonic()
     pipe.watcher.hurry()
     assert pipe.next() == Progressed(WORKER, 1, 3)
-    assert time.monotonic() - began < 0.8
 
 
-def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(pipe: Pipe) -> None:
+def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two looks for a report, and then it waits."""
     pipe.watcher.hurry()
     pipe.report(step(1), step(2))
     assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
-    thread = next(t for t in threading.enumerate() if t.name == "watcher")
-    wait_until(lambda: not pipe.watcher._resting, 5, "the watcher rests no more")
-    before = wakeups(thread)
+    seen = waits(pipe, monkeypatch)
+    wait_until(lambda: seen and seen[-1] is None, 5, "the watcher rests no more")
+    before = len(seen)
     threading.Event().wait(0.5)
-    assert wakeups(thread) - before <= 1
-
-
-def wakeups(thread: threading.Thread) -> int:
-    """How often a thread went to sleep of itself so far."""
-    lines = Path(f"/proc/self/task/{thread.native_id}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+    assert len(seen) == before

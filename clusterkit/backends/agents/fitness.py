@@ -120,8 +120,10 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
                     waiting[one] = task
                     selector.register(one, selectors.EVENT_WRITE)
         until = time.monotonic() + ANSWER_WITHIN
-        while waiting and (left := until - time.monotonic()) > 0:
-            for key, _ in selector.select(left):
+        late = False
+        while waiting and not late:
+            late = (left := until - time.monotonic()) <= 0  # whoever has answered by now was only not looked at
+            for key, _ in selector.select(max(0.0, left)):
                 ready = key.fileobj
                 assert isinstance(ready, socket.socket)
                 selector.unregister(ready)

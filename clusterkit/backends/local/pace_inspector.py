@@ -20,6 +20,7 @@ SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: at least, and at mo
 FAMILY = 60.0  # seconds after which a task's processes are looked for again
 GOLDEN = 0.6180339887  # multiples of it are spread evenly, and repeat with no period that a task may have
 THREADS = 8  # of a task, whose states are sampled: those that have used the CPU most
+AT_ONCE, TRIES = 0.02, 3  # seconds for reading a task's times, which are else read again, so many times in all
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
 Times = dict[tuple[int, int], tuple[int, int]]  # by process and thread: nanoseconds run, and waited for a CPU
 
@@ -107,13 +108,14 @@ def _sample(subject: Subject) -> None:
 
 def _measured(subject: Subject) -> Vitals | None:
     """What the attempt has used since its last look, and how it was in the samples; None if it is gone."""
-    seen, now = procfs.stat(subject.pid), time.monotonic()
+    seen = procfs.stat(subject.pid)
     if seen is None or seen[2] != subject.pid:
         return None
     before, since = subject.times, subject.measured_at
-    if now - subject.looked_at >= FAMILY:
-        subject.below, subject.looked_at = tuple(procfs.descendants(subject.pid)), now
-    subject.times, subject.measured_at = dict(_times(subject)), now
+    if time.monotonic() - subject.looked_at >= FAMILY:
+        subject.below, subject.looked_at = tuple(procfs.descendants(subject.pid)), time.monotonic()
+    subject.times, now = _times(subject)
+    subject.measured_at = now
     known = {process for process, _ in before} or {subject.pid}  # others may have started long ago
     used = {
         thread: _less(times, before.get(thread, (0, 0)))
@@ -130,7 +132,17 @@ def _measured(subject: Subject) -> Vitals | None:
     )
 
 
-def _times(subject: Subject) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+def _times(subject: Subject) -> tuple[Times, float]:
+    """The times of the attempt's threads, and when that was; read anew where this thread was held meanwhile."""
+    for _ in range(TRIES):
+        now = time.monotonic()
+        times = dict(_read(subject))
+        if time.monotonic() - now < AT_ONCE:
+            break
+    return times, now
+
+
+def _read(subject: Subject) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     for process in (subject.pid, *subject.below):
         yield from (((process, thread), times) for thread, times in procfs.thread_times(process).items())
 

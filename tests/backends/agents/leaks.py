@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clusterkit.system import procfs
@@ -41,8 +41,9 @@ def environments(pids: Iterable[int]) -> Iterator[tuple[str, bytes]]:
 def files(*places: Path, but: Collection[Path] = ()) -> Iterator[tuple[str, bytes]]:
     """All files below these directories."""
     for path in (path for place in places for path in place.rglob("*") if path not in but):
-        if path.is_file() and not path.is_symlink():
-            yield str(path), path.read_bytes()
+        with suppress(FileNotFoundError):  # of a live run: it has removed the file, as an old checkpoint
+            if path.is_file() and not path.is_symlink():
+                yield str(path), path.read_bytes()
 
 
 def open_to_others(*places: Path) -> list[str]:

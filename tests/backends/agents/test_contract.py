@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clusterkit.backends.agents.backend import AgentsBackend
+from clusterkit.backends.agents.connection import Peer
 from clusterkit.backends.base import Backend
 from clusterkit.engines.processes import Processes
 from clusterkit.system import procfs
@@ -18,17 +20,17 @@ from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.outcome import Exit
 from clusterkit.words.resources import Hosts
-from tests.backends.contract import OTHER, WORKER, Contract, Stage
+from tests.backends.contract import OTHER, WITHIN, WORKER, Contract, Stage
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
-PATIENCE = 1.0  # seconds for which a host may be silent here
+TIMEOUT = 30.0  # seconds; a host is cut off or lost here when a test says so, not where something is slow
 
 
 class OnHosts(Stage):
     """Two stand-ins for hosts: worker:0 is on host0, worker:1 on host1."""
 
     def __init__(self, place: Path, script: str, **job: Any) -> None:
-        super().__init__(place, script, **{"hosts": Hosts(count=2, timeout=PATIENCE), **job})
+        super().__init__(place, script, **{"hosts": Hosts(count=2, timeout=TIMEOUT), **job})
 
     def make(self) -> Backend:
         """The backend, with agents that are not started yet."""
@@ -40,6 +42,24 @@ class OnHosts(Stage):
         """The process that does an agent's work, below its guardian."""
         [worker] = procfs.children(self.engine.agents[number].pid)
         return worker
+
+    def cut(self, number: int) -> None:
+        """Give up the connection to a host, as the listener does when half of the timeout is over."""
+        self._in_listener(number, lambda peer: peer.cut("nothing was received for 15.0 s"))
+        while not self.has(ev.HostCut):
+            self.take(WITHIN)
+
+    def lose(self, number: int) -> None:
+        """Kill an agent, and count its host as lost once the guardian has ended all that was there."""
+        os.kill(self.agent(number), signal.SIGKILL)
+        self.engine.agents[number].wait(WITHIN)
+        self._in_listener(number, lambda peer: peer.end(f"Nothing was received from host{number} for 36.0 s."))
+
+    def _in_listener(self, number: int, act: Callable[[Peer], None]) -> None:
+        assert isinstance(self.backend, AgentsBackend)
+        listener = self.backend._listener
+        [peer] = [agent.peer for agent in listener._agents.values() if agent.peer.host == f"host{number}"]
+        listener._poller.do(lambda: act(peer))
 
 
 class TestAgents(Contract):
@@ -63,7 +83,7 @@ class TestAgents(Contract):
         self.wait_for_output(run, WORKER)
         where = run.wait(ev.Spawned, OTHER).where
         run.wait(ev.Spawned, WORKER)
-        os.kill(run.agent(1), signal.SIGKILL)
+        run.lose(1)
         assert run.wait(ev.Exited, OTHER).exit == Exit(host="host1")
         assert where.startswith("host1, pid ")
         assert run.wait(ev.Drained, OTHER).tail in ((), ("worker:1",))
@@ -77,7 +97,7 @@ class TestAgents(Contract):
         run: OnHosts = stage('echo "$TF_CONFIG"; sleep 60')
         run.begin(WORKER, OTHER)
         run.wait(ev.Spawned, OTHER)
-        os.kill(run.agent(1), signal.SIGKILL)
+        run.lose(1)
         run.wait(ev.Exited, OTHER)
         for task in (WORKER, OTHER):
             run.backend.do(ac.Spawn(task, 2, "failure"))
@@ -88,11 +108,11 @@ class TestAgents(Contract):
 
     def test_a_spare_host_takes_the_place_of_one_that_is_lost(self, stage: Any) -> None:
         """It had no task before."""
-        run: OnHosts = stage("sleep 60", hosts=Hosts(count=2, spare=1, timeout=PATIENCE))
+        run: OnHosts = stage("sleep 60", hosts=Hosts(count=2, spare=1, timeout=TIMEOUT))
         run.begin(WORKER, OTHER)
         run.wait(ev.Spawned, WORKER)
         run.wait(ev.Spawned, OTHER)
-        os.kill(run.agent(0), signal.SIGKILL)
+        run.lose(0)
         run.wait(ev.Exited, WORKER)
         for task in (WORKER, OTHER):
             run.backend.do(ac.Spawn(task, 2, "failure"))
@@ -106,9 +126,7 @@ class TestAgents(Contract):
         run.wait(ev.Spawned)
         agent = run.agent(0)
         os.kill(agent, signal.SIGSTOP)
-        until = time.monotonic() + PATIENCE / 2
-        while time.monotonic() < until:
-            run.take(0.05)
+        run.cut(0)
         os.kill(agent, signal.SIGCONT)
         run.wait(ev.Drained)
         once = "".join(f"{n}\n" for n in range(1, 20001)).encode()
@@ -117,7 +135,7 @@ class TestAgents(Contract):
 
     def test_a_host_that_is_silent_for_too_long_has_ended_its_tasks_when_it_is_lost(self, stage: Any) -> None:
         """No two attempts of a task ever live: whoever continues later finds that its lease is over."""
-        run: OnHosts = stage("sleep 60")
+        run: OnHosts = stage("sleep 60", hosts=Hosts(count=2, timeout=5.0))  # the lease has to end in real time
         run.begin(WORKER)
         pid = int(run.wait(ev.Spawned).where.rpartition(" ")[2])
         agent = run.agent(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from clusterkit.backends.agents.connection import Connection
 from clusterkit.backends.agents.frames import JSON
 from clusterkit.backends.agents.stream import FileRange
 from tests.backends.agents.proxy import bad_network
-from tests.backends.agents.wires import Records, both_ends
+from tests.backends.agents.wires import Ends, Records, both_ends
 from tests.support import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -37,6 +38,19 @@ class Collected(Records):
         self.digest.update(body)
         self.size += len(body)
         super().message(connection, message, b"")
+
+
+class Clock:
+    """The clock of the agents that start from now on, which a test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead, real = 0.0, dialer._now
+        monkeypatch.setattr(dialer, "_now", lambda: real() + self._ahead)
+
+    def move(self, ends: Ends, seconds: float) -> None:
+        """Let the newest agent find that so much time has passed."""
+        self._ahead += seconds
+        ends.dialers[-1]._poller.do(lambda: None)  # it looks at its clock before each wait
 
 
 def spool(path: Path, draw: random.Random) -> str:
@@ -144,27 +158,46 @@ def test_what_is_sent_during_a_cut_arrives_after_it(tmp_path: Path) -> None:
 def test_an_agent_in_the_dark_gives_up_before_it_is_counted_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "MARGIN", 1.0)
-    with both_ends(tmp_path, 3.0) as ends, bad_network(ends.address, random.Random(SEED)) as network:
+    clock = Clock(monkeypatch)
+    with both_ends(tmp_path, 60.0) as ends, bad_network(ends.address, random.Random(SEED)) as network:
         agent = ends.agent(address=network.address)
         agent.wait_for("connected")
         network.darken()
+        clock.move(ends, 31.0)
+        agent.wait_for("cut")
+        clock.move(ends, 30.0)
         why = agent.wait_for("lost")
+        [(_, known)] = ends.listener._agents.values()
+        between = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()  # the agent's clock and the supervisor's
+        assert ends.dialers[0]._session.lease - between <= known.lost_at - session.MARGIN
+        assert "lost" not in ends.supervisor.kinds
+
+        def grow_old() -> None:
+            known.heard -= 100.0
+            ends.listener._look_by(0.0)
+
+        ends.listener._poller.do(grow_old)
         assert re.fullmatch(r"Nothing was received from n1 for \d+\.\d s\.", ends.supervisor.wait_for("lost"))
-        assert agent.lost_at < ends.supervisor.lost_at
-        assert why.startswith(f"The supervisor at 127.0.0.1:{network.address[1]} was not reached for 3 s: ")
+        assert why.startswith(f"The supervisor at 127.0.0.1:{network.address[1]} was not reached for 60 s: ")
         assert agent.kinds[:2] == ["connected", "cut"]
 
 
 def test_a_dead_connection_is_replaced_while_there_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the network swallows what is sent, TCP finds out too late."""
-    monkeypatch.setattr(dialer, "WELCOME_WITHIN", 0.2)
-    with both_ends(tmp_path, 3.0) as ends, bad_network(ends.address, random.Random(SEED)) as network:
+    clock = Clock(monkeypatch)
+    with both_ends(tmp_path, 60.0) as ends, bad_network(ends.address, random.Random(SEED)) as network:
         agent = ends.agent(address=network.address)
         agent.wait_for("connected")
+        cut = agent.cut
+
+        def cut_and_lighten(connection: Connection, why: str) -> None:
+            cut(connection, why)
+            network.lighten()  # in the thread that connects anew after that
+
+        monkeypatch.setattr(agent, "cut", cut_and_lighten)
         network.darken()
+        clock.move(ends, 31.0)
         assert agent.wait_for("cut").startswith("nothing was received for ")
-        network.lighten()
         agent.wait_for("resumed")
         agent.connections[0].send({"still": "here"})
         ends.supervisor.wait_for_messages(1)

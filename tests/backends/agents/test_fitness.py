@@ -27,12 +27,16 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
+def listener() -> Iterator[socket.socket]:
+    """One at which peers answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+def port(listener: socket.socket) -> int:
     """One on which something listens."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield listener.getsockname()[1]
+    return int(listener.getsockname()[1])
 
 
 @pytest.fixture
@@ -124,6 +128,26 @@ def test_a_peer_that_does_not_answer_is_named(port: int, mute: int, monkeypatch:
     monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
     peers = {task("ps:0"): f"127.0.0.1:{mute}", task("worker:1"): f"127.0.0.1:{port}"}
     assert needs_of([], peers).look() == Unfit("it does not reach the host of ps:0 (127.0.0.1)", (task("ps:0"),))
+
+
+def test_a_peer_whose_answer_is_looked_at_too_late_has_answered(
+    listener: socket.socket, port: int, mute: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process stood still while the time went by."""
+    times: list[float] = []
+
+    def now() -> float:
+        if times:
+            listener.accept()[0].close()
+        times.append(100.0 * len(times))
+        return times[-1]
+
+    monkeypatch.setattr(fitness, "time", SimpleNamespace(monotonic=now))
+    peers = {task("ps:0"): f"127.0.0.1:{mute}", task("worker:1"): f"127.0.0.1:{port}"}
+    found = needs_of([], peers).look()
+    assert found is not None
+    assert found.unreached == (task("ps:0"),)
+    assert len(times) == 2
 
 
 @pytest.mark.parametrize("end", ["", "no port", "[::1", "a b:99999", "\udce9:1"])

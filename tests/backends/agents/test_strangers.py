@@ -134,11 +134,20 @@ def test_silent_strangers_keep_nobody_out(ends: Ends) -> None:
         sock.close()
 
 
-def test_a_stranger_has_a_deadline(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "WELCOME_WITHIN", 2.0)
+def test_a_stranger_has_a_deadline(ends: Ends) -> None:
+    strangers = ends.listener._strangers
+
+    def let_time_pass() -> None:
+        strangers.update({link: until - listener.WELCOME_WITHIN for link, until in strangers.items()})
+        ends.listener._look_by(0.0)
+
     with stranger(ends.address) as sock:
+        wait_until(lambda: strangers and ends.listener._look_at <= max(strangers.values()), 10, "the deadline")
+        ends.listener._poller.do(let_time_pass)
         assert sock.recv(1) == b""
     with stranger(ends.address) as sock, client_context(ends.pem).wrap_socket(sock) as talk:
+        wait_until(lambda: [link for link in list(strangers) if link._tls.is_open], 10, "the end of the handshake")
+        ends.listener._poller.do(let_time_pass)
         assert talk.recv(1) == b""
     wait_until(lambda: ends.listener.refused == 2, 10, "the refusals")
 

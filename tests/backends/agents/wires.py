@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import queue
 import socket
 import ssl
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,7 +26,6 @@ class Records:
     """AgentEvents that writes everything down."""
 
     happened: list[tuple[str, str]] = field(default_factory=list)  # what, and the host or the reason
-    lost_at: float = math.inf
     messages: list[Mapping[str, JSON]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     connections: list[Connection] = field(default_factory=list)
@@ -40,8 +37,8 @@ class Records:
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
         """Keep the message."""
-        self.messages.append(message)
         self.bodies.append(body)
+        self.messages.append(message)  # last: who waits for it finds its body
 
     def cut(self, connection: Connection, why: str) -> None:
         """Keep the reason."""
@@ -53,7 +50,6 @@ class Records:
 
     def lost(self, connection: Connection, why: str) -> None:
         """Keep the reason."""
-        self.lost_at = time.monotonic()
         self.happened.append(("lost", why))
 
     @property
