@@ -37,7 +37,7 @@ class Session:
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        self.lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.lines = queue.SimpleQueue[dict[str, Any] | None]()  # in C: an interrupt can't come in the middle of it
         self.connected = threading.Event()
         self.closing = False
         self.interruptible = False  # the debugger's thread is the main one, and takes SIGINT

@@ -1,11 +1,16 @@
-"""Only the coordinator's code, as in a notebook: `coordinates.py STEPS`. It asks nobody for its role."""
+"""Only the coordinator's code, as in a notebook: `coordinates.py STEPS [FILE]`. It asks nobody for its role.
 
+It makes that many steps, and more until the file is there.
+"""
+
+import itertools
 import sys
+from pathlib import Path
 
 import tensorflow as tf
 
 
-def coordinate(steps: int) -> float:
+def coordinate(steps: int, until: Path | None = None) -> float:
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
@@ -23,13 +28,15 @@ def coordinate(steps: int) -> float:
         strategy.run(descend, args=(next(batches),))
 
     batches = iter(coordinator.create_per_worker_dataset(per_worker))
-    for done in range(10, steps + 1, 10):
+    for done in itertools.count(10, 10):
         for _ in range(10):
             coordinator.schedule(step, args=(batches,))
         coordinator.join()
         print(f"step {done}", flush=True)
+        if done >= steps and (until is None or until.exists()):
+            break
     return float(weight.numpy())
 
 
 if __name__ == "__main__":
-    print(f"weight {coordinate(int(sys.argv[1])):.2f}", flush=True)
+    print(f"weight {coordinate(int(sys.argv[1]), *map(Path, sys.argv[2:])):.2f}", flush=True)

@@ -143,12 +143,14 @@ if __name__ == '__main__':
     with m.get_context('spawn').Pool(1) as pool:
         print(pool.map(f, range(4)))
 ### has a thread at its end
-import threading, time
+import threading
 def f():
-    time.sleep(0.2)
+    over.wait()
     print('thread')
 
 
+over = threading.Event()
+threading._register_atexit(over.set)  # the interpreter ends, and is to wait for the thread
 threading.Thread(target=f).start()
 print('main')
 ### has a thread that raises
@@ -161,12 +163,14 @@ thread = threading.Thread(target=f)
 thread.start()
 thread.join()
 ### raises with a thread at its end
-import threading, time
+import threading
 def f():
-    time.sleep(0.2)
+    over.wait()
     print('thread')
 
 
+over = threading.Event()
+threading._register_atexit(over.set)  # the interpreter ends, and is to wait for the thread
 threading.Thread(target=f).start()
 raise OSError(5)
 ### has something to do at its end

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,6 +127,26 @@ def test_each_thread_has_its_own_step(sent: list[StepsTimed], monkeypatch: pytes
         thread.join(10)
     assert sorted(str(one) for report in sent for one in report.workers) == ["worker:0", "worker:1"]
     assert all(times.count == 1 for report in sent for times in report.workers.values())
+
+
+def test_a_step_that_ends_while_another_thread_reports_is_in_the_next_report(
+    clock: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time for which its thread waits for the other one is no part of it."""
+    told: list[str] = []
+    times: Any = patch.Times(lambda _, fields: told.append(fields))
+
+    @contextmanager
+    def taken() -> Iterator[None]:
+        clock(5)
+        times.sent_at += 5  # the other one's report
+        yield
+
+    times.lock = taken()
+    monkeypatch.setattr(patch, "EVERY", 0.0)
+    times.begin(SimpleNamespace(worker_index=0))
+    times.end()
+    assert told == ['"workers":{"0":[1,0.000000]}']
 
 
 def test_many_workers_take_several_reports() -> None:

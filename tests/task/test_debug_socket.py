@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
-import time
+import sys
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
+from clusterkit.system import procfs
 from clusterkit.system.exchange import parse_line
 from tests.support import CHILDREN, Up, wait_until
 
@@ -108,12 +111,14 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: St
     """Printing a megabyte fills the socket's buffer, so the interrupt comes while the message is sent."""
     run, path = held(up)
     with connected(path) as client:
-        client.sendall(b'{"line": "p \'x\' * 1000000"}\n')
+        client.sendall(
+            b'{"line": "p \'\\ud83d\\ude00\' * 70000"}\n'
+        )  # 12 bytes each: a message is longer than the buffer
         stream = client.makefile("rb")
         assert any("prompt" in message for message in messages(stream))
-        time.sleep(0.5)
+        task = run.pids()["worker:0"][-1]
+        wait_until(lambda: unread(client) > 1 << 16 and procfs.thread_state(task, task) == "S", 20, "it can't go on")
         client.sendall(b'{"interrupt": true}\n')
-        time.sleep(0.5)
         client.sendall(b'{"line": "p 40 + 2"}\n')
         seen = []
         for line in stream:
@@ -138,6 +143,11 @@ def test_a_client_that_goes_while_the_program_runs_has_left_the_task(up: Start, 
     run.wait_for("LeftDebugger", 20)
     assert run.wait(40) == 124
     assert len(run.events("LeftDebugger")) == 1
+
+
+def unread(client: socket.socket) -> int:
+    """How many bytes wait to be read."""
+    return int.from_bytes(fcntl.ioctl(client, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def is_json(line: bytes) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from clusterkit.task.patches import editor as patch
 from tests.support import CHILDREN, Up, wait_until
 
 pytest.importorskip("debugpy")
@@ -28,6 +31,7 @@ class Editor:
         self._socket = socket.create_connection((host, int(port)), 10)
         self._file = self._socket.makefile("rb")
         self._count = 0
+        self._kept: list[dict[str, Any]] = []  # what came while an answer was waited for
 
     def close(self) -> None:
         """Go away."""
@@ -42,14 +46,20 @@ class Editor:
         self._socket.sendall(f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
         if not wait:
             return {}
-        answer = next(one for one in self.messages() if one["type"] == "response" and one["request_seq"] == number)
+        for answer in self.messages():
+            if answer["type"] == "response" and answer["request_seq"] == number:
+                break
+            self._kept.append(answer)
         assert answer["success"], answer
         body: dict[str, Any] = answer.get("body") or {}
         return body
 
     def event(self, name: str) -> dict[str, Any]:
         """Wait for an event; return its body."""
-        body: dict[str, Any] = next(one for one in self.messages() if one.get("event") == name).get("body", {})
+        found = next(one for one in itertools.chain(self._kept, self.messages()) if one.get("event") == name)
+        if found in self._kept:
+            self._kept.remove(found)
+        body: dict[str, Any] = found.get("body", {})
         return body
 
     def messages(self) -> Iterator[dict[str, Any]]:
@@ -98,20 +108,60 @@ def test_an_editor_attaches_sets_a_breakpoint_looks_and_continues(up: Start) -> 
         run.wait_for("InDebugger", editor=True)
         wait_until(lambda: run.events("Exited", task="worker:1"), 20, "the end of worker:1, which waits for nobody")
         editor.ask("continue", threadId=stopped["threadId"])
-        editor.ask("disconnect", terminateDebuggee=False)
+        assert run.wait(30) == 0  # while the editor is attached, the limits stand still
     finally:
         editor.close()
-    assert run.wait(30) == 0
     assert run.result["restarts"] == 0
     assert "behind, which clusterkit killed" not in run.output
 
 
+def test_an_editor_that_goes_leaves_the_program_to_itself(up: Start, tmp_path: Path) -> None:
+    """It runs on, and the supervisor learns that nobody holds it."""
+    program, go = tmp_path / "program.py", tmp_path / "go"
+    program.write_text(f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.01)\n")
+    run = up("--workers", 1, "--debugpy", "worker:0", "--debugpy-wait", program)
+    editor = Editor(run.wait_for("EditorAwaited")["address"])
+    try:
+        editor.attach()
+        editor.ask("configurationDone")
+        run.wait_for("InDebugger", editor=True)
+        editor.ask("disconnect", terminateDebuggee=False)
+    finally:
+        editor.close()
+    run.wait_for("LeftDebugger")
+    go.touch()
+    assert run.wait(30) == 0
+    assert run.result["restarts"] == 0
+
+
+def test_an_editor_is_told_of_an_address_that_it_can_connect_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """debugpy returns when its thread has bound the port, and may not listen yet."""
+
+    def bind(address: tuple[str, int], **_: bool) -> tuple[str, int]:
+        bound.bind(address)
+        name: tuple[str, int] = bound.getsockname()
+        return name
+
+    def report(_: str, port: int, **__: object) -> None:
+        socket.create_connection(("127.0.0.1", port), 10).close()
+        raise SystemExit
+
+    monkeypatch.setenv("CLUSTERKIT_DEBUGPY", "0")
+    monkeypatch.setitem(sys.modules, "debugpy", SimpleNamespace(configure=lambda **_: None, listen=bind))
+    with socket.socket() as bound:
+        monkeypatch.setattr(patch, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: bound.listen()))
+        with pytest.raises(SystemExit):
+            patch.start(None, lambda _: SimpleNamespace(report=report))
+
+
 def test_a_program_need_not_wait_and_a_port_can_be_chosen(up: Start) -> None:
     """Without an editor it runs as it would."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    run = up("--workers", 1, "--debugpy", f"worker:0={port}", BREAKS, "worker:0", 2, 4)
-    assert run.wait(30) == 0
+    with socket.socket() as held:  # bound and not listening: nobody else is given the port, and debugpy can share it
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        run = up("--workers", 1, "--debugpy", f"worker:0={port}", BREAKS, "worker:0", 2, 4)
+        assert run.wait(30) == 0
     assert f"worker:0 runs debugpy at 127.0.0.1:{port}, for an editor to attach to." in run.output
     assert not run.events("InDebugger")
 

@@ -85,8 +85,9 @@ def test_it_does_not_outlive_the_supervisor(up: Start, home: Path, tmp_path: Pat
     run.wait_for("Spawned")
     wait_until(lambda: board_of(home), 10, "its process")
     pids = {"guardian": run.process.pid, "supervisor": run.supervisor}
-    for target in targets:
-        os.kill(pids[target], signal.SIGKILL)
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped, neither can act on the other's death
+        for target in targets:
+            os.kill(pids[target], number)
     wait_until(lambda: not processes_of(home), 5, lambda: f"the end of {processes_of(home)}")
 
 
@@ -112,7 +113,9 @@ def test_a_finished_run_can_be_shown_again_and_again(ck: Clusterkit, clusterkit:
         shown = clusterkit("tensorboard", run.name)
         address = address_of(shown)
         shows(address, "clusterkit/worker:0", {"loss", "task/step"})
-        losses = get(address, "scalars", run="clusterkit/worker:0", tag="loss")
+        query = {"run": "clusterkit/worker:0", "tag": "loss"}
+        wait_until(lambda: get(address, "scalars", **query)[-1][1] == 50, 30, "the last step")  # noqa: B023
+        losses = get(address, "scalars", **query)
         assert losses[-1][1:] == [50, pytest.approx(1 / 50)]
         assert len({step for _, step, _ in losses}) == len(losses)
         shown.signal(signal.SIGINT)

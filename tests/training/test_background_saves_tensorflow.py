@@ -78,8 +78,10 @@ def test_one_at_a_time(tmp_path: Path, held: threading.Event) -> None:
     weights = tf.Variable([1.0])
     saver = training.Checkpointer(tmp_path, weights=weights)
     saver.save(10)
-    threading.Timer(0.1, held.set).start()
+    late = threading.Timer(0.1, held.set)
+    late.start()
     saver.save(20)
+    late.join()
     assert "ckpt-10" in names(tmp_path)
     other = training.Checkpointer(tmp_path, weights=tf.Variable([0.0]))
     assert names(tmp_path) == ["ckpt-10", "ckpt-20"]

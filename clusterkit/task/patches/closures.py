@@ -31,13 +31,14 @@ class Times:
 
     def end(self, *_: object) -> None:
         """The closure of this thread is finished."""
-        worker, now = getattr(self.here, "worker", None), time.monotonic()
+        worker, ended = getattr(self.here, "worker", None), time.monotonic()
         if not isinstance(worker, int):
             return
         reports: list[str] = []
         with self.lock:
+            now = time.monotonic()  # another thread may have reported while this one waited
             count, seconds = self.workers.get(worker, (0, 0.0))
-            self.workers[worker] = (count + 1, seconds + now - self.here.begun)
+            self.workers[worker] = (count + 1, seconds + ended - self.here.begun)
             if now - self.sent_at >= EVERY:
                 reports, self.workers, self.sent_at = reports_of(self.workers), {}, now
         for report in reports:

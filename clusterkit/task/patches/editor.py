@@ -14,6 +14,8 @@ import time
 from typing import Any
 
 LOOK_EVERY = 0.5  # seconds between two looks whether an editor is attached
+LISTENS_WITHIN = 5.0  # seconds for debugpy's thread, which nobody can connect to before
+LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # as the kernel writes it
 
 
 def start(module: object, load: Any) -> None:
@@ -27,6 +29,7 @@ def start(module: object, load: Any) -> None:
         debugpy.configure(subProcess=False)
         # Without an adapter's process, which would outlive the task.
         _, port = debugpy.listen(("127.0.0.1", int(port)), in_process_debug_adapter=True)
+        wait_for_listener(int(port))
     except Exception as error:  # it is another package's
         print(f"clusterkit: debugpy does not start: {error}. The task continues without it.", file=sys.stderr)
         return
@@ -36,6 +39,16 @@ def start(module: object, load: Any) -> None:
     watcher = threading.Thread(target=watch, args=(debugpy, debugger), name="clusterkit-editor", daemon=True)
     watcher.pydev_do_not_trace = True  # type: ignore[attr-defined]
     watcher.start()
+
+
+def wait_for_listener(port: int) -> None:
+    """Wait until something listens at this port of the loopback interface: debugpy's thread has only bound it."""
+    until = time.monotonic() + LISTENS_WITHIN
+    while time.monotonic() < until:
+        with open("/proc/self/net/tcp") as file:
+            if any(line.split()[1:4:2] == [f"{LOOPBACK}:{port:04X}", "0A"] for line in file):
+                return
+        time.sleep(0.005)
 
 
 def watch(debugpy: Any, debugger: Any) -> None:

@@ -181,7 +181,8 @@ class Steps:
         """Count a closure that was executed."""
         if not self.is_testing and not uses_training():
             self.begin_total(self.step or self.base or 0)
-            self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
+            with self.lock:  # several threads finish closures; the newest step is the highest
+                self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
 
 
 steps = Steps()
