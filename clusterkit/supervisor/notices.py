@@ -15,8 +15,9 @@ from clusterkit.words.events import AllocationEnding, Interrupted
 if TYPE_CHECKING:  # only runs on hosts need it
     from clusterkit.backends.agents.engine import Engine
 
-NOTICES = (signal.SIGTERM, signal.SIGUSR1)
-HEEDED = (*ENDING, signal.SIGUSR1)
+WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # the first ends no process that has not begun to listen
+NOTICES = (signal.SIGTERM, *WARNINGS)
+HEEDED = (*ENDING, *WARNINGS)
 GRACE = 60.0  # seconds that tasks have where only the signal says that the allocation ends
 
 
@@ -39,6 +40,6 @@ class Notices:
 
     def _meaning(self, event: Interrupted) -> Interrupted | AllocationEnding:
         ending = None if self.engine is None else self.engine.ending(event.signal)
-        if ending is None and event.signal == signal.SIGUSR1:
-            return AllocationEnding("the supervisor got SIGUSR1", GRACE)
+        if ending is None and event.signal in WARNINGS:
+            return AllocationEnding(f"the supervisor got {signal.Signals(event.signal).name}", GRACE)
         return ending or event

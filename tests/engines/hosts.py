@@ -10,6 +10,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from clusterkit.network.switch.links import Layer
@@ -190,6 +191,7 @@ def run(argv: Sequence[str], deadline: float, text: str = "") -> subprocess.Comp
     return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
 
+@cache
 def why_no_hosts() -> str | None:
     """Why this machine can't have virtual hosts, as a clause; None if it can."""
     if os.geteuid() != 0:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 CPUS = 8  # of each host, whatever this machine has: two jobs share a host
 HOST_DOWN_AFTER = 5  # seconds without an answer
-KILL_WAIT = 3  # seconds from a time limit's SIGTERM to SIGKILL
+KILL_WAIT = 30  # seconds from SIGTERM to SIGKILL, Slurm's own: runs may reckon with them
+SOON = "KillWait=3"  # instead, for jobs that ignore SIGTERM
 GRACE = 5  # seconds that preemption leaves a job
 REQUEUE_DELAY = 120  # seconds, Slurm's own: a job that was requeued has to wait, unless its start time is set
 

@@ -58,13 +58,14 @@ def test_a_run_whose_supervisor_is_lost_goes_on_from_its_checkpoint(up: Start, s
     assert recovery["resumed_step"] >= 80
 
 
-def test_a_run_that_is_suspended_goes_on(up: Start) -> None:
-    """SIGUSR1 says that the allocation ends: tasks are ended, and the run is not over."""
+@pytest.mark.parametrize("warning", [signal.SIGURG, signal.SIGUSR1])
+def test_a_run_that_is_suspended_goes_on(up: Start, warning: signal.Signals) -> None:
+    """The signal says that the allocation ends: tasks are ended, and the run is not over."""
     first = up(*SAME, *GANG, MIMIC, *LONG)
     first.wait_for("Checkpointed")
-    first.signal(signal.SIGUSR1)
+    first.signal(warning)
     assert first.wait(30) == 75, first.output
-    assert "The allocation ends: the supervisor got SIGUSR1. The run continues in the next one." in first.output
+    assert f"The allocation ends: the supervisor got {warning.name}. The run continues in the next one." in first.output
     assert first.result["state"] == "suspended"
     assert {one["exit"]["asked"] for one in first.result["attempts"]} == {"ended with its allocation"}
     second = up(*SAME, *GANG, MIMIC, *LONG)

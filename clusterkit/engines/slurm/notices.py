@@ -7,7 +7,7 @@ from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.script import WARNING
 from clusterkit.words.events import AllocationEnding
 
-SIGUSR1 = 10  # what the batch script asks for as its warning
+WARNINGS = (23, 10)  # SIGURG, for which the batch script asks; SIGUSR1, for which a user's own may
 CONTINUES = (End.TIME_LIMIT, End.PREEMPTION, End.REQUEUED, End.HOST_LOST)  # after these the run is to continue
 SPARE = 20.0  # seconds for what has to be done when the tasks have ended
 LEAST = 20.0  # seconds; less than KillWait, the time from SIGTERM to SIGKILL, is at most sites
@@ -19,9 +19,9 @@ def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> All
     Without a job, Slurm did not answer: then the run is left so that it can continue.
     """
     end = End.UNKNOWN if job is None else why_warned(job, now, WARNING, restarts)
-    if signal == SIGUSR1 and end not in CONTINUES:
+    if signal in WARNINGS and end not in CONTINUES:
         end = End.TIME_LIMIT  # that is what the warning is for
-    elif job is not None and end is End.TIME_LIMIT and job.phase is Phase.RUNNING and signal != SIGUSR1:
+    elif job is not None and end is End.TIME_LIMIT and job.phase is Phase.RUNNING and signal not in WARNINGS:
         return None  # somebody sent it, and by chance late
     if end not in CONTINUES and job is not None:
         return None

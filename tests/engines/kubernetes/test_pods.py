@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from clusterkit.engines.kubernetes.commands import (
     supervisor_words,
 )
 from clusterkit.engines.kubernetes.jobset import FINAL
+from clusterkit.system.sweep import kill_until_gone
 from clusterkit.words.options import JobOptions
 from clusterkit.words.outcome import SUSPENDED
 from tests.engines.hosts import Hosts, why_no_hosts
@@ -37,10 +37,10 @@ pytestmark = [
     pytest.mark.process,
     pytest.mark.slow,
     pytest.mark.timeout(120),
-    pytest.mark.skipif(why_no_hosts() is not None, reason=f"no virtual hosts here: {why_no_hosts()}"),
 ]
 NAMES = ("supervisor", "agents-0", "agents-1")
 MIMIC = CHILDREN / "mimic.py"
+END = "end"
 
 
 class Pods:
@@ -96,11 +96,13 @@ class Pods:
         wait_until(lambda: self.events(kind) >= count, 60, lambda: f"{kind}: {self.logs()}")
 
     def kill(self, name: str) -> int:
-        """Kill every process of a container, as when it is out of memory; return its exit code."""
-        for pid in self.hosts[name].processes():
-            with suppress(ProcessLookupError):  # it ended with another one of them
-                os.kill(pid, signal.SIGKILL)
+        """Kill every process of a container, as when it is out of memory; return its exit code when all are dead."""
+        kill_until_gone(self.hosts[name].processes, 20)
         return self.running[name].wait(20)
+
+    def let_end(self) -> None:
+        """Let the job come to its end."""
+        (self.place / END).touch()
 
     def end(self) -> None:
         """End everything."""
@@ -110,9 +112,15 @@ class Pods:
 
 
 @pytest.fixture
-def pods(tmp_path: Path) -> Iterator[Pods]:
-    """The pods of a gang of two; MIMIC behaves as TensorFlow does."""
-    options = JobOptions(program=str(MIMIC), args=["--steps", "400", "--every", "40"], workers=2, agent_timeout=3.0)
+def pods(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pods]:
+    """The pods of a gang of two; MIMIC behaves as TensorFlow does, and waits with its last step for `let_end`.
+
+    The parameter, where there is one, is the time for which a host may be cut off.
+    """
+    if (why := why_no_hosts()) is not None:
+        pytest.skip(f"no virtual hosts here: {why}")
+    args = ["--steps", "400", "--every", "40", "--gate", f"400:{tmp_path / END}"]
+    options = JobOptions(program=str(MIMIC), args=args, workers=2, agent_timeout=getattr(request, "param", 30.0))
     made = Pods(tmp_path, options)
     yield made
     made.end()
@@ -122,6 +130,7 @@ def test_the_commands_find_each_other_and_run_the_job(pods: Pods) -> None:
     """Agents may start before the supervisor listens; all of them exit with 0 when the run is over."""
     for name in (*NAMES[1:], NAMES[0]):
         pods.start(name)
+    pods.let_end()
     assert pods.running["supervisor"].wait(90) == 0, pods.logs()
     assert [pods.running[name].wait(20) for name in NAMES[1:]] == [0, 0], pods.logs()
     assert pods.events("RestartPlanned") == 0
@@ -135,12 +144,14 @@ def test_an_agent_that_is_killed_is_started_again_and_takes_part_again(pods: Pod
     pods.wait_for("Checkpointed")
     assert pods.kill("agents-1") != 0
     pods.start("agents-1")
+    pods.let_end()
     assert pods.running["supervisor"].wait(90) == 0, pods.logs()
     assert pods.events("HostLost") == 1
     assert pods.events("RestartPlanned") == 1
     assert pods.running["agents-1"].wait(20) == 0, pods.logs()
 
 
+@pytest.mark.parametrize("pods", [3.0], indirect=True)
 def test_a_supervisor_that_is_killed_leaves_no_task_and_its_agents_ask_to_be_restarted(pods: Pods) -> None:
     """Their exit codes are not 0: nothing but the end of the run is an agent's success."""
     for name in NAMES:
@@ -151,7 +162,9 @@ def test_a_supervisor_that_is_killed_leaves_no_task_and_its_agents_ask_to_be_res
     assert not any(pods.hosts[name].processes() for name in NAMES)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "moved"])
+@pytest.mark.parametrize(
+    ("pods", "how"), [(3.0, signal.SIGKILL), (30.0, signal.SIGTERM)], indirect=["pods"], ids=["killed", "moved"]
+)
 def test_a_run_continues_in_the_pod_that_replaces_its_supervisors(pods: Pods, how: signal.Signals) -> None:
     """With agents that were started again; its exit code is the run's, and so is that of a third one."""
     for name in NAMES:
@@ -165,6 +178,7 @@ def test_a_run_continues_in_the_pod_that_replaces_its_supervisors(pods: Pods, ho
     assert all(pods.running[name].wait(30) != 0 for name in NAMES[1:]), pods.logs()
     for name in NAMES:
         pods.start(name)
+    pods.let_end()
     assert pods.running["supervisor"].wait(90) == 0, pods.logs()
     assert pods.events("Continued") == 1
     result = pods.run.result()

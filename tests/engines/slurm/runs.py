@@ -23,7 +23,8 @@ MIMIC = CHILDREN / "mimic.py"
 PS = ("--workers", "2", "--ps", "1", "--hosts", "3")
 GANG = ("--workers", "3", "--hosts", "3")
 LONG = ("--steps", "600", "--step-time", "0.02", "--every", "40")
-QUICK = ("--agent-timeout", "3s", "--restart-backoff", "0.1")
+BRISK = ("--restart-backoff", "0.1")
+QUICK = ("--agent-timeout", "3s", *BRISK)  # where a host is to be lost
 
 
 @dataclass
@@ -95,6 +96,10 @@ class SlurmUp:
         """Wait until there are so many of them."""
         wait_until(lambda: len(self.events(kind)) >= count, deadline, lambda: f"{kind}: {self.output[-3000:]}")
         return self.events(kind)
+
+    def wait_followed(self) -> None:
+        """Wait until the command shows what the run prints: from then on, a signal to it ends the run."""
+        wait_until(lambda: "run r-1: " in self.output, 20, lambda: self.output)
 
     def wait(self, deadline: float) -> int:
         """Wait for the command's end; its exit code."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.engines.slurm.runs import GANG, LONG, MIMIC, PS, QUICK, SlurmUp, Start
+from tests.engines.slurm.runs import BRISK, GANG, LONG, MIMIC, PS, QUICK, SlurmUp, Start
 from tests.engines.slurm_cluster import SlurmCluster
 from tests.support import CHILDREN, wait_until
 
@@ -23,13 +25,13 @@ def continued(run: SlurmUp, steps: int = 600) -> None:
     assert mine == list(range(1, 1 + len(mine)))
     assert len(mine) > len(allocations)
     for resumed in run.events("Resumed"):
-        saved = [event["step"] for event in run.events("Checkpointed") if event["m"] < resumed["m"]]
+        saved = [event["step"] for event in run.events("Checkpointed") if event["attempt"] < resumed["attempt"]]
         assert resumed["step"] >= max(saved, default=0)
 
 
 def test_a_requeued_job_is_the_same_run(up: Start, slurm: SlurmCluster) -> None:
     """Whoever requeues it: the tasks end, the job waits, and the run continues from its checkpoint."""
-    run = up(*PS, *QUICK, MIMIC, *LONG)
+    run = up(*PS, *BRISK, MIMIC, *LONG)
     run.wait_for("Checkpointed", count=2)
     slurm.run("scontrol", "requeue", run.job)
     assert run.wait(120) == 0, run.output
@@ -40,7 +42,7 @@ def test_a_requeued_job_is_the_same_run(up: Start, slurm: SlurmCluster) -> None:
 
 def test_a_preempted_run_continues_when_there_are_hosts_again(up: Start, slurm: SlurmCluster) -> None:
     """The other job gets its hosts within the grace time."""
-    run = up(*GANG, *QUICK, MIMIC, *LONG)
+    run = up(*GANG, *BRISK, MIMIC, *LONG)
     run.wait_for("Checkpointed", count=2)
     other = slurm.submit("exec sleep 8", "--partition=urgent", "--nodes=3", "--exclusive")
     slurm.wait_state(other, "RUNNING", deadline=40)
@@ -53,7 +55,7 @@ def test_a_preempted_run_continues_when_there_are_hosts_again(up: Start, slurm: 
 @pytest.mark.tensorflow
 def test_tensorflows_own_preemption_handler_saves_before_the_allocation_ends(up: Start, slurm: SlurmCluster) -> None:
     """Both workers save the same step and exit with 42; in the next allocation they continue exactly there."""
-    run = up("--workers", "2", "--hosts", "2", "--restart-backoff", "0.1", CHILDREN / "preempted.py")
+    run = up("--workers", "2", "--hosts", "2", *BRISK, CHILDREN / "preempted.py")
     run.wait_for("Progressed", 120, count=4)
     slurm.run("scontrol", "requeue", run.job)
     assert run.wait(200) == 0, run.output[-4000:]
@@ -70,12 +72,18 @@ def test_tensorflows_own_preemption_handler_saves_before_the_allocation_ends(up:
     continued(run, resumed["worker:0"] + 30)
 
 
-def test_a_run_that_meets_its_time_limit_continues(up: Start) -> None:
-    """With a time limit of a minute the warning comes at once, and each allocation is short."""
-    run = up(*PS, *QUICK, "--time", "1m", MIMIC, "--steps", "2500", "--step-time", "0.02", "--every", "40")
-    assert run.wait(230) == 0, run.output
+def test_a_run_that_meets_its_time_limit_continues(up: Start, slurm: SlurmCluster, tmp_path: Path) -> None:
+    """With one of a minute, the warning comes when Slurm looks next."""
+    end = tmp_path / "end"
+    run = up(*PS, *BRISK, "--time", "10m", MIMIC, *LONG, "--gate", f"600:{end}")
+    run.wait_for("Checkpointed")
+    slurm.run("scontrol", "update", f"JobId={run.job}", "TimeLimit=1")
+    slurm.wait_state(int(run.job), "PENDING", deadline=90)
+    slurm.run("scontrol", "update", f"JobId={run.job}", "TimeLimit=10")
+    end.touch()
+    assert run.wait(120) == 0, run.output
     assert "The allocation ends: its time limit is reached." in run.output, run.output
-    continued(run, 2500)
+    continued(run)
 
 
 def test_a_run_that_loses_the_host_of_its_supervisor_continues(up: Start, slurm: SlurmCluster) -> None:
@@ -91,7 +99,7 @@ def test_a_run_that_loses_the_host_of_its_supervisor_continues(up: Start, slurm:
 
 def test_who_follows_a_run_follows_it_into_its_next_allocation(up: Start, slurm: SlurmCluster) -> None:
     """`wait`, `attach` and `logs -f` end with the run, and spare a job that nobody else follows its two minutes."""
-    run = up("-d", *PS, *QUICK, MIMIC, *LONG)
+    run = up("-d", *PS, *BRISK, MIMIC, *LONG)
     assert run.wait(30) == 0, run.output
     run.wait_for("Checkpointed", count=2)
     followers = {words: run.beside(*words) for words in (("wait", "r-1"), ("attach", "r-1"), ("logs", "-f", "r-1"))}

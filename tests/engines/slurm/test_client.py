@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.script import Allocation, problems, script_of
 from clusterkit.engines.slurm.steps import agents_step
 from clusterkit.engines.slurm.waits import why_it_waits
+from clusterkit.system.sweep import kill_and_wait
 from clusterkit.words.printable import printable
 from tests.engines.hosts import run
 from tests.engines.slurm_cluster import PAUSE, SlurmCluster
@@ -199,16 +199,19 @@ def test_a_job_is_followed_from_its_wait_to_its_end(slurm: SlurmCluster, client:
     """Why it waits, that it runs, that it is requeued and starts again soon, that it was cancelled."""
     first = slurm.submit("exec sleep 100", "--nodes=3", "--exclusive")
     slurm.wait_state(first, "RUNNING", deadline=20)
-    job = slurm.submit("trap 'exit 0' USR1; while :; do sleep 0.1; done", "--nodes=3", "--exclusive", "--requeue")
+    listens = "trap 'exit 0' USR1; echo listens ${SLURM_RESTART_COUNT:-0}; while :; do sleep 0.1; done"
+    job = slurm.submit(listens, "--nodes=3", "--exclusive", "--requeue", "--open-mode=append")
     slurm.wait(lambda: why(client, job) == "no hosts are free for it yet (Resources)", 20, "Resources")
     client.cancel(first)
     running = wait_for(client, job, Phase.RUNNING)
+    slurm.wait_output(job, "listens 0", 20)
     assert (running.restarts, running.preempted) == (0, None)
     assert client.hostnames("n[1-3]") == ["n1", "n2", "n3"]
     client.requeue(job)
     slurm.wait(lambda: "BeginTime" in why(client, job), 30, "BeginTime")
     client.start_soon(job)
     assert wait_for(client, job, Phase.RUNNING).restarts == 1
+    slurm.wait_output(job, "listens 1", 20)  # a signal to a script that has not begun is lost
     client.signal(job, "USR1")
     assert why_ended(wait_for(client, job, Phase.OVER), 1) is End.ITSELF
 
@@ -228,10 +231,10 @@ def test_what_slurm_refuses_is_an_error_with_its_reason(slurm: SlurmCluster, cli
 def test_a_controller_that_is_away_is_told_from_a_refusal(slurm: SlurmCluster, client: Slurm) -> None:
     """It may come back; then the same question has an answer."""
     (controller,) = (pid for pid, line in slurm.head.processes().items() if line == "slurmctld")
-    os.kill(controller, signal.SIGKILL)
+    kill_and_wait([controller], time.monotonic() + 20)
     with pytest.raises(ControllerAway, match="does not answer squeue: Unable to contact slurm controller"):
         client.job(1)
-    run(slurm.head.enter("slurmctld", with_processes=True), 20)
+    assert run(slurm.head.enter("slurmctld", with_processes=True), 20).returncode == 0
     slurm.wait_idle(40)
     assert client.job(99999999) is None
 

@@ -16,7 +16,7 @@ import pytest
 from clusterkit.network.switch.links import Layer
 from clusterkit.system import procfs
 from tests.engines.slurm_cluster import NAMES, SlurmCluster, why_no_slurm
-from tests.engines.slurm_config import HOST_DOWN_AFTER
+from tests.engines.slurm_config import HOST_DOWN_AFTER, SOON
 from tests.support import ROOT, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -55,6 +55,7 @@ def test_a_cancelled_job_leaves_nothing(slurm: SlurmCluster) -> None:
 
     But Slurm's proctrack/linuxproc does not find a process that has lost its parent and has a session of its own.
     """
+    slurm.configure(SOON)
     job = slurm.submit(f"srun sh -c '{STUBBORN}'", "--nodes=3")
     wait_for_processes(slurm, "sleep 1")
     slurm.run("scancel", str(job))
@@ -126,6 +127,7 @@ def test_a_controller_that_was_killed_knows_its_jobs_again(slurm: SlurmCluster) 
     job = slurm.submit("exec sleep 100")
     slurm.wait_state(job, "RUNNING", deadline=20)
     saved, begun = slurm.place / "state" / "job_state", time.time()
+    slurm.run("scontrol", "update", f"JobId={job}", "Comment=saved")  # otherwise Slurm need not save it once more
     wait_until(lambda: saved.exists() and saved.stat().st_mtime > begun, 20, "the saved state of the jobs")
     slurm.head.kill()
     slurm.head.start()

@@ -9,7 +9,7 @@ import pytest
 from clusterkit.engines.slurm.notices import LEAST, notice
 from clusterkit.engines.slurm.queue import QueuedJob
 
-USR1, TERM, INT = 10, 15, 2
+USR1, TERM, INT, URG = 10, 15, 2, 23
 NOW = 1000.0
 RUNNING = QueuedJob(7, "RUNNING", 0, 900, 5000, None, 3600, "n1", "")
 NEAR = replace(RUNNING, end=1110)
@@ -20,6 +20,7 @@ ENDING = replace(RUNNING, state="COMPLETING", end=1000)
     ("job", "signal", "why"),
     [
         (NEAR, USR1, "its time limit is reached"),
+        (NEAR, URG, "its time limit is reached"),
         (RUNNING, USR1, "its time limit is reached"),  # `--signal` with another time
         (replace(RUNNING, preempted=999), USR1, "a job of higher priority takes its hosts"),
         (replace(RUNNING, preempted=999), TERM, "a job of higher priority takes its hosts"),
@@ -27,7 +28,7 @@ ENDING = replace(RUNNING, state="COMPLETING", end=1000)
         (replace(ENDING, reason="TimeLimit"), TERM, "its time limit is reached"),
         (replace(ENDING, restarts=1), TERM, "it was requeued"),
         (None, TERM, "Slurm does not say why"),
-        (None, USR1, "its time limit is reached"),
+        (None, URG, "its time limit is reached"),
     ],
 )
 def test_the_allocation_ends(job: QueuedJob | None, signal: int, why: str) -> None:

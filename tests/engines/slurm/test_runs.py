@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from tests.engines.slurm.runs import GANG, LONG, MIMIC, PS, QUICK, Start
+from tests.engines.slurm.runs import BRISK, GANG, LONG, MIMIC, PS, QUICK, Start
 from tests.engines.slurm_cluster import NAMES, SlurmCluster
 from tests.support import ROOT, WORKLOADS, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(240)]
+PATIENT = ("--heartbeat", "20")  # its host is counted as lost before a peer is given up
 
 
 def agents_of(slurm: SlurmCluster, host: str) -> list[int]:
@@ -38,13 +39,13 @@ def test_a_run_ends_well_and_its_output_comes_to_the_login_node(up: Start, slurm
     assert "✔ run r-1 succeeded" in run.output, run.output
     hosts = set(run.events("Placed")[0]["hosts"].values())
     assert hosts == set(NAMES[:2] if shape is PS else NAMES)
-    assert not slurm.processes()
+    wait_until(lambda: not slurm.processes(), 20, lambda: str(slurm.processes()))
 
 
 @pytest.mark.parametrize("victim", ["worker:1", "ps:0", "chief:0"])
 def test_a_task_that_is_killed_restarts_as_on_one_machine(up: Start, victim: str) -> None:
     """The same tasks with it, where they were."""
-    run = up(*PS, *QUICK, "--fault", f"kill {victim} @ step=150", MIMIC, *LONG)
+    run = up(*PS, *BRISK, "--fault", f"kill {victim} @ step=150", MIMIC, *LONG)
     assert run.wait(90) == 0, run.output
     [planned] = run.events("RestartPlanned")
     together = {"worker:1": ["worker:1"], "ps:0": ["chief:0", "ps:0"], "chief:0": ["chief:0"]}
@@ -54,7 +55,7 @@ def test_a_task_that_is_killed_restarts_as_on_one_machine(up: Start, victim: str
 
 def test_a_host_that_is_killed_is_done_without(up: Start, slurm: SlurmCluster) -> None:
     """With all its processes; the job continues on the others from its checkpoint, under the same run id."""
-    run = up(*GANG, *QUICK, MIMIC, *LONG)
+    run = up(*GANG, *QUICK, MIMIC, *LONG, *PATIENT)
     run.wait_for("Checkpointed", count=2)
     slurm.hosts["n3"].kill()
     assert run.wait(120) == 0, run.output
@@ -79,7 +80,7 @@ def test_a_host_that_is_cut_off_for_a_moment_loses_nothing(up: Start, slurm: Slu
 
 def test_a_host_that_is_cut_off_for_longer_is_done_without(up: Start, slurm: SlurmCluster) -> None:
     """Its agent ends its tasks before it is counted as lost; when it is back, nothing of it takes part any more."""
-    run = up(*GANG, *QUICK, MIMIC, *LONG)
+    run = up(*GANG, *QUICK, MIMIC, *LONG, *PATIENT)
     run.wait_for("Checkpointed", count=2)
     n3 = slurm.hosts["n3"]
     n3.cut(slurm.hosts["n1"])
@@ -124,8 +125,9 @@ def test_a_run_whose_supervisor_is_killed_leaves_nothing(up: Start, slurm: Slurm
 
 def test_ctrl_c_ends_the_run_and_its_job(up: Start, slurm: SlurmCluster) -> None:
     """As on one machine, with its exit code."""
-    run = up(*GANG, *QUICK, MIMIC, "--steps", "100000")
+    run = up(*GANG, *BRISK, MIMIC, "--steps", "100000")
     run.wait_for("Checkpointed")
+    run.wait_followed()
     os.kill(run.process.pid, signal.SIGINT)
     assert run.wait(60) == 130, run.output
     assert "clusterkit got SIGINT" in run.output, run.output
@@ -134,7 +136,7 @@ def test_ctrl_c_ends_the_run_and_its_job(up: Start, slurm: SlurmCluster) -> None
 
 def test_scancel_ends_everything(up: Start, slurm: SlurmCluster) -> None:
     """And the command says what became of it."""
-    run = up(*GANG, *QUICK, MIMIC, "--steps", "100000")
+    run = up(*GANG, *BRISK, MIMIC, "--steps", "100000")
     run.wait_for("Checkpointed")
     slurm.run("scancel", "--name=r-1")
     assert run.wait(60) != 0
@@ -173,7 +175,7 @@ def test_tensorflow_trains_on_three_hosts(
 ) -> None:
     """A task of each type is killed: the same tasks restart as on one machine, and all end with the same weights."""
     pace = ("--steps", "200", "--checkpoint-every", "50")
-    run = up(*shape, *QUICK, "--fault", f"kill {victim} @ step=80", WORKLOADS / program, *pace)
+    run = up(*shape, *BRISK, "--fault", f"kill {victim} @ step=80", WORKLOADS / program, *pace)
     assert run.wait(200) == 0, run.output[-4000:]
     [planned] = run.events("RestartPlanned")
     assert planned["tasks"] == together
@@ -196,7 +198,7 @@ def campaign(slurm: SlurmCluster, home: Path, deadline: float, *words: str | Pat
 def test_a_campaign_runs_in_an_allocation(slurm: SlurmCluster, tmp_path: Path) -> None:
     """Each of its runs starts agents on the hosts that are there."""
     plan = ("--runs", "3", "--seed", "5", "--actions", "kill,term,stop")
-    job = (*GANG, *QUICK, MIMIC, "--steps", "100", "--every", "20")
+    job = (*GANG, *BRISK, MIMIC, "--steps", "100", "--every", "20")
     output = campaign(slurm, slurm.jobs / f"home-{tmp_path.name}", 120, *plan, *job)
     assert "3 of 3 runs passed" in output, output
 
@@ -237,7 +239,7 @@ def test_ten_random_kills_leave_nothing_on_any_host(up: Start, slurm: SlurmClust
 
 def test_a_run_is_seen_and_acted_on_from_the_login_node(up: Start, slurm: SlurmCluster) -> None:
     """Looking reads the shared directory; acting runs the command in the job, so that no port is opened for it."""
-    run = up(*GANG, *QUICK, MIMIC, "--steps", "100000", "--step-time", "0.01")
+    run = up(*GANG, *BRISK, MIMIC, "--steps", "100000", "--step-time", "0.01")
     run.wait_for("Checkpointed")
 
     def ck(*words: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
@@ -250,7 +252,7 @@ def test_a_run_is_seen_and_acted_on_from_the_login_node(up: Start, slurm: SlurmC
     assert run.events("RestartPlanned") == []
     assert ck("kill", "worker:1").stdout == "worker:1 got SIGKILL.\n"
     run.wait_for("RestartPlanned")
-    run.wait_for("Checkpointed", count=len(run.events("Checkpointed")) + 1)
+    wait_until(lambda: run.events("Checkpointed")[-1]["attempt"] == 2, 60, lambda: run.output)
     assert "File" in ck("stacks", "worker:0").stdout
     assert ck("kill", "worker:9").returncode == 2
     assert ck("down").returncode == 0

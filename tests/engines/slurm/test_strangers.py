@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.m
 
 TOKEN = "hunter2-a-password-of-the-user"
 KNOCK = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.backends.agents.knocking")
+SPOOL = re.compile(r"(/.*/clusterkit-agent-[^/]+)/")
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077], ids=["umask 000", "umask 077"])
@@ -33,11 +34,13 @@ def test_a_run_on_slurm_keeps_its_secrets(
     with leaks.umask(mask):
         run = up(*GANG, "--env", "API_TOKEN", MIMIC, "--steps", "100000")
     run.wait_for("Checkpointed")
+    run.wait_followed()
     processes = [pid for on_host in slurm.processes().values() for pid in on_host]
     pem, job_file = run.run.agents_key, run.home / "submitted/r-1/job.toml"
-    temporary = {Path("/tmp"), Path(tempfile.gettempdir())}
-    places = [run.home, *(spool for place in temporary for spool in place.glob("clusterkit-agent-*"))]
-    assert len(places) > 3
+    opened = (SPOOL.match(link) for pid in processes for link in procfs.links(pid))
+    spools = sorted({Path(found[1]) for found in opened if found})
+    assert len(spools) == 3  # one on each host
+    places = [run.home, *spools]
 
     write_certificate(old := slurm.jobs / f"old-{tmp_path.name}.pem", "r-0")
     ours = [pid for pid in leaks.own_processes(processes) if "python" in Path(procfs.argv_of(pid)[0]).name]  # not srun
@@ -51,7 +54,7 @@ def test_a_run_on_slurm_keeps_its_secrets(
     assert leaks.holding(leaks.environments(processes), key) == []
     assert leaks.holding(leaks.files(*places, but=[pem]), key) == []
     assert leaks.holding(leaks.files(*places, but=[job_file]), [TOKEN.encode()]) == []
-    assert leaks.open_to_others(run.run.path, job_file.parent, *places[1:]) == []
+    assert leaks.open_to_others(run.run.path, job_file.parent, *spools) == []
 
     os.kill(run.process.pid, signal.SIGINT)
     assert run.wait(60) == 130, run.output

@@ -24,6 +24,7 @@ def test_a_run_that_slurm_refuses_can_be_submitted_again(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the same id, once it is corrected; a run that Slurm has taken can not."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     sbatch(tmp_path, "echo 'sbatch: error: Invalid partition name specified' >&2; exit 1")
     with pytest.raises(SlurmError, match="Invalid partition name specified"):

@@ -11,7 +11,7 @@ from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.ends import End, why_ended, why_warned
 from clusterkit.engines.slurm.queue import QueuedJob
 from tests.engines.slurm_cluster import SlurmCluster
-from tests.engines.slurm_config import GRACE, KILL_WAIT
+from tests.engines.slurm_config import GRACE, KILL_WAIT, SOON
 
 pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(180)]
 # A step and the batch script print each signal that they get.
@@ -44,6 +44,7 @@ def take(slurm: SlurmCluster) -> int:
 
 def test_a_preempted_job_has_its_partitions_grace_time(slurm: SlurmCluster) -> None:
     """Steps get SIGTERM at its beginning, the batch script nothing before its end. But Slurm says it when asked."""
+    slurm.configure(SOON)
     job = begin(slurm, "--requeue", "--time=10", "--signal=B:USR1@120")
     urgent = take(slurm)
     slurm.wait_output(job, "step TERM", 20)
@@ -67,6 +68,7 @@ def test_a_site_can_have_the_batch_script_warned_of_a_preemption(slurm: SlurmClu
 
 def test_without_a_grace_time_sigterm_is_the_only_warning(slurm: SlurmCluster) -> None:
     """The job has `KillWait` then, 30 s by default; it is preempted, not requeued by anyone."""
+    slurm.configure(SOON)
     slurm.run("scontrol", "update", "PartitionName=batch", "GraceTime=0")
     try:
         job = begin(slurm, "--no-requeue")
@@ -80,7 +82,8 @@ def test_without_a_grace_time_sigterm_is_the_only_warning(slurm: SlurmCluster) -
 
 def test_a_batch_script_is_warned_before_its_time_limit(slurm: SlurmCluster) -> None:
     """By the signal that it asked for, which no step gets, up to 60 s early or 30 s late."""
-    job = slurm.submit(BOTH, *WHOLE, "--time=1", "--signal=B:USR1@60")
+    job = begin(slurm, "--time=10", "--signal=B:USR1@60")
+    slurm.run("scontrol", "update", f"JobId={job}", "TimeLimit=1")  # the warning is due when both listen
     slurm.wait_output(job, "batch USR1", 50)
     assert why_warned(seen(slurm, job), time.time(), 60) is End.TIME_LIMIT
     assert "step USR1" not in slurm.output(job)

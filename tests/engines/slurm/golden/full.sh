@@ -11,7 +11,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --no-kill
-#SBATCH --signal=B:USR1@120
+#SBATCH --signal=B:URG@120
 #SBATCH --account=lab
 #SBATCH "--constraint=a100&nvlink"
 #SBATCH "--comment=it is mine"

@@ -7,5 +7,5 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --no-kill
-#SBATCH --signal=B:USR1@120
+#SBATCH --signal=B:URG@120
 exec /opt/venv/bin/clusterkit up --engine slurm --workers 2 train.py 'it'"'"'s' '$HOME'
