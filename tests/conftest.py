@@ -159,7 +159,16 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     ]
     ports = {port_here(end) for end in endpoints}
     # A dying process has lost its environment, by which it is found, before it closes its sockets.
-    wait_until(lambda: not ports & procfs.listening_ports(), 10, "ports are still listened on")
+    wait_until(lambda: not _listened_on(ports, home), 10, "ports are still listened on")
+
+
+def _listened_on(ports: set[int | None], home: Path) -> frozenset[int]:
+    """The ports that are listened on; not those which the system has given to runs of other tests meanwhile."""
+    if not (found := procfs.listening_ports() & ports):
+        return found
+    runs = {pid: procfs.environ(pid).get("CLUSTERKIT_RUN_DIR", "") for pid in procfs.all_pids()}
+    others = [pid for pid, run in runs.items() if run and not run.startswith(f"{home}/")]
+    return found - {port for pid in others for port in procfs.listening_ports_of(pid)}
 
 
 def _descriptors() -> set[str]:

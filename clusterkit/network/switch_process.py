@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class Switch:
         self._ids = itertools.count()
         self._partial_line = b""
         self._stopped = False
+        self._captures = False
         self.descriptors: list[int] = []
         self._channel, other = socket.socketpair()
         try:
@@ -55,6 +57,7 @@ class Switch:
         except BaseException:
             self.stop()
             raise
+        self._captures = plan["pcap"] is not None
 
     def ask(self, verb: str, **arguments: Any) -> Any:
         """Send a request and return the result. Raises NetworkError."""
@@ -65,6 +68,9 @@ class Switch:
         if self._stopped:
             return
         self._stopped = True
+        if self._captures:
+            with suppress(NetworkError):
+                self.ask("flush")  # before END_WITHIN begins, after which it is killed
         self._channel.close()
         end_helper(self._process, self.pidfd, END_WITHIN)
         for descriptor in (self.pidfd, *self.descriptors):

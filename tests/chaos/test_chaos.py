@@ -6,8 +6,6 @@ import json
 import os
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import pytest
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import number_of
 from tests.commands import ROLES, Clusterkit
-from tests.support import CHILDREN, ROOT, Command, wait_until
+from tests.support import CHILDREN, Command, Up, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -76,7 +74,9 @@ def check_record(ck: Clusterkit, told: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", ["--forget-restore", "--checkpoint-in-place"])
-def test_a_planted_bug_is_found_and_shrunk_to_one_fault(ck: Clusterkit, bug: str) -> None:
+def test_a_planted_bug_is_found_and_shrunk_to_one_fault(
+    ck: Clusterkit, up: Callable[..., Up], tmp_path: Path, bug: str
+) -> None:
     """Within 20 runs; the command that is printed for it does it again."""
     told = campaign(
         ck, "--runs", "20", "--seed", "1", "--fail-fast", "--shrink", "1", "--actions", "kill,term",
@@ -90,17 +90,18 @@ def test_a_planted_bug_is_found_and_shrunk_to_one_fault(ck: Clusterkit, bug: str
     assert shrunk[0]["violations"]
     assert all(Path(run["directory"], "journal.jsonl").exists() for run in failing(told))
     if bug == "--forget-restore":  # a death in the midst of a write needs some luck
-        replayed = again(ck, shrunk[0]["replay"])
-        assert "although the checkpoint" in replayed.stdout
+        assert "although the checkpoint" in again(up, shrunk[0]["replay"], tmp_path / "died")
 
 
-def again(ck: Clusterkit, command: str) -> subprocess.CompletedProcess[str]:
-    """Type a command that clusterkit has printed."""
+def again(up: Callable[..., Up], command: str, gate: Path) -> str:
+    """Type a command that clusterkit has printed; what it prints. The last step waits until the fault has come."""
     words = shlex.split(command)
     assert words[:2] == ["clusterkit", "up"]
-    return subprocess.run(
-        [sys.executable, "-m", *words], capture_output=True, text=True, timeout=60, cwd=ROOT, env=ck.environment()
-    )
+    run = up("--run-id", "again", *words[2:], "--gate", f"40:{gate}")
+    run.wait_for("Exited")
+    gate.touch()
+    run.wait(60)
+    return run.output
 
 
 @pytest.mark.slow
@@ -174,7 +175,8 @@ def test_a_run_that_cannot_be_started_ends_the_campaign_in_order(
     temporary.mkdir()
     removes.write_text(f"import shutil\nshutil.rmtree({str(temporary)!r}, ignore_errors=True)\n")
     monkeypatch.setenv("TMPDIR", str(temporary))
-    answer = ck("chaos", "--run-id", "mine", "--runs", "3", "--actions", "kill", *QUICK, removes, code=1)
+    words = ("--runs", "3", "--parallel", "1", "--actions", "kill", *QUICK)
+    answer = ck("chaos", "--run-id", "mine", *words, removes, code=1)
     why = "The run mine-1 can't be started: No such file or directory."
     assert f"clusterkit: The campaign can't continue. {why}" in answer.err
     assert "0 of 0 runs passed (3 were asked for)" in answer.out

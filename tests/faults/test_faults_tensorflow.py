@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,13 @@ from clusterkit import Cluster
 from clusterkit.api import Result
 from clusterkit.network.virtual import why_not
 from clusterkit.pytest_plugin import Clusters
-from clusterkit.words.events import FaultHealed, Resumed
+from clusterkit.words.events import Failed, FaultHealed, FaultTook, Resumed, Spawned
 from clusterkit.words.recovery import InjectedFault
 from tests.recoveries import check_report
-from tests.support import processes_of
+from tests.support import CHILDREN, WORKLOADS, processes_of
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300), pytest.mark.cluster(timeout=200, workers=2, ps=1)]
 
-PROGRAM = "workloads/ps_train.py"
 ARGS = ("--steps", 200, "--checkpoint-every", 40, "--step-time", 0.02)
 ALL = ("chief:0", "worker:0", "worker:1", "ps:0")
 # With what each of them restarts.
@@ -64,19 +64,29 @@ def restarted_by(result: Result, number: int) -> Counter[str]:
     )
 
 
-def whole_run(home: Path, faults: tuple[str, ...], steps: int, **options: Any) -> Iterator[Result]:
-    """A finished job into which all of these faults were injected."""
-    args = ["--steps", steps, "--checkpoint-every", 60, "--step-time", 0.05]
-    job: dict[str, Any] = {"args": args, "workers": 2, "ps": 1, "timeout": 200, "fault": list(faults)} | options
-    with Cluster(PROGRAM, home=home, patience=220, **job) as cluster:
-        yield cluster.wait()
+def held(gate: Path, step: int, *args: object) -> dict[str, Any]:
+    """The training program, whose chief waits at a step until the gate is there."""
+    return {"program": CHILDREN / "held.py", "args": [step, gate, WORKLOADS / "ps_train.py", *args]}
+
+
+@contextmanager
+def whole_run(home: Path, faults: tuple[str, ...], steps: int, **options: Any) -> Iterator[Cluster]:
+    """A job into which all of these faults are injected; it waits for the gate `go` shortly before its end."""
+    job = held(home / "go", steps - 20, "--steps", steps, "--checkpoint-every", 60, "--step-time", 0.05)
+    job |= {"workers": 2, "ps": 1, "timeout": 200, "fault": list(faults)} | options
+    with Cluster(home=home, patience=220, **job) as cluster:
+        yield cluster
     assert processes_of(home) == {}
 
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
     """All faults of processes."""
-    yield from whole_run(tmp_path_factory.mktemp("processes"), tuple(OF_PROCESSES), 400)
+    home = tmp_path_factory.mktemp("processes")
+    with whole_run(home, tuple(OF_PROCESSES), 400) as run:
+        run.wait_for_event(Spawned, task="worker:1", attempt=2)
+        (home / "go").touch()
+        yield run.wait()
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +95,10 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
     if reason := why_not(network=True, disk=False):
         pytest.skip(f"no virtual network here: {reason}")
     home = tmp_path_factory.mktemp("network")
-    yield from whole_run(home, OF_THE_NETWORK, 600, network="virtual", seed=5)
+    with whole_run(home, OF_THE_NETWORK, 600, network="virtual", seed=5) as run:
+        run.wait_for_event(FaultTook, number=len(OF_THE_NETWORK))
+        (home / "go").touch()
+        yield run.wait()
 
 
 @pytest.mark.parametrize("fault", OF_PROCESSES)
@@ -125,9 +138,11 @@ def test_a_job_survives_all_faults_of_the_network(network: Result) -> None:
     check_report(network.directory)
 
 
-def test_a_task_without_more_memory(cluster: Clusters) -> None:
+def test_a_task_without_more_memory(cluster: Clusters, tmp_path: Path) -> None:
     """A ps needs memory to save its variables, and dies without it."""
-    run = cluster(PROGRAM, args=ARGS, fault="memory ps:0 @ step=50")
+    run = cluster(**held(tmp_path / "go", 140, *ARGS), fault="memory ps:0 @ step=50")
+    run.wait_for_event(FaultTook)
+    (tmp_path / "go").touch()
     result = run.wait()
     assert result.last_step == 200
     attempts = attempts_of(result)
@@ -138,10 +153,14 @@ def test_a_task_without_more_memory(cluster: Clusters) -> None:
     check_report(run.directory)
 
 
-def test_a_checkpoint_that_is_damaged(cluster: Clusters) -> None:
+def test_a_checkpoint_that_is_damaged(cluster: Clusters, tmp_path: Path) -> None:
     """The chief resumes from the checkpoint before it, and the steps between are lost."""
-    faults = ["corrupt-checkpoint @ checkpoint=2", "kill chief @ step=95"]
-    run = cluster(PROGRAM, args=ARGS, fault=faults)
+    run = cluster(**held(tmp_path / "go", 100, *ARGS), fault="corrupt-checkpoint @ checkpoint=2")
+    run.wait_for_event(FaultTook)
+    run.wait_for_step(100)
+    run.fault("kill chief")
+    run.wait_for_event(Spawned, task="chief:0", attempt=2)
+    (tmp_path / "go").touch()
     result = run.wait()
     assert result.last_step == 200
     assert attempts_of(result) == dict.fromkeys(ALL, 1) | {"chief:0": 2}
@@ -152,9 +171,13 @@ def test_a_checkpoint_that_is_damaged(cluster: Clusters) -> None:
     assert recovery.lost >= 40
 
 
-def test_a_disk_that_is_full(cluster: Clusters) -> None:
+def test_a_disk_that_is_full(cluster: Clusters, tmp_path: Path) -> None:
     """The chief fails to save and ends; when there is space again, it resumes from the last checkpoint."""
-    run = cluster(PROGRAM, args=ARGS, fault="disk-full for=2s @ step=50")
+    run = cluster(**held(tmp_path / "go", 50, *ARGS), fault="disk-full @ step=50")
+    run.wait_for_event(FaultTook)
+    (tmp_path / "go").touch()
+    run.wait_for_event(Failed)
+    run.heal()
     result = run.wait()
     assert result.last_step == 200
     assert attempts_of(result)["chief:0"] >= 2

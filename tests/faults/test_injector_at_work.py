@@ -7,6 +7,9 @@ import os
 import resource
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -114,14 +117,21 @@ def test_a_stop_heals_what_is_limited(cast: Cast) -> None:
     assert asks(process) == "got"
 
 
-def test_faults_of_a_run_are_injected_at_their_steps_and_healed(up: Callable[..., Up]) -> None:
+def test_faults_of_a_run_are_injected_at_their_steps_and_healed(up: Callable[..., Up], tmp_path: Path) -> None:
     """A step is reported within a fraction of a second, and the tasks run normally after their faults."""
     faults = ("slow worker:1 share=30% for=500ms @ step=10", "memory worker:0 for=300ms @ step=15")
     words = [word for fault in faults for word in ("--fault", fault)]
-    run = up("--workers", "2", *words, CHILDREN / "roles.py", "--steps", "100", "--step-time", "0.02")
+    run = up("--workers", "2", *words, CHILDREN / "step_by_step.py", "30", tmp_path)
+    run.wait_for_step(1, task="worker:1")  # both have a process to inject them into
+    for step in range(1, 31):
+        run.wait_for_step(step, task="worker:0")
+        if step == 30:
+            run.wait_for("FaultHealed", count=2)
+        (tmp_path / str(step)).touch()
     assert run.wait(40) == 0
-    late = [event["step"] - asked for event, asked in zip(run.events("FaultInjected"), (10, 15), strict=True)]
-    assert all(0 <= steps <= 10 for steps in late)  # of 20 ms; one step a second would make it 50
+    reported = [event["m"] for event in run.events("Progressed", task="worker:0")]
+    assert median(late - early for early, late in pairwise(reported)) < 0.5  # of one a second it would be 1
+    assert [event["step"] for event in run.events("FaultInjected")] == [10, 15]
     took = run.events("FaultTook")
     assert [event["done"] for event in took] == [True, True]
     assert took[0]["detail"] == "worker:1 can run at most 30 % of the time"

@@ -29,6 +29,7 @@ def held(cluster: Clusters, program: str, word: str) -> Cluster:
     said = "during" if program == "faults_cancelled.py" else word
     chief = run.tasks["chief:0"]
     wait_until(lambda: said in chief.logs().splitlines(), 60, lambda: f"{said!r}; the chief said {chief.logs()}")
+    run.wait_for_event(Checkpointed)  # a thread of the chief writes it meanwhile
     return run
 
 
@@ -132,6 +133,7 @@ def test_a_cancellation_while_a_worker_recovers(cluster: Clusters) -> None:
     """testOneWorkerPreemptionWithCancellation: join() raises, running steps are cancelled, and it can continue."""
     run = held(cluster, "faults_cancelled.py", "caught")
     run.tasks["worker:1"].kill()
+    run.wait_for_event(Spawned, task="worker:1", attempt=2)
     check_recovered(run, go(run), {"worker:1": 2}, steps=60)
     said = run.tasks["chief:0"].logs().splitlines()
     assert [line for line in said if line.startswith("join: InvalidArgumentError: ")]

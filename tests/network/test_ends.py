@@ -92,8 +92,8 @@ def test_nothing_is_left_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.
     inodes = opened(network.pid)
     os.kill(network.pid, signal.SIGSTOP)  # it does not end by itself
     network.stop()
+    wait_until(lambda: procfs.is_zombie(network.pid), 10, "the end of the switch")
     assert holders(inodes, tmp_path) == set()
-    assert procfs.is_zombie(network.pid)
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 

@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,14 @@ pytestmark = [
 ]
 PEERS = CHILDREN / "peers.py"
 VIRTUAL = ("--network", "virtual")
+TRY = """
+import socket, sys
+for address in sys.argv[2:]:
+    try:
+        print(socket.create_connection((address, 2222), float(sys.argv[1])).recv(6))
+    except OSError:
+        pass
+"""
 Start = Callable[..., Up]
 
 
@@ -47,17 +56,29 @@ def switch_of(run: Up) -> int:
     return pid
 
 
-def inside(namespaces: set[str], home: Path) -> set[int]:
-    """Processes that are in one of these network namespaces, or have it open; but for those of other homes' runs.
+def known_world(run: Up, task: str) -> dict[str, Any]:
+    """What a task tells of its world, once the supervisor knows of the task; one may run a moment before."""
+    told = world(run, task)
+    run.wait_for("Spawned", task=task)
+    return told
 
-    The kernel gives the number of a namespace that is gone to the next one.
-    """
-    found = set()
-    for pid in procfs.all_pids():
-        seen = procfs.links(pid) | {own("net", pid)}
-        if seen & namespaces and procfs.environ(pid).get("CLUSTERKIT_RUN_DIR", f"{home}/").startswith(f"{home}/"):
-            found.add(pid)
-    return found
+
+@contextmanager
+def kept_networks(run: Up, *tasks: str) -> Iterator[set[str]]:
+    """The network namespaces of tasks. This process keeps them: nobody else gets the number of one that is gone."""
+    nets = set()
+    with ExitStack() as stack:
+        for task in tasks:
+            net = os.open(f"/proc/{known_world(run, task)['pid']}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, net)
+            nets.add(str(Path(f"/proc/self/fd/{net}").readlink()))
+        yield nets
+
+
+def inside(namespaces: set[str]) -> set[int]:
+    """Other processes that are in one of these network namespaces, or have it open."""
+    others = (pid for pid in procfs.all_pids() if pid != os.getpid())
+    return {pid for pid in others if (procfs.links(pid) | {own("net", pid)}) & namespaces}
 
 
 def own(kind: str, pid: int | str = "self") -> str:
@@ -119,7 +140,7 @@ def test_a_task_is_otherwise_what_it_is_on_the_host(home: Path, up: Start, clust
 def test_a_restarted_task_is_in_the_same_place(up: Start, tmp_path: Path) -> None:
     """Its address and its namespace are the task's, whatever becomes of the attempts."""
     run = up("--workers", "2", "--restart-scope", "task", "--restart-backoff", "0", *VIRTUAL, PEERS, tmp_path / "end")
-    before = world(run, "worker:1")
+    before = known_world(run, "worker:1")
     run.kill("worker:1")
     run.wait_for("Spawned", task="worker:1", attempt=2)
     second = wait_until(lambda: run.log("worker:1", 2), 20, "what the second attempt says")
@@ -134,21 +155,16 @@ def test_nobody_else_reaches_a_task(up: Start, home: Path, tmp_path: Path) -> No
     """Neither this machine nor a host of a stranger's: there is no way to the addresses, and no port listens here."""
     run = up("--workers", "2", *VIRTUAL, PEERS, tmp_path / "end")
     for task in ("worker:0", "worker:1"):
-        assert len(world(run, task)["reached"]) == 2
+        assert len(known_world(run, task)["reached"]) == 2
     assert {port for pid in processes_of(home) for port in procfs.listening_ports_of(pid)} == set()
     listen = {task: procfs.listening_ports(pids[-1]) for task, pids in run.pids().items()}
     assert listen == {"worker:0": {2222}, "worker:1": {2222}}
-    try_all = (
-        "import socket, sys\nfor address in sys.argv[1:]:\n    try:\n"
-        "        print(socket.create_connection((address, 2222), 0.5).recv(6))\n"
-        "    except OSError:\n        pass\n"
-    )
-    words = [sys.executable, "-c", try_all, "10.77.0.1", "10.77.0.2"]
+    words = [sys.executable, "-c", TRY, "0.5", "10.77.0.1", "10.77.0.2"]
     for command in (words, ["unshare", *([] if os.getuid() == 0 else ["--map-root-user"]), "--net", *words]):
         assert "task" not in subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
-    joined = ["nsenter", "--net", f"--target={run.pids()['worker:0'][0]}"]
+    joined = ["nsenter", "--net", f"--target={run.pids()['worker:0'][0]}", sys.executable, "-c", TRY, "20"]
     if os.getuid() == 0:
-        assert "task" in subprocess.run([*joined, *words], capture_output=True, text=True, timeout=20).stdout
+        assert "task" in subprocess.run([*joined, "10.77.0.2"], capture_output=True, text=True, timeout=20).stdout
     (tmp_path / "end").touch()
     assert run.wait(20) == 0
 
@@ -157,38 +173,35 @@ def test_nobody_else_reaches_a_task(up: Start, home: Path, tmp_path: Path) -> No
 def test_nothing_outlives_a_run_that_is_killed(up: Start, home: Path, tmp_path: Path, victim: str) -> None:
     """No process, and no namespace, for nothing keeps one but the run's own processes; with a namespace its device."""
     run = up("--workers", "2", "--preload", "preloads.good", *VIRTUAL, PEERS, tmp_path / "end")
-    nets = {world(run, task)["namespaces"]["net"] for task in ("worker:0", "worker:1")}
-    assert inside(nets, home) == {
-        run.supervisor,
-        switch_of(run),
-        *(pid for pids in run.pids().values() for pid in pids),
-    }
-    pids = {
-        "supervisor": [run.supervisor],
-        "guardian": [run.process.pid],
-        "both": [run.supervisor, run.process.pid],
-        "all": list(processes_of(home)),
-    }[victim]
-    if len(pids) > 1:
+    with kept_networks(run, "worker:0", "worker:1") as nets:
+        tasks = {pid for pids in run.pids().values() for pid in pids}
+        assert inside(nets) == {run.supervisor, switch_of(run), *tasks}
+        pids = {
+            "supervisor": [run.supervisor],
+            "guardian": [run.process.pid],
+            "both": [run.supervisor, run.process.pid],
+            "all": list(processes_of(home)),
+        }[victim]
+        if len(pids) > 1:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)  # none of them can act on another's death
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)  # none of them can act on another's death
-    for pid in pids:
-        with suppress(ProcessLookupError):  # the kernel sends a task KILL itself when its parent dies
-            os.kill(pid, signal.SIGKILL)
-    run.wait(10)
-    wait_until(lambda: not processes_of(home) and not inside(nets, home), 5, lambda: f"nothing; {processes_of(home)}")
+            with suppress(ProcessLookupError):  # the kernel sends a task KILL itself when its parent dies
+                os.kill(pid, signal.SIGKILL)
+        run.wait(10)
+        wait_until(lambda: not processes_of(home) and not inside(nets), 5, lambda: f"nothing; {processes_of(home)}")
 
 
-def test_a_run_fails_when_its_switch_is_killed(up: Start, home: Path, tmp_path: Path) -> None:
+def test_a_run_fails_when_its_switch_is_killed(up: Start, tmp_path: Path) -> None:
     """At once and in a sentence, since no task reaches another any more."""
     run = up("--workers", "2", *VIRTUAL, PEERS, tmp_path / "end")
-    nets = {world(run, task)["namespaces"]["net"] for task in ("worker:0", "worker:1")}
-    os.kill(switch_of(run), signal.SIGKILL)
-    assert run.wait(10) == 1
-    assert run.result["reason"] == (
-        "clusterkit's switch, which carries the tasks' packets, is gone, so everything was ended at once"
-    )
-    assert inside(nets, home) == set()
+    with kept_networks(run, "worker:0", "worker:1") as nets:
+        os.kill(switch_of(run), signal.SIGKILL)
+        assert run.wait(10) == 1
+        assert run.result["reason"] == (
+            "clusterkit's switch, which carries the tasks' packets, is gone, so everything was ended at once"
+        )
+        assert inside(nets) == set()
 
 
 def test_what_was_carried_is_captured_to_the_end(up: Start, tmp_path: Path) -> None:

@@ -61,6 +61,9 @@ class Control:
         if self._disk is not None:
             self._disk.free(number)
 
+    def _do_flush(self) -> None:
+        self._fabric.flush()
+
     def _do_counts(self) -> list[tuple[Pair, list[int]]]:
         return list(self._fabric.counts().items())
 

@@ -58,6 +58,10 @@ class Fabric:
     def stop(self) -> None:
         """Make `run` return; flush the capture."""
         self._stopped = True
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what the capture has buffered, if there is one."""
         if self._capture is not None:
             self._capture.flush()
 
