@@ -31,8 +31,11 @@ def ask(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequenc
     until = time.monotonic() + within
     channel.settimeout(within)
     body = json.dumps(request).encode()
-    socket.send_fds(channel, [len(body).to_bytes(4, "big")], descriptors)
-    channel.sendall(body)
+    message = len(body).to_bytes(4, "big") + body
+    # In one call: a warm server waits a second for the rest of a request, and this process may be held between two.
+    sent = socket.send_fds(channel, [message], descriptors)
+    if sent < len(message):  # a server that has answered may have closed the connection, where even no byte can be sent
+        channel.sendall(message[sent:])
     return until
 
 

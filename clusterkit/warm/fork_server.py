@@ -75,9 +75,15 @@ def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> Forked
 
 
 def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[str, Any], list[int]] | None:
-    """Read a request and its descriptors; None if the peer has closed. Raises TimeoutError after `within` seconds."""
+    """Read a request and its descriptors; None if the peer has closed.
+
+    Raises TimeoutError after `within` seconds, and ValueError if the request is no JSON. Without a request the
+    descriptors are closed.
+    """
     began = time.monotonic()
     channel.settimeout(within)
+    descriptors: list[int] = []
+    request = None
     try:
         head, descriptors, _, _ = socket.recv_fds(channel, 4, 8, socket.MSG_CMSG_CLOEXEC)
         body = b""
@@ -86,9 +92,15 @@ def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[s
             body += more
             if within is not None:
                 channel.settimeout(max(0.001, began + within - time.monotonic()))
+        if head and len(body) == size:
+            request = json.loads(body), list(descriptors)
     except ConnectionError:
-        return None
-    return (json.loads(body), list(descriptors)) if head and len(body) == size else None
+        pass
+    finally:
+        if request is None:
+            for descriptor in descriptors:
+                os.close(descriptor)
+    return request
 
 
 class Server:

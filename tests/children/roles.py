@@ -1,10 +1,12 @@
 """A program that takes the roles of a training job without TensorFlow: it steps, checkpoints and resumes.
 
     roles.py [--steps N] [--step-time S] [--every N] [--fail TASK:ATTEMPT:STEP:CODE]... [--forget] [--until FILE]
+             [--hold TASK:ATTEMPT:STEP]...
 
 ps and parameter-server workers serve until they are ended; the others step, the leader checkpoints a number to
 `step` in the checkpoint directory. `--fail worker:1:1:5:3` lets attempt 1 of worker:1 exit with code 3 at step 5;
-a negative code is a signal to itself. `--forget`: never resume.
+a negative code is a signal to itself. `--hold worker:1:1:5` lets it wait before step 5 until something ends it.
+`--forget`: never resume.
 """
 
 import argparse
@@ -20,6 +22,7 @@ parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--step-time", type=float, default=0.02)
 parser.add_argument("--every", type=int, default=5)
 parser.add_argument("--fail", action="append", default=[])
+parser.add_argument("--hold", action="append", default=[])
 parser.add_argument("--forget", action="store_true")
 parser.add_argument("--until", type=Path)  # the last step waits for this file
 options = parser.parse_args()
@@ -67,6 +70,8 @@ if start or not options.forget:
 print(f"{task} goes from step {start} to {options.steps}", flush=True)
 for step in range(start + 1, options.steps + 1):
     fail_at(step)
+    while f"{task}:{attempt}:{step}" in options.hold:
+        time.sleep(0.01)
     time.sleep(options.step_time)
     while options.until and step == options.steps and not options.until.exists():
         time.sleep(0.01)

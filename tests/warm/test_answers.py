@@ -11,11 +11,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clusterkit.job.plan import Start, TaskPlan
-from clusterkit.system import exchange
+from clusterkit.system import exchange, procfs
 from clusterkit.warm import run_server as warm
 from clusterkit.warm import shared
 from clusterkit.warm.launching import Inherited
@@ -127,7 +128,7 @@ def test_no_answer_or_half_of_one(stage: Stage, half: bytes) -> None:
     begun = time.monotonic()
     with pytest.raises(NoForkServer):
         stage.fork()
-    assert WITHIN <= time.monotonic() - begun < WITHIN + 2
+    assert time.monotonic() - begun >= WITHIN
     assert lost(stage) == f"it did not answer within {WITHIN:g} s"
 
 
@@ -143,10 +144,8 @@ def test_an_answer_that_never_ends(stage: Stage) -> None:
 
     dripping = threading.Thread(target=drip)
     dripping.start()
-    begun = time.monotonic()
     with pytest.raises(NoForkServer):
         stage.fork()
-    assert time.monotonic() - begun < WITHIN + 2
     over.set()
     dripping.join()
 
@@ -180,18 +179,27 @@ def test_answers_that_come_together_are_each_their_own(stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_those_that_were_asked_for_when_it_is_given_up_start_cold(stage: Stage) -> None:
+def test_those_that_were_asked_for_when_it_is_given_up_start_cold(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their gates close, so a task that it has forked meanwhile ends."""
+    awaited: list[float] = []
+
+    def answer(channel: socket.socket, until: float, received: bytearray) -> dict[str, Any]:
+        awaited.append(until)
+        return exchange.answer(channel, until, received)
+
+    monkeypatch.setattr(warm, "answer", answer)
     stage.ready()
     null = os.open(os.devnull, os.O_RDWR)
     asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(3)]
-    begun = time.monotonic()
-    for one in asked:
+    gates = [f"pipe:[{os.fstat(one.opened).st_ino}]" for one in asked]
+    for one, gate in zip(asked, gates, strict=True):
+        assert gate in procfs.links(os.getpid())
         with pytest.raises(NoForkServer):
             stage.server.fork(one)
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(one.opened)
-    assert time.monotonic() - begun < WITHIN + 2, "the server has its time once"
+        assert gate not in procfs.links(os.getpid())
+    assert len(awaited) == 1, "the server has its time once"
     os.close(null)
 
 
@@ -207,9 +215,8 @@ def test_a_server_that_comes_up_with_nonsense(stage: Stage, line: bytes) -> None
 def test_one_that_can_not_be_killed_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
     """Neither while it imports nor later; it is left to the end of the run."""
     monkeypatch.setattr(ForkServer, "_kill", lambda server: None)
-    begun = time.monotonic()
     stage.server.stop()
-    assert time.monotonic() - begun < warm.KILLED_WITHIN + 2
+    assert stage.process.poll() is None
     monkeypatch.undo()
     monkeypatch.setattr(stage.server, "stop", stage.process.kill)  # when the stage ends: monkeypatch outlives it
 

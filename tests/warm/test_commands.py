@@ -76,6 +76,8 @@ def test_a_command_does_not_outlive_the_supervisor_and_the_guardian(up: Start, h
     run = up("--workers", "2", *MODES[mode], "sleep", "60")
     run.wait_for("Spawned", count=2)
     pids = [pids[0] for pids in run.pids().values()]
+    places = [Path(f"/proc/{pid}/comm") for pid in pids]
+    wait_until(lambda: [place.read_text() for place in places] == ["sleep\n"] * 2, 10, "the commands")
     pair = (run.supervisor, run.process.pid)
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in pair:

@@ -6,10 +6,13 @@ import os
 import socket
 import sys
 import threading
+from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from clusterkit.system import exchange, procfs
 from clusterkit.warm import fork_server, importing
 
 
@@ -64,9 +67,56 @@ def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(fork_server, "quiet_fork", no_fork)
     channel = socket.socket()
-    before = os.listdir("/proc/self/fd")  # noqa: PTH208
+    made: list[int] = []
+    real = os.pipe
+
+    def pipe() -> tuple[int, int]:
+        ends = real()
+        made.append(os.fstat(ends[0]).st_ino)
+        return ends
+
+    monkeypatch.setattr(os, "pipe", pipe)
     server = fork_server.Server(ModuleType("entry"), channel)
     assert server.fork({"how": "script"}, []) is None
     assert server.begun == [fork_server.Begun(-1, None, 11)]
-    assert len(os.listdir("/proc/self/fd")) == len(before)  # noqa: PTH208
+    assert [f"pipe:[{inode}]" in procfs.links(os.getpid()) for inode in made] == [False]
     channel.close()
+
+
+def test_a_request_is_sent_in_one_call() -> None:
+    """A client that is held in the middle of one would be taken for one that hangs."""
+    ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # what is received is what one call sent
+    other.setblocking(False)
+    with ours, other, Path(os.devnull).open() as null:
+        exchange.ask(ours, {"do": "status"}, [null.fileno()], 1.0)
+        message, descriptors, _, _ = socket.recv_fds(other, 1 << 16, 8)
+        assert message == b'\0\0\0\x10{"do": "status"}'
+        os.close(*descriptors)
+        with pytest.raises(BlockingIOError):
+            other.recv(1)
+
+
+NO_REQUESTS = {
+    "it hangs": (b"\0\0\0\2{", False, TimeoutError),
+    "it closes": (b"\0\0\0\2{", True, None),
+    "it is no JSON": (b"\0\0\0\2{{", False, ValueError),
+}
+
+
+@pytest.mark.parametrize(("message", "closes", "error"), NO_REQUESTS.values(), ids=NO_REQUESTS)
+def test_what_is_no_request_leaves_no_descriptor_open(
+    message: bytes, closes: bool, error: type[Exception] | None
+) -> None:
+    """A warm server serves other clients for days."""
+    ours, other = socket.socketpair()
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with ours, other:
+        socket.send_fds(ours, [message], [writer])
+        os.close(writer)
+        if closes:
+            ours.close()
+        with pytest.raises(error) if error else nullcontext():
+            assert fork_server.receive(other, 0.01) is None
+    assert os.read(reader, 1) == b"", "nobody has the other end"
+    os.close(reader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from clusterkit.system import procfs
 from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -38,6 +40,14 @@ def size_of(pid: int) -> Size:
     return Size(len(list((place / "fd").iterdir())), int(status["Threads"]), private, len(children))
 
 
+def rests(pid: int) -> bool:
+    """Whether all threads sleep, and none has run between two looks: none is in the middle of something."""
+    before = procfs.thread_times(pid)
+    time.sleep(0.01)
+    asleep = all(procfs.thread_state(pid, thread) == "S" for thread in before)
+    return asleep and procfs.thread_times(pid) == before
+
+
 def has_spoken(run: Up, attempt: int) -> bool:
     """Whether an attempt's line is in its log."""
     log = run.run / "tasks" / "worker:0" / f"attempt-{attempt}.log"
@@ -55,6 +65,8 @@ def test_two_hundred_restarts_through_one_server(up: Start, tmp_path: Path) -> N
     for attempt in (EARLY, MIDDLE, LATE):
         # What it has printed was taken by then, and it waits.
         wait_until(partial(has_spoken, run, attempt), 90, f"attempt {attempt}")
+        run.wait_for("Spawned", attempt=attempt)  # what was open for its start is closed by then
+        wait_until(partial(rests, run.supervisor), 20, "the supervisor has nothing to do")
         sizes.append({"server": size_of(run.fork_server()), "supervisor": size_of(run.supervisor)})
         (tmp_path / str(attempt)).touch()
     assert run.wait(30) == 0

@@ -174,8 +174,10 @@ def test_a_stop_ends_a_run_that_a_server_began(
     """In order; and also where one of the two hangs, of which neither is a descendant of this process."""
     monkeypatch.setattr("clusterkit.api.supervisor.PUSH", 1.0)
     cluster = Cluster(hang, workers=2, start="warm", patience=PATIENCE)
+    both = ["guardian", "supervisor"]
+    # The guardian may execute its program later than the supervisor has started tasks.
+    wait_until(lambda: sorted(handed_over(cluster.run_id, home)) == both, 10, "guardian and supervisor")
     pids = handed_over(cluster.run_id, home)
-    assert sorted(pids) == ["guardian", "supervisor"]
     if which == "nobody":
         assert (cluster.stop().exit_code, cluster.result.ok) == (143, False)
     else:

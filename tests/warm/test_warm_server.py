@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from clusterkit.system import procfs
+from clusterkit.warm import warm_server
+from clusterkit.warm.warm_server import WarmServer
 from tests.servers import WORLD, Commands, Warm, parent, short_home, world
 from tests.support import Up, fork_server_of, processes_of, wait_until
 
@@ -184,14 +188,29 @@ def test_the_end_of_the_server_is_not_noticed_by_a_run(warm: Warm, home: Path, t
 
 
 def test_a_server_that_nobody_needs_ends(warm: Warm, home: Path) -> None:
-    """After its time without a run; while one goes on it stays."""
+    """After its time, and its socket is gone."""
     pid = warm.start("--idle", "4s")
-    run = warm.up(WORLD, "2")
-    world(run)
-    assert run.wait(20) == 0
-    assert not procfs.is_zombie(pid)
     wait_until(lambda: procfs.is_zombie(pid), 15, "its end")
     assert list(home.glob("warm/*.sock")) == []
+
+
+def test_a_server_stays_while_a_run_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long that is; then its time begins anew."""
+    now = 100.0
+    monkeypatch.setattr(warm_server, "time", SimpleNamespace(monotonic=lambda: now))
+    server = WarmServer.__new__(WarmServer)  # without the imports
+    server.options, server.last_used, server.clients = {"idle": 4.0}, now, {}
+    over = subprocess.Popen(["true"])
+    pidfd = os.pidfd_open(over.pid)
+    server.runs = {pidfd: over.pid}
+    now += 1000
+    assert (server.idle_left(), server.timeout()) == (None, 86400.0)
+    os.waitid(os.P_PID, over.pid, os.WEXITED | os.WNOWAIT)
+    server.reap_run(pidfd)
+    assert (server.idle_left(), server.timeout()) == (4.0, 4.0)
+    now += 5
+    assert (server.idle_left(), server.timeout()) == (0.0, 0.0)
+    assert over.wait() == 0
 
 
 def test_files_that_changed_end_the_server(warm: Warm) -> None:

@@ -61,4 +61,4 @@ def test_a_gang_comes_from_the_server(warm: Warm) -> None:
     runs[0].signal(signal.SIGINT)
     assert runs[0].wait(30) == 130
     assert runs[1].wait(90) == 0, runs[1].output[-4000:]
-    assert "0 of 2 runs live" in warm("status")
+    wait_until(lambda: "0 of 2 runs live" in warm("status"), 5, "their end")

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_recovery import PS_JOB, check_recovered
-from tests.support import CHILDREN, Up, fork_server_of, is_fork_of, wait_until
+from tests.support import CHILDREN, ROOT, Up, fork_server_of, is_fork_of, wait_until
 
 pytestmark = [pytest.mark.own_servers, pytest.mark.tensorflow, pytest.mark.timeout(240)]
 
 STEPS = 400
+PRELOADS = {"PYTHONPATH": f"{CHILDREN}{os.pathsep}{ROOT}"}
 Start = Callable[..., Up]
 
 
@@ -43,7 +44,8 @@ def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed:
     moment = (None, "Spawned", "RestartPlanned")[seed]
     later = random.Random(seed).uniform(0.0, 2.0 if moment is None else 0.3)
     print(f"seed {seed}: SIGKILL {later:.3f} s after {moment}")
-    run = up(*PS_JOB, "--steps", STEPS)
+    held = ("--preload", "preloads.waits_once") if moment is None else ()  # it is not ready before it is killed
+    run = up(*held, *PS_JOB, "--steps", STEPS, env=PRELOADS)
 
     def kill_server() -> None:
         wait_until(lambda: fork_server_of(home), 30, "a fork server")
@@ -96,7 +98,7 @@ def test_a_program_that_hides_its_import_starts_warm_when_that_is_asked_for(up: 
 
 def test_ctrl_c_while_tensorflow_is_imported(up: Start, home: Path) -> None:
     """Nobody waits for the import."""
-    run = up(*PS_JOB)
+    run = up("--preload", "preloads.slow", *PS_JOB, env=PRELOADS)  # so the import is not over before the signal comes
     server = wait_until(lambda: fork_server_of(home), 30, "a fork server")
     wait_until(lambda: "tensorflow" in Path(f"/proc/{server}/maps").read_text(), 60, "the import")
     run.signal(signal.SIGINT)

@@ -133,8 +133,17 @@ except KeyboardInterrupt:
     print('interrupted')
 ### is interrupted while it waits for a thread at its end
 import os, signal, threading, time
+over = threading.Event()
+threading._register_atexit(over.set)
+def main():  # what the main thread does, and how often it has slept
+    lines = open(f'/proc/self/task/{os.getpid()}/status').readlines()
+    return [line.split()[1] for line in lines if line.startswith(('State:', 'voluntary_ctxt_switches:'))]
 def f():
-    time.sleep(0.3)
+    over.wait()
+    before = None
+    while (now := main()) != before or now[0] != 'S':  # it has slept in between: it waits for this thread
+        before = now
+        time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.3)
 threading.Thread(target=f).start()
@@ -163,9 +172,11 @@ import threading, time
 threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 print('end')
 ### leaves a thread pool at its end
-import concurrent.futures, time
+import concurrent.futures, threading
 pool = concurrent.futures.ThreadPoolExecutor(2)
-pool.submit(time.sleep, 0.2).add_done_callback(lambda _: print('done'))
+over = threading.Event()
+threading._register_atexit(over.set)  # called before the pool's own, which waits for its threads
+pool.submit(over.wait).add_done_callback(lambda _: print('done'))
 print('end')
 ### runs what it registered with atexit in order, and goes on after what raises there
 import atexit

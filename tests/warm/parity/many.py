@@ -91,12 +91,14 @@ if __name__ == '__main__':
     m.get_context('fork').Process(target=time.sleep, args=(600,), daemon=True).start()
     print('end')
 ### waits for a process at its end
-import multiprocessing as m, time
+import atexit, multiprocessing as m, os
+read, write = os.pipe()
 def f():
-    time.sleep(0.2)
+    os.read(read, 1)
     print('child')
 if __name__ == '__main__':
     m.get_context('fork').Process(target=f).start()
+    atexit.register(os.write, write, b'.')  # called before multiprocessing's own, which waits for the process
     print('end')
 ### shares memory, locks, and a manager
 import multiprocessing as m
