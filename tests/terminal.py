@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.environment import ROOT, clean_environment
 
 _PARTS = re.compile(r"\x1b\[([\d;]*)([A-Za-z])|\x1b|[^\x1b]", re.DOTALL)
+_HALF = re.compile(r"\x1b(\[[\d;]*)?\Z")  # a sequence of which only the beginning has been read
 
 
 class Terminal:
@@ -41,6 +42,16 @@ class Terminal:
                 self.column = 0
             else:
                 self._put(match[0])
+
+    def resize(self, columns: int) -> None:
+        """Have another width: rows that are too long go on in the next one, as on most terminals."""
+        rows: list[list[str]] = []
+        row = column = 0
+        for number, old in enumerate(self.rows):
+            rows += [old[at : at + columns] for at in range(0, len(old), columns)] or [[]]
+            if number == self.row:  # the cursor is behind the last character, as it always is here
+                row, column = len(rows) - 1, len(rows[-1])
+        self.rows, self.columns, self.row, self.column = rows, columns, row, column
 
     def lines(self) -> list[str]:
         """What is to be seen, without the empty rows at the end."""
@@ -78,6 +89,14 @@ class Terminal:
                 del self.rows[self.row + 1 :]
         else:
             assert kind == "m", f"the terminal does not know {kind}"
+
+
+def frames(text: str, columns: int = 80) -> Iterator[list[str]]:
+    """What was to be seen each time before the lowest line was drawn anew, and in the end."""
+    terminal = Terminal(columns)
+    for part in re.split(r"(?=\r)", _HALF.sub("", text)):
+        terminal.write(part)
+        yield terminal.lines()
 
 
 def resize(descriptor: int, columns: int, rows: int = 24) -> None:

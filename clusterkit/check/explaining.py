@@ -1,6 +1,6 @@
 """After a failed run: the finding that explains the failure, for the final report and for result.json.
 
-This is optional: it has a time limit, and if it fails, the result stays unchanged.
+This is optional: reading the program's files has a time limit, and if it fails, the result stays unchanged.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ WITHIN = 2.0  # seconds
 def explained(result: RunResult, job: JobSpec) -> RunResult:
     """Return the result with the finding that explains its failure, if there is one."""
     text, hints = _error_text(result), list[str]()
-
-    def read() -> None:
+    if not text:
+        return result
+    try:  # before the limit, which is for the program's files
         from clusterkit.check.misplaced import refused
         from clusterkit.check.reading import findings_of
+    except Exception:  # clusterkit's own may have been replaced while the job ran
+        return result
 
+    def read() -> None:
         hints.extend(filter(None, [refused(job, text)]))
         with suppress(Exception):  # the files may contain anything
             finding = matching(findings_of(job, strict=False), text)
             hints.extend([] if finding is None else [f"{finding.location}: {finding.what} {finding.advice}"])
 
-    if text:
-        start_thread("check", read, lambda crashed: None).join(WITHIN)
+    start_thread("check", read, lambda crashed: None).join(WITHIN)
     return replace(result, finding=hints[0]) if hints else result
 
 

@@ -21,6 +21,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.words import events as ev
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.outcome import RunState
+from tests.commands import wait_for
 from tests.support import CHILDREN, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -43,15 +44,16 @@ def start(home: Path) -> Iterator[Start]:
         one.stop()
 
 
-def test_a_worker_is_killed_and_training_goes_on(start: Start) -> None:
+def test_a_worker_is_killed_and_training_goes_on(start: Start, tmp_path: Path) -> None:
     """What the API is for: wait for a step, break something, watch it come back, read the result."""
-    run = start(ROLES, workers=2, ps=1, args=["--steps", 150])
+    run = start(ROLES, workers=2, ps=1, args=["--steps", 150, "--until", tmp_path / "go"])
     assert list(run.tasks) == ["chief:0", "worker:0", "worker:1", "ps:0"]
     first = run.tasks["worker:1"].pid
     assert run.wait_for_step(10, task="chief:0") >= 10
     run.tasks["worker:1"].kill()
     again = run.wait_for_event(ev.Spawned, task="worker:1", attempt=2)
     assert run.tasks["worker:1"].pid == again.pid != first
+    (tmp_path / "go").touch()
     result = run.wait()
     assert (result.ok, result.last_step, result.restarts) == (True, 150, 1)
     killed, _ = run.tasks["worker:1"].attempts
@@ -179,17 +181,19 @@ def test_a_supervisor_that_is_killed_is_a_failure(start: Start) -> None:
 
 
 def test_a_run_does_not_outlive_its_python_process(home: Path) -> None:
-    """Killed without a chance to say so, while a fork of it lives on; two seconds later there is nothing."""
-    owner = program(home, "owner.py", ROLES)
+    """Killed without a chance to say so, while a fork of it lives on; no task gets its two minutes of grace."""
+    owner = program(home, "owner.py", CHILDREN / "stubborn.py", "ignore")
     assert owner.stdout is not None
     with owner.stdout:
         directory, fork = owner.stdout.readline().split()
     try:
         assert RunDirectory(Path(directory)).is_live()  # also after the end of the thread that started it
+        for task in ("worker:0", "worker:1"):
+            wait_for(Path(directory), "Ready", task=task)  # it ignores SIGTERM from then on
         others = {owner.pid, int(fork)}
         owner.kill()
         owner.wait(10)
-        wait_until(lambda: not processes_of(home).keys() - others, 2, "the end of the run")
+        wait_until(lambda: not processes_of(home).keys() - others, 20, "the end of the run")
     finally:
         os.kill(int(fork), signal.SIGKILL)
     assert "Python process that started the run is gone" in (Path(directory) / "result.json").read_text()

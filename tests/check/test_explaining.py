@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from clusterkit.check import explaining, reading
 from clusterkit.check.explaining import explained
 from clusterkit.client.directory import RunDirectory
+from clusterkit.system.barrier import start_thread
 from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
@@ -174,6 +176,21 @@ def test_the_check_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert finding(failed(BEGIN, STARTUP), job_of(tmp_path, TF)) is None
     assert time.monotonic() - before < 10
     released.set()
+
+
+def test_the_time_limit_is_for_the_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusterkit's own modules, which may be slow to load, have been imported by then."""
+    module = "clusterkit.check.misplaced"
+    monkeypatch.delitem(sys.modules, module)
+    loaded: list[bool] = []
+
+    def start(*args: Any) -> threading.Thread:
+        loaded.append(module in sys.modules)
+        return start_thread(*args)
+
+    monkeypatch.setattr(explaining, "start_thread", start)
+    explained(failed(BEGIN, STARTUP), job_of(tmp_path, TF))
+    assert loaded == [True]
 
 
 def test_the_hint_is_in_the_report_and_in_the_result(tmp_path: Path) -> None:

@@ -50,8 +50,11 @@ def test_down_can_be_impatient(ck: Clusterkit, option: tuple[str, ...]) -> None:
 
 def test_wait_has_the_exit_code_of_the_run(ck: Clusterkit) -> None:
     """Of one that goes on when it is asked for, and of one that failed before."""
-    run = ck.up("--restart", "never", "--workers", "2", ROLES, "--steps", "60", "--fail", "worker:0:1:50:3")
-    assert ck("wait", code=1).out == f"The run {run.name} failed (exit code 1).\n"
+    run = ck.up("--restart", "never", "--workers", "2", ROLES, "--steps", "100000")
+    waiting = begun(ck, "wait")
+    ck("kill", "worker:0")
+    out, _ = waiting.communicate(timeout=20)
+    assert (waiting.returncode, out) == (1, f"The run {run.name} failed (exit code 1).\n")
     assert ck.json("wait", run.name, code=1)["state"] == "failed"
 
 

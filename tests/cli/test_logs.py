@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.commands import JOB, ROLES, Clusterkit
+from tests.cli.test_ending import begun
+from tests.commands import JOB, ROLES, Clusterkit, wait_for
 from tests.support import CHILDREN
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -83,10 +86,17 @@ def test_a_run_is_named_by_the_beginning_of_its_id(turns: Clusterkit) -> None:
     assert "has no task ps:0" in turns("logs", "ps:0", code=2).err
 
 
-def test_events_are_followed_to_the_end(ck: Clusterkit) -> None:
+def test_events_are_followed_to_the_end(ck: Clusterkit, tmp_path: Path) -> None:
     """As sentences, and as the very lines of the journal; of one task if so asked."""
-    run = ck.up(*JOB, ROLES, "--steps", "150", "--fail", "worker:1:1:20:3")
-    lines = ck.lines("events", "-f", run.name)
+    run = ck.up(*JOB, ROLES, "--steps", "50", "--until", tmp_path / "go", "--fail", "worker:1:1:20:3")
+    following = begun(ck, "events", "-f", run.name, "--json")
+    assert following.stdout is not None
+    with following.stdout:
+        first = following.stdout.readline()
+        wait_for(run, "Spawned", task="worker:1", attempt=2)
+        (tmp_path / "go").touch()
+        lines = [json.loads(line) for line in [first, *following.stdout]]
+    assert following.wait(20) == 0
     assert [line["event"] for line in lines[:2]] == ["Began", "Changed"]
     assert lines[-1]["event"] == "Finished"
     text = ck("events", "worker:1").out

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,15 @@ LONG = (*JOB, ROLES, "--steps", "100000")
 def test_ps_tells_what_a_task_does_and_uses(ck: Clusterkit) -> None:
     """From the journal: state, step, speed; from the system: CPU and memory of the whole tree."""
     run = ck.up(*LONG)
-    wait_until(lambda: (ck.task("chief:0")["step"] or 0) > 20, 20, "steps")
-    row = ck.task("chief:0")
+
+    def as_it_steps() -> dict[str, Any] | None:
+        row = ck.task("chief:0")  # its first steps may have come in a bunch, which counts for less with each second
+        return row if (row["step"] or 0) > 20 and 5 < (row["steps_per_second"] or 0) < 60 else None
+
+    row = wait_until(as_it_steps, 20, "steps, fifty a second at most, fewer on a busy machine")
     assert row["pid"] == wait_for(run, "Spawned", task="chief:0")["pid"]
     assert row["endpoint"].startswith("127.0.0.1:")
     assert row["ready"]
-    assert 5 < row["steps_per_second"] < 60  # fifty at most, fewer on a busy machine
     assert 4 << 20 < row["memory"] < 100 << 20
     assert 0 <= row["cpu"] < 150
     assert 0 < row["uptime"] < 60

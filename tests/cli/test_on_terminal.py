@@ -11,7 +11,7 @@ import pytest
 
 from tests.environment import ROOT, clean_environment
 from tests.support import CHILDREN, processes_of, wait_until
-from tests.terminal import Terminal, on_terminal, resize
+from tests.terminal import Terminal, frames, on_terminal, resize
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -21,15 +21,16 @@ STATUS = r"2 running · step [ \d]\d of 60 · ━+─+ +\d+%( · \d+\.\d steps/s
 
 def seen(text: str, columns: int = 80) -> list[str]:
     """What is to be seen on a terminal in the end."""
-    terminal = Terminal(columns)
-    terminal.write(text)
-    return terminal.lines()
+    *_, last = frames(text, columns)
+    return last
 
 
 def test_a_status_line_stays_below_the_output_until_the_end(home: Path) -> None:
     """With a bar, since the number of steps is known; in the end, only lines are left."""
-    with on_terminal(home, "up", "--workers", "2", STEPPING, "60") as up:
+    go = home.parent / "go"
+    with on_terminal(home, "up", "--workers", "2", STEPPING, "60", "--until", go) as up:
         up.read_until(lambda text: re.fullmatch(STATUS, (seen(text) or [""])[-1]))
+        go.touch()
         text = up.finish()
         assert up.process.returncode == 0
     left = seen(text)
@@ -72,7 +73,13 @@ def test_the_answer_to_ctrl_c_stays_as_long_as_it_waits(home: Path) -> None:
         up.press(b"\x03")
         last = up.finish()
         assert up.process.returncode == 130
-    left = seen(last)
+    before, up_a_row, after = last.partition("\r\x1b[1A")  # the answer has two rows from now on
+    assert up_a_row
+    terminal = Terminal(80)
+    terminal.write(before)
+    terminal.resize(40)
+    terminal.write(up_a_row + after)
+    left = terminal.lines()
     assert not [line for line in left if line.startswith(("Waiting up", "1 running"))]
     numbers = [int(line.rpartition(" ")[2]) for line in left if "│ line" in line]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -109,7 +116,8 @@ def test_a_campaign_has_a_line_for_each_run_and_a_bar_below(home: Path) -> None:
     )
     program = (CHILDREN / "mimic.py", "--steps", "20", "--every", "10")
     with on_terminal(home, *command, *program) as chaos:
-        chaos.read_until(lambda text: re.fullmatch(r"━+─+ 1 of 2 runs", (seen(text) or [""])[-1]), deadline=60)
+        bar = re.compile(r"━+─+ 1 of 2 runs")
+        chaos.read_until(lambda text: any(bar.fullmatch(lines[-1]) for lines in frames(text) if lines), deadline=60)
         left = seen(chaos.finish(60))
         assert chaos.process.returncode == 0
     runs = [line for line in left if re.match(r"✔ run [12] of 2 +\d+(\.\d)? s  kill ", line)]

@@ -93,11 +93,14 @@ def test_a_function(home: Path, secret: str, onlooker: Onlooker) -> None:
     assert_not_stored(home, secret)
 
 
-def test_a_program(home: Path, secret: str, onlooker: Onlooker) -> None:
+def test_a_program(home: Path, secret: str, onlooker: Onlooker, tmp_path: Path) -> None:
     """Also where tasks are restarted."""
     env = {NAME: secret, "LEVEL": 3}
-    with Cluster(ROLES, args=["--steps", 30], workers=2, ps=1, env=env, home=home, patience=60) as cluster:
+    args = ["--steps", 30, "--until", tmp_path / "go"]
+    with Cluster(ROLES, args=args, workers=2, ps=1, env=env, home=home, patience=60) as cluster:
         cluster.tasks["worker:1"].kill()
+        cluster.wait_for_event("Spawned", task="worker:1", attempt=2)
+        (tmp_path / "go").touch()
         assert cluster.wait().last_step == 30
     assert_not_stored(home, secret)
 

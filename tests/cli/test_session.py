@@ -14,6 +14,11 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 TASKS = ("chief:0", "worker:0", "worker:1", "ps:0")
 
 
+def wait_for_log(run: Path, task: str, words: bytes) -> None:
+    """Wait until a task's log has it: that the task is ready comes by another way."""
+    wait_until(lambda: words in (run / "tasks" / task / "attempt-1.log").read_bytes(), 10, f"{task} says {words!r}")
+
+
 def test_a_session_by_hand(ck: Clusterkit, tmp_path: Path) -> None:
     """A run comes up, is looked at, loses a worker, gets it back, succeeds, and is removed."""
     up = ck("up", "-d", *JOB, ROLES, "--steps", "200", "--until", tmp_path / "go")
@@ -23,9 +28,10 @@ def test_a_session_by_hand(ck: Clusterkit, tmp_path: Path) -> None:
     rows = ck("ps").out.splitlines()
     assert rows[0].split()[:4] == ["TASK", "STATE", "ATTEMPT", "PID"]
     assert [row.split()[:3] for row in rows[1:]] == [[task, "running", "1"] for task in TASKS]
+    wait_for_log(ck.home / "runs" / run, "chief:0", b"goes from")
     assert ck("logs", "--tail", "1", "chief").out == "chief:0 │ chief:0 goes from step 0 to 200\n"
     assert ck("kill", "worker:1").out == "worker:1 got SIGKILL.\n"
-    wait_for(ck.home / "runs" / run, "Spawned", task="worker:1", attempt=2)
+    wait_for(ck.home / "runs" / run, "Changed", task="worker:1", attempt=2, state="running")
     worker = next(row for row in ck("ps").out.splitlines() if row.startswith("worker:1"))
     assert worker.split()[1:3] == ["running", "2"]
     assert worker.endswith("was killed by SIGKILL")
@@ -44,6 +50,7 @@ def test_a_session_as_json(ck: Clusterkit, tmp_path: Path) -> None:
     ps = ck.json("ps")
     assert (ps["run_id"], ps["state"]) == (run, "running")
     assert [(row["task"], row["attempt"], row["state"]) for row in ps["tasks"]] == [(t, 1, "running") for t in TASKS]
+    wait_for_log(ck.home / "runs" / run, "chief:0", b"goes from")
     (line,) = ck.lines("logs", "--tail", "1")
     assert (line["task"], line["attempt"], line["line"]) == ("chief:0", 1, "chief:0 goes from step 0 to 200")
     assert ck.json("kill", "worker:1")["tasks"] == ["worker:1"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -33,11 +32,8 @@ def test_an_end_interrupts_a_prompt_until_it_is_noticed(ours: tuple[Connection, 
         theirs.close()
         wait_until(lambda: len(came) >= 3, 10, "three interrupts")
         connection.prompting = False
-        time.sleep(0.2)  # the one that may be on its way
-        count = len(came)
         connection._thread.join(5)
-        assert not connection._thread.is_alive()
-        assert len(came) == count
+        assert not connection._thread.is_alive()  # nobody else sends one
         assert connection.over
     finally:
         signal.signal(signal.SIGINT, before)

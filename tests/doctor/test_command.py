@@ -173,14 +173,17 @@ def test_a_state_directory_that_can_not_be_used(clusterkit: Any, home: Path) -> 
         ("import os; os.kill(os.getpid(), 4)", False, "was killed by SIGILL (attempt 1)"),
     ],
 )
-def test_the_small_job_is_a_job_of_its_own(tmp_path: Path, text: str, succeeded: bool, words: str) -> None:
+def test_the_small_job_is_a_job_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, succeeded: bool, words: str
+) -> None:
     """It says how it went, and leaves nothing; options that the environment has are not its own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # other tests use the session's at the same time
     program = tmp_path / "program.py"
     program.write_text(text)
     env = {**os.environ, "CLUSTERKIT_UP_WORKERS": "7", "CLUSTERKIT_UP_RUN_ID": "mine", "TMPDIR": str(tmp_path)}
     done = run_job(sys.executable, env, Network.HOST, program)
     assert (done.succeeded, words in done.text) == (succeeded, True), done.text
-    assert not list(Path(tempfile.gettempdir()).glob("clusterkit-doctor-*"))
+    assert not list(tmp_path.glob("clusterkit-doctor-*"))
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,11 @@ PASSES = """
     import pytest
 
     @pytest.mark.cluster(workers=2, ps=1)
-    def test_training_survives_a_kill(cluster):
-        run = cluster(ROLES, args=["--steps", 60])
+    def test_training_survives_a_kill(cluster, tmp_path):
+        run = cluster(ROLES, args=["--steps", 60, "--until", tmp_path / "go"])
         run.tasks["worker:1"].kill()
         run.wait_for_event("Spawned", task="worker:1", attempt=2)
+        (tmp_path / "go").touch()
         assert run.wait_for_step(10, task="chief:0") >= 10
         assert run.wait().last_step == 60
 """
@@ -143,7 +144,7 @@ def test_the_timeout_bounds_waits_and_runs(session: pytest.Pytester) -> None:
 
         def test_wait(cluster):
             with pytest.raises(WaitTimeout):
-                cluster(ROLES, args=["--steps", 10000], patience=0.5).wait_for_step(10000)
+                cluster(ROLES, args=["--steps", 10000], timeout="1m", patience=0.5).wait_for_step(10000)
     """
     outcome = run(session, source, "--cluster-timeout", "1s")
     outcome.assert_outcomes(passed=1, failed=1)

@@ -14,15 +14,18 @@ def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
     """The exception has the cause with the end of its log; other logs are sections. Clusterkit's frames are hidden."""
     source = """
         def test_it(cluster):
-            run = cluster(ROLES, workers=2, restart="never", args=["--steps", 10000, "--fail", "worker:1:1:3:7"])
-            run.wait_for_step(500)
+            run = cluster(ROLES, workers=2, restart="never", args=["--steps", 10000])
+            for task in run.tasks:
+                run.wait_for_step(1, task=task)
+            run.tasks["worker:1"].kill()
+            run.wait_for_step(10000)
     """
     outcome = run(session, source)
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines([
-        ">*run.wait_for_step(500)",
-        "E * clusterkit.ClusterFailed: The run was over before step 500.",
-        "E *Cause: worker:1 exited with code 7 (attempt 1)",
+        ">*run.wait_for_step(10000)",
+        "E * clusterkit.ClusterFailed: The run was over before step 10000.",
+        "E *Cause: worker:1 was killed by SIGKILL (attempt 1)",
         "E *worker:1 │ worker:1 goes from step *",
         "*- clusterkit: worker:0 attempt 1 log -*",
         "worker:0 goes from step 0 to 10000",
