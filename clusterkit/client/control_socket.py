@@ -23,14 +23,16 @@ STALE = 3600.0  # seconds after which a socket on which nothing listens is one t
 
 def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
     """Listen for this user's clients; also returns what removes the socket. Raises RunDirectoryError."""
-    path = run.control_socket
+    path, part = run.control_socket, run.control_path.with_name(f".{run.control_path.name}.part")
     try:
         if len(os.fsencode(path)) > LONGEST:
             path = _short(run.path)
             remove_stale(path.parent, time.time() - STALE)
-            run.control_path.write_text(str(path))
+            part.write_text(str(path))
         _unlink_if_stale(path)
         server = _bound(path)
+        if path != run.control_socket:
+            part.replace(run.control_path)
     except OSError as error:
         raise RunDirectoryError(f"Cannot create the control socket {path}: {error.strerror or error}.") from None
 
@@ -42,13 +44,18 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """Raises OSError."""
+    """A socket that has its name from when it listens: a client that finds it is served. Raises OSError."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    new = path.with_name(f".{path.name[1:]}")  # no longer than the name itself
     try:
-        server.bind(str(path))
-        path.chmod(0o600)
+        if os.path.lexists(path):
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        new.unlink(missing_ok=True)
+        server.bind(str(new))
+        new.chmod(0o600)
         server.listen(128)
         server.setblocking(False)
+        new.rename(path)
     except BaseException:
         server.close()
         raise

@@ -18,6 +18,7 @@ STEP = 50  # milliseconds without another change after which a change is looked 
 BURST = 300  # milliseconds after which it is in any case
 LOOK_EVERY = 1.0  # seconds between two looks at the known files, for what the system does not tell, as with NFS
 POLL_EVERY = 0.25  # the same where it tells nothing at all
+EMPTY_FOR = 0.3  # seconds that whoever empties a file, or makes an empty one, has to write it
 LONGEST_AGO = 5.0  # seconds; a file that is older was not saved just now but renamed, or its clock differs
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
 Marks = dict[Path, tuple[int, int, int] | None]
@@ -67,19 +68,18 @@ class EditWatcher:
         while not self._stop.wait(POLL_EVERY):
             self._look(False)
 
-    def _look(self, something: bool, patient: bool = True) -> None:
+    def _look(self, something: bool) -> None:
         """Read the files again if something in their directories changed, or one of them did, or one is missing.
 
-        An editor that empties a file before it writes it has some time for that, if this is `patient`.
+        An editor that empties a file before it writes it has some time for that.
         """
         marks = _marks(self._seen)
         if not (something or self._problem or marks != self._marks):
             return
         now = own_files(self._job)
-        if patient and any(not text and self._seen.texts.get(path) for path, text in now.texts.items()):
-            self._stop.wait(BURST / 1000)
-            self._look(True, patient=False)
-            return
+        if self._is_emptied(now):
+            self._wait_for_text()
+            marks, now = _marks(self._seen), own_files(self._job)
         # Of known files the marks from before the reading: what is saved meanwhile is seen the next time.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
@@ -88,6 +88,17 @@ class EditWatcher:
         self._say_limits()
         if saved:
             self._tell(now, saved)
+
+    def _is_emptied(self, now: OwnFiles) -> bool:
+        """Whether a file is empty that was not at the last look, or, if it was gone then, when the program was good."""
+        seen, good = self._seen.texts, self._good.texts
+        return any(not text and seen.get(path, good.get(path)) for path, text in now.texts.items())
+
+    def _wait_for_text(self) -> None:
+        until = time.monotonic() + EMPTY_FOR
+        while time.monotonic() < until and not self._stop.wait(STEP / 1000):
+            if not self._is_emptied(own_files(self._job)):
+                break
 
     def _say_limits(self) -> None:
         if self._limited or not self._seen.left_out:

@@ -15,8 +15,9 @@ from pathlib import Path
 from clusterkit.words.errors import CannotLook
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-STARTS_WITHIN, LOOK_AGAIN = 0.2, 0.001  # seconds
-OF_KERNEL = 0x00200000  # among the flags in /proc/PID/stat: PF_KTHREAD
+STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds; the first for a /proc that does not tell
+OF_KERNEL, EXITING = 0x00200000, 0x00000004  # among the flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
+ENV_START, ENV_END = 47, 48  # in /proc/PID/stat, from the state on; 0 while a program is just started
 LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 
@@ -87,12 +88,11 @@ def environ(pid: int) -> dict[str, str]:
 
 
 def _has_none(pid: int) -> bool:
-    """Whether an environment that seems empty is: its process is over, or the kernel's, or has arguments."""
+    """Whether an environment that seems empty is: its process is over, or the kernel's, or has started with none."""
     fields = _stat(f"/proc/{pid}")
-    if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & OF_KERNEL:
+    if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & (OF_KERNEL | EXITING):
         return True
-    arguments = f"/proc/{pid}/cmdline"
-    return bool(_read(arguments) and not _read(f"/proc/{pid}/environ") and _read(arguments))
+    return fields[ENV_START] == fields[ENV_END] != b"0"
 
 
 def argv_of(pid: int) -> list[str]:

@@ -1,12 +1,14 @@
 """A program that dies, waits and resumes as a TensorFlow job does, over plain sockets at TF_CONFIG's addresses.
 
-    mimic.py [--steps N] [--step-time S] [--every N] [--save-time S] [--forget-restore] [--checkpoint-in-place]
+    mimic.py [--steps N] [--step-time S] [--every N] [--save-time S] [--gate STEP:FILE]...
+             [--forget-restore] [--checkpoint-in-place]
 
 With parameter servers: the chief has a worker do each step, and every ps add one to its variable. A worker that dies is
 done without, and used again when it is back; one that is frozen is waited for; a ps that dies takes the chief with it,
 and has lost its variable. Without: all workers meet at worker:0 for each step, and all die when one does.
 Checkpoints are written aside and renamed; a damaged one is skipped. The accuracy is the share of the steps that are in
-the variables at the end. `--forget-restore` and `--checkpoint-in-place` are planted bugs.
+the variables at the end. A step with a gate waits for its file. `--forget-restore` and `--checkpoint-in-place` are
+planted bugs.
 """
 
 import argparse
@@ -25,9 +27,11 @@ parser.add_argument("--step-time", type=float, default=0.01)
 parser.add_argument("--every", type=int, default=20)
 parser.add_argument("--save-time", type=float, default=0.02, help="from the first byte of a checkpoint to the last")
 parser.add_argument("--heartbeat", type=float, default=5.0, help="of silence, and a gang gives up a peer")
+parser.add_argument("--gate", action="append", default=[], help="STEP:FILE: the step begins once the file is there")
 parser.add_argument("--forget-restore", action="store_true")
 parser.add_argument("--checkpoint-in-place", action="store_true")
 options = parser.parse_args()
+gates = {int(step): Path(file) for step, _, file in (gate.partition(":") for gate in options.gate)}
 
 task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])
 kind, index = task.split(":")
@@ -148,6 +152,11 @@ def restore():
     return 0
 
 
+def await_gate(step):
+    while step in gates and not gates[step].exists():
+        time.sleep(0.01)
+
+
 def report(step, **metrics):
     send(kind="progress", step=step, metrics={"loss": 1 / step, **metrics})
 
@@ -183,6 +192,7 @@ def coordinate():
         ask(peer, n, do="set", value=first)
     workers = Workers()
     for step in range(first + 1, options.steps + 1):
+        await_gate(step)
         workers.step()
         for n, peer in enumerate(servers):
             value = ask(peer, n, do="add")["value"]
@@ -220,6 +230,7 @@ def gang():
             send(kind="resumed", step=first, path=str(saved) if first else None)
     value = first
     for step in range(first + 1, options.steps + 1):
+        await_gate(step)
         time.sleep(options.step_time)
         if mine == 0:
             for n, peer in enumerate(peers):
@@ -246,6 +257,7 @@ def tell_peer(peer, step):
 def alone():
     first = restore()
     for step in range(first + 1, options.steps + 1):
+        await_gate(step)
         time.sleep(options.step_time)
         report(step)
         if step % options.every == 0:

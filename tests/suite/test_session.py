@@ -130,10 +130,16 @@ def test_a_worker_that_is_killed_is_replaced(sessions: Sessions) -> None:
     assert not janitor.is_alive(sessions.pid("left"))
 
 
-@pytest.mark.parametrize(("how", "workers"), [("in python", "0"), ("in C with the lock", "1")])
-def test_a_session_that_takes_too_long_says_what_it_was_doing(sessions: Sessions, how: str, workers: str) -> None:
+@pytest.mark.parametrize(("how", "workers", "timeout"), [
+    ("in python", "0", "-54"), ("in python", "0", "0"), ("in C with the lock", "1", "0"),
+])  # fmt: skip
+def test_a_session_that_takes_too_long_says_what_it_was_doing(
+    sessions: Sessions, how: str, workers: str, timeout: str
+) -> None:
     """With the stacks of its processes; whatever they were doing, it ends and has failed."""
-    process = sessions.start(f"def test_it(): start('left'); {HANGS[how]}", "-n", workers, "--session-timeout", "-54")
+    up = f"open(os.path.join(os.environ['TMPDIR'], '{janitor.UP}'), 'w').close(); " if timeout == "0" else ""
+    code = f"def test_it(): start('left'); {up}{HANGS[how]}"
+    process = sessions.start(code, "-n", workers, "--session-timeout", timeout)
     assert process.wait(60) not in (0, None)
     output = sessions.output
     assert "The session has taken too long. It was doing:" in output

@@ -8,12 +8,13 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
 
-from tests.support import CHILDREN, ROOT, Up
+from tests.support import CHILDREN, ROOT, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
@@ -62,6 +63,13 @@ def effort(pid: int) -> tuple[int, int]:
     return int(fields[11]) + int(fields[12]), sum(int(count) for counts in switches for count in counts)
 
 
+def are_calm(pids: Collection[int]) -> bool:
+    """Whether processes do nothing for a moment."""
+    before = [effort(pid) for pid in pids]
+    threading.Event().wait(0.5)
+    return before == [effort(pid) for pid in pids]
+
+
 def test_supervisor_and_guardian_are_small_and_sleep(up: Start, tmp_path: Path) -> None:
     """With four tasks under way, each has less than 60 MB, no TensorFlow in it, and for two seconds nothing to do."""
     go = tmp_path / "go"
@@ -71,7 +79,7 @@ def test_supervisor_and_guardian_are_small_and_sleep(up: Start, tmp_path: Path) 
     for pid in processes:
         assert status(pid, "VmRSS") < 60 * MEGABYTE
         assert "tensorflow" not in Path(f"/proc/{pid}/maps").read_text()
-    threading.Event().wait(0.5)  # the last events are on their way to the journal
+    wait_until(lambda: are_calm(processes), 20, "the last events are in the journal")
     before = [effort(pid) for pid in processes]
     threading.Event().wait(2.0)
     for (ticks, wakeups), pid in zip(before, processes, strict=True):
@@ -88,14 +96,16 @@ def test_many_reports_wake_the_supervisor_a_few_times_a_second(up: Start, tmp_pa
     run = up("--workers", "8", CHILDREN / "reports.py", go)
     for index in range(8):
         run.wait_for("Progressed", deadline=30, count=3, task=f"worker:{index}")
+    began = time.monotonic()
     events = len(run.events("Progressed"))
     ticks, wakeups = effort(run.supervisor)
     threading.Event().wait(seconds)
     ticks_after, wakeups_after = effort(run.supervisor)
     passed_on = len(run.events("Progressed")) - events
-    assert 8 <= passed_on <= 8 * (seconds + 1)
+    passed = time.monotonic() - began
+    assert 8 <= passed_on <= 8 * (passed + 1)
     # Four looks at the pipes a second, and what is passed on; without bunches there would be 2400 wakeups or more.
-    assert wakeups_after - wakeups <= 100
-    assert ticks_after - ticks <= 6  # hundredths of a second, in three of them
+    assert wakeups_after - wakeups <= 100 / seconds * passed
+    assert ticks_after - ticks <= 2 * passed  # hundredths of a second
     go.touch()
     assert run.wait(20) == 0

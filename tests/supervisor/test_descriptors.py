@@ -142,17 +142,16 @@ def test_stacks_that_can_not_be_asked_for_are_none(tmp_path: Path) -> None:
 
 LOST = """
 import os, signal
-from clusterkit.system import sweep
-from clusterkit.supervisor.guardian import attend
+from clusterkit.supervisor import guardian
 from tests.support import no_descriptors
 
-sweep.PATIENCE = 0.2
+guardian.PATIENCE = 0.2
 if (pid := os.fork()) == 0:
     os.kill(os.getpid(), signal.SIGKILL)
 held = os.dup(1)
 os.close(2)
 with no_descriptors():
-    attend(pid, held, lambda number, left: print("lost", number, left))
+    guardian.attend(pid, held, lambda number, left: print("lost", number, left))
 """
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from clusterkit.supervisor import edits
 from clusterkit.supervisor.edits import EditWatcher
 from clusterkit.words.events import Impaired, ProgramChanged
 from clusterkit.words.job import Setup
@@ -27,6 +28,12 @@ pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 def project(tmp_path: Path) -> Project:
     """A program of its own for each test."""
     return Project(tmp_path / "project")
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is being saved is not taken for an empty one, however long the test is held meanwhile."""
+    monkeypatch.setattr(edits, "EMPTY_FOR", 30.0)
 
 
 @dataclass
@@ -67,19 +74,35 @@ def test_the_time_since_the_save_is_measured(project: Project) -> None:
         assert posted.wait(2) == ProgramChanged(("part.py",), 0.0)
 
 
-def test_a_file_that_is_emptied_before_it_is_written_is_one_change(project: Project) -> None:
+def test_a_file_that_is_emptied_before_it_is_written_is_one_change(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As many editors save, between whose two calls a busy machine may take its time; a file may also stay empty."""
     with watching(project) as posted:
-        for _ in range(3):
+        for number in range(3):
             posted.events.clear()
             (project.path / "part.py").write_text("")
             time.sleep(0.15)  # more than the watcher waits for further changes
-            project.write_part()
+            (project.path / "part.py").write_text(f"VERSION = {number}\n")
             assert posted.wait(1).files == ("part.py",)
             time.sleep(0.5)
             assert len(posted.events) == 1
+        monkeypatch.setattr(edits, "EMPTY_FOR", 0.3)
         (project.path / "part.py").write_text("")
         assert posted.wait(2) == ProgramChanged(("part.py",), posted.events[1].ago)
+
+
+def test_a_file_that_comes_back_empty_before_it_is_written_is_one_change(project: Project) -> None:
+    """As where a directory was removed and is made again."""
+    with watching(project) as posted:
+        (project.path / "part.py").unlink()
+        assert posted.wait(1).problem == "part.py is gone, and train.py imports it"
+        (project.path / "part.py").write_text("")
+        time.sleep(0.15)
+        project.write_part()
+        assert posted.wait(2).problem == ""
+        time.sleep(0.5)
+        assert len(posted.events) == 2
 
 
 def test_other_files_in_the_directory_are_nobodys_business(project: Project) -> None:

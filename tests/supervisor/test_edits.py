@@ -228,6 +228,7 @@ def test_random_edits_end_with_the_program_of_the_last_one(up: Start, project: P
     print(f"seed {seed}")
     chance = random.Random(seed)
     run = started(up, project)
+    project.in_place = True
     for _ in range(count):
         kind = chance.choice(EDITS)
         print(kind)

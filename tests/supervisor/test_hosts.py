@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.support import CHILDREN, Up, processes_of, wait_until
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 Start = Callable[..., Up]
 MIMIC = CHILDREN / "mimic.py"
-JOB = ("--workers", "2", "--ps", "1", "--hosts", "2", "--agent-timeout", "2s", "--restart-backoff", "0.1", MIMIC)
+JOB = ("--workers", "2", "--ps", "1", "--hosts", "2", "--restart-backoff", "0.1", MIMIC)
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed(up: Start, home: Path) -> None:
@@ -32,20 +33,22 @@ def test_nothing_outlives_a_supervisor_that_is_killed(up: Start, home: Path) -> 
 
 def test_ctrl_c_ends_all_agents(up: Start, home: Path) -> None:
     """And leaves no spool in the temporary directory."""
-    before = set(Path("/tmp").glob("clusterkit-agent-*"))
     run = up(*JOB, "--steps", "100000")
     run.wait_for("Checkpointed")
+    spools = f"clusterkit-agent-*/{run.run.name}"
+    assert len([*Path(tempfile.gettempdir()).glob(spools)]) == 2
     os.kill(run.process.pid, signal.SIGINT)
     assert run.wait(20) == 130
     assert not processes_of(home)
-    assert set(Path("/tmp").glob("clusterkit-agent-*")) <= before
+    assert not [*Path(tempfile.gettempdir()).glob(spools)]
 
 
 def test_what_is_asked_of_a_run_reaches_the_tasks_on_its_hosts(up: Start, ck: Clusterkit) -> None:
     """Stacks are shown, a fault is injected, a task restarts; `ps` has the hosts."""
     run = up(*JOB, "--steps", "100000", "--step-time", "0.02")
     run.wait_for("Checkpointed")
-    assert "mimic.py" in ck("stacks", "worker:1").out
+    run.wait_for("Ready", task="worker:1")  # without which the others work, too
+    assert "mimic.py" in ck("stacks", "--timeout", "20s", "worker:1").out
     ck("fault", "stop worker:1 for=300ms")
     run.wait_for("FaultHealed")
     ck("restart", "worker:1")
@@ -107,7 +110,7 @@ def test_ctrl_c_ends_a_run_that_waits_for_agents(up: Start, home: Path) -> None:
 def spool_of(run: Up, host: str) -> Path:
     """The directory that an agent keeps on the disk of its host."""
     agents = [pid for pid, command in processes_of(run.home).items() if f"--host {host} " in command]
-    held = {str(link.readlink()) for pid in agents for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    held = set[str]().union(*map(procfs.links, agents))
     [lock] = [path for path in held if "clusterkit-agent-" in path and path.endswith("lock")]
     return Path(lock).parent
 
@@ -116,6 +119,7 @@ def test_a_host_without_its_disk_is_avoided_after_two_attempts(up: Start) -> Non
     """The look before each restart finds it; then all tasks move, to the spare host too."""
     run = up("--spare-hosts", "1", *JOB, "--steps", "400", "--step-time", "0.02", "--every", "20")
     run.wait_for("Checkpointed")
+    run.wait_for("Ready", task="worker:1")
     spool = spool_of(run, "host1")
     spool.rename(spool.with_name("gone"))
     [pid] = [event["where"].rpartition(" ")[2] for event in run.events("Spawned", task="worker:1")]

@@ -53,14 +53,14 @@ def test_no_command_line_environment_or_file_has_the_key(run: Up, home: Path) ->
     assert stat.S_IMODE(pem.stat().st_mode) == 0o600
     assert leaks.holding(leaks.arguments(processes), key) == []
     assert leaks.holding(leaks.environments(processes), key) == []
-    assert leaks.holding(leaks.files(home, *spools(), but=[pem]), key) == []
+    assert leaks.holding(leaks.files(home, *spools(run), but=[pem]), key) == []
 
 
 def test_the_users_secrets_are_in_no_command_line_and_no_file(run: Up, home: Path) -> None:
     """They are in the environment of the tasks, which is what they were given for."""
     processes = processes_of(home)
     assert leaks.holding(leaks.arguments(processes), [TOKEN.encode()]) == []
-    assert leaks.holding(leaks.files(home, *spools()), [TOKEN.encode()]) == []
+    assert leaks.holding(leaks.files(home, *spools(run)), [TOKEN.encode()]) == []
     assert leaks.holding(leaks.environments(processes), [TOKEN.encode()])
 
 
@@ -70,13 +70,13 @@ def test_nothing_of_a_run_is_open_to_other_users(up: Start, mask: int) -> None:
     with leaks.umask(mask):
         run = up(*JOB, env={"API_TOKEN": TOKEN})
     run.wait_for("Checkpointed")
-    assert len(spools()) >= 2
-    assert leaks.open_to_others(run.run, *spools()) == []
+    assert len(spools(run)) == 2
+    assert leaks.open_to_others(run.run, *spools(run)) == []
     assert stat.S_IMODE((run.run / "agents.pem").stat().st_mode) == 0o600
     ends_well(run)
     assert leaks.open_to_others(run.run) == []
 
 
-def spools() -> list[Path]:
-    """Where the agents of this test keep what they have to send."""
-    return list(Path(tempfile.gettempdir()).glob("clusterkit-agent-*"))
+def spools(run: Up) -> list[Path]:
+    """Where the agents of this run keep what they have to send; other tests have agents at the same time."""
+    return [own.parent for own in Path(tempfile.gettempdir()).glob(f"clusterkit-agent-*/{run.run.name}")]

@@ -7,6 +7,8 @@ key and is the run's secret. Each run has its own.
 from __future__ import annotations
 
 import datetime
+import errno
+import os
 import ssl
 from pathlib import Path
 
@@ -23,8 +25,13 @@ class CertificateError(ClusterkitError):
 def write_certificate(path: Path, run_id: str) -> None:
     """Make a key and a certificate in a new file, for its owner only. Raises CertificateError, FileExistsError."""
     pem = make_certificate(run_id, datetime.datetime.now(datetime.UTC))
-    path.touch(mode=0o600, exist_ok=False)
-    path.write_bytes(pem)
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    part.touch(mode=0o600, exist_ok=False)
+    part.write_bytes(pem)
+    part.rename(path)  # whoever finds the file finds the whole of it
 
 
 def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
