@@ -64,16 +64,18 @@ def wait_for_go(word):
         time.sleep(0.01)
 
 
-def run_round(batches, held):
+def run_round(batches, held, last):
     if held and args.when == "between":
         wait_for_go("between")
-    endless.assign(held and args.when == "during")
+    during = held and args.when == "during"
+    endless.assign(during or last)
     begun.assign(0)
     pending = [coordinator.schedule(train, (batches,)) for _ in range(PER_ROUND)]
-    if held and args.when == "during":
+    if during or last:  # until a step is under way in every worker
         while int(begun) < training.num_workers():
             time.sleep(0.01)
-        wait_for_go("during")
+        if during:
+            wait_for_go("during")
         endless.assign(False)
     coordinator.join()
     return sorted({int(worker.fetch()) for worker in pending})
@@ -82,7 +84,8 @@ def run_round(batches, held):
 batches = iter(coordinator.create_per_worker_dataset(per_worker))
 step = checkpointer.restore()
 while step < args.steps:
-    workers = run_round(batches, held=step == args.at and training.attempt() == 1)
+    held = step == args.at and training.attempt() == 1
+    workers = run_round(batches, held, last=step + PER_ROUND >= args.steps)
     step += PER_ROUND
     training.report(step)
     if step % 20 == 0:

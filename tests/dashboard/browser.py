@@ -170,10 +170,13 @@ class Served:
     def __init__(self, home: Path, control: bool = True, port: int = 0) -> None:
         self.home, self.control = home, control
         home.mkdir(parents=True, exist_ok=True)
-        self.start(port)
+        self._held = socket.socket()  # nobody else gets the port between two of its servers
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("127.0.0.1", port))
+        self.start(self._held.getsockname()[1])
 
-    def start(self, port: int = 0) -> None:
-        """Start it, on the port of before if there was one."""
+    def start(self, port: int) -> None:
+        """Start it on a port."""
         words = [sys.executable, "-m", "tests.dashboard.serving", str(self.home), str(port), TOKEN]
         self.process = subprocess.Popen(
             [*words, *["control"] * self.control],
@@ -203,6 +206,10 @@ class Served:
         self.process.wait(10)
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+    def release(self) -> None:
+        """Give its port up."""
+        self._held.close()
 
     def again(self) -> None:
         """Start another one in the same place."""

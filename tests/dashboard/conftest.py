@@ -45,3 +45,4 @@ def serve(home: Path) -> Iterator[Callable[..., Served]]:
     yield start
     for served in started:
         served.kill()
+        served.release()

@@ -139,6 +139,7 @@ def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     """What is asked on the page is seen on it; the token is in no command line, journal or environment."""
     run = up("--workers", "2", "--dashboard-control", CHILDREN / "reports.py", tmp_path / "stop")
     browser = opened(run)
+    run.wait_for("Spawned", task="worker:1")
     token = browser.place.query.partition("=")[2]
     name = run.run.name
     browser.follow(name)

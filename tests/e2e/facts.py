@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit import Cluster
-from clusterkit.words.events import Failed, Verb
+from clusterkit.words.events import Failed, FaultTook, Verb
 from clusterkit.words.outcome import Exit
 from tests.support import CHILDREN, processes_of, wait_until
 
 PATIENCE = 60.0
-SETTLING = 1.0  # seconds for what was under way when something was broken
 
 PS_JOB = {"program": CHILDREN / "facts_ps.py", "workers": 2, "ps": 1}
 GANG = {"program": CHILDREN / "facts_gang.py", "workers": 2, "args": [1000]}
@@ -37,6 +36,7 @@ ALONE = {"restart_scope": "task", "restart_backoff": "1h", "restart_backoff_max"
 class Round:
     """Steps that a task said were done: when, up to which one, and by which workers where it can tell."""
 
+    task: str
     at: float
     step: int
     by: tuple[int, ...]
@@ -57,7 +57,7 @@ class Seen:
     """What came of a disturbance."""
 
     since: float
-    rounds: list[Round] = field(default_factory=list)  # that were done while it lasted, but for the first second
+    rounds: list[Round] = field(default_factory=list)  # of each task after the one that was under way when it began
     said: dict[str, str] = field(default_factory=dict)  # what tasks wrote meanwhile, apart from rounds
     ends: dict[str, End] = field(default_factory=dict)  # the tasks that ended by themselves
     alive: set[str] = field(default_factory=set)  # the tasks that were there at its end
@@ -94,7 +94,7 @@ class Lab:
 
     def cut(self, task: str) -> Seen:
         """Lose every packet between a task and the rest."""
-        return self._begin(lambda: self.cluster.fault(f"partition {task}"))
+        return self._begin(lambda: self._inject(f"partition {task}"))
 
     def heal(self) -> Seen:
         """Lose no more packets."""
@@ -129,10 +129,15 @@ class Lab:
         wait_until(lambda: path.is_file() and path.read_text(), PATIENCE, "the stacks")
         return path.read_text()
 
+    def reached(self, task: str, function: str) -> None:
+        """Wait until one of the task's threads is in a function."""
+        wait_until(lambda: f"in {function}\n" in self.stacks(task), PATIENCE, f"{task} in {function}")
+
     def rounds(self) -> list[Round]:
         """Every round so far, of all tasks, in order."""
-        told = [json.loads(line) for text in self._texts().values() for line in text.split("\n")[:-1] if is_round(line)]
-        return sorted((Round(r["at"], r["step"], tuple(r["by"])) for r in told), key=lambda one: one.at)
+        lines = [(task, line) for task, text in self._texts().items() for line in text.split("\n")[:-1]]
+        told = [(task, json.loads(line)) for task, line in lines if is_round(line)]
+        return sorted((Round(task, r["at"], r["step"], tuple(r["by"])) for task, r in told), key=lambda one: one.at)
 
     def next_round(self, after: float) -> Round:
         """The first round that was done later than a moment."""
@@ -165,8 +170,19 @@ class Lab:
         disturb()
         return Seen(time.monotonic())
 
+    def _inject(self, fault: str) -> None:
+        """Return once it is done: the answer only says that it will be."""
+        before = self._done()
+        self.cluster.fault(fault)
+        wait_until(lambda: self._done() > before, PATIENCE, fault)
+
+    def _done(self) -> int:
+        return sum(isinstance(event, FaultTook) and event.done for event in self.cluster.events())
+
     def _look(self, seen: Seen) -> Seen:
-        seen.rounds = [one for one in self.rounds() if one.at > seen.since + SETTLING]
+        later = [one for one in self.rounds() if one.at > seen.since]
+        under_way = {one.task: one for one in reversed(later)}
+        seen.rounds = [one for one in later if one is not under_way[one.task]]
         new = {task: text[self._written.get(task, 0) :] for task, text in self._texts().items()}
         said = {task: [line for line in text.splitlines() if not is_round(line)] for task, text in new.items()}
         seen.said = {task: "\n".join(lines) for task, lines in said.items() if lines}

@@ -32,7 +32,9 @@ def test_a_module_is_edited(up: Start, tmp_path: Path, flags: tuple[str, ...], p
     run = up(*flags, "--watch", tmp_path / "job" / program, *ARGS)
     run.wait_for("Checkpointed", PATIENCE)
     run.wait_for_step(25, PATIENCE)
-    module.write_text(module.read_text() + 'print("edited digits", flush=True)\n')
+    edited = tmp_path / "edited.py"
+    edited.write_text(module.read_text() + 'print("edited digits", flush=True)\n')
+    edited.replace(module)
     trains = run.wait_for("EditTrains", PATIENCE)
     resumed = run.wait_for("Resumed", PATIENCE, task=leader, attempt=2)
     assert resumed["step"] >= 20
@@ -40,10 +42,10 @@ def test_a_module_is_edited(up: Start, tmp_path: Path, flags: tuple[str, ...], p
     starts = {event["task"]: event["forked"] for event in run.events("Spawned", attempt=2)}
     first = {event["task"]: event["forked"] for event in run.events("Spawned", attempt=1)}
     assert starts == first
-    assert b"edited digits" in run.log(leader, 2)
-    assert b"edited digits" not in run.log(leader, 1)
     (planned,) = run.events("RestartPlanned")
     assert (planned["files"], planned["cause"], planned["charged"]) == (["digits.py"], None, 0)
     run.signal(signal.SIGINT)
     assert run.wait(60) == 130
+    assert b"edited digits" in run.log(leader, 2)  # which is complete now
+    assert b"edited digits" not in run.log(leader, 1)
     assert f"digits.py changed: restarting all tasks from the checkpoint of step {planned['step']}." in run.output

@@ -11,16 +11,17 @@ import pytest
 
 from clusterkit.system import procfs
 from tests.e2e.test_recovery import check_resumptions
-from tests.support import WORKLOADS, Up, processes_of, wait_until
+from tests.support import CHILDREN, WORKLOADS, Up, processes_of, wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.own_servers, pytest.mark.timeout(240)]
 
 Start = Callable[..., Up]
-STEPS = 700
+STEPS = 300
 PACE = ("--steps", STEPS, "--checkpoint-every", "100", "--step-time", "0.02")
-JOBS: dict[str, tuple[Any, ...]] = {
-    "ps": ("--workers", "2", "--ps", "1", "--hosts", "2", WORKLOADS / "ps_train.py"),
-    "gang": ("--workers", "3", "--hosts", "3", WORKLOADS / "mwms_train.py"),
+WAITS = ("--start", "warm", CHILDREN / "waits.py")
+JOBS: dict[str, tuple[Any, ...]] = {  # the leader waits at step 160 until it is started again
+    "ps": ("--workers", "2", "--ps", "1", "--hosts", "2", *WAITS, "chief:0", "160:end", WORKLOADS / "ps_train.py"),
+    "gang": ("--workers", "3", "--hosts", "3", *WAITS, "worker:0", "160:end", WORKLOADS / "mwms_train.py"),
 }
 
 
@@ -33,7 +34,7 @@ def agent_on(run: Up, host: str) -> int:
 @pytest.mark.parametrize("shape", JOBS)
 def test_a_job_whose_host_is_lost_continues_on_the_others(up: Start, shape: str) -> None:
     """All tasks start again, where there is room, from the newest checkpoint; the host is the cause."""
-    run = up("--agent-timeout", "2s", *JOBS[shape], *PACE)
+    run = up("--agent-timeout", "10s", *JOBS[shape], *PACE)
     run.wait_for("Checkpointed", deadline=90)
     placed = run.events("Placed")[0]["hosts"]
     os.kill(agent_on(run, "host1"), signal.SIGKILL)

@@ -24,7 +24,8 @@ def test_a_worker_is_killed(up: Start, convention: str, program: tuple[str, ...]
     """It is the cause; both restart, cold, and resume at the checkpoint before."""
     name, *arguments = program
     fault = f"kill {victim} @ step=35"
-    run = up("--workers", "2", "--convention", convention, "--fault", fault, WORKLOADS / name, *arguments,
+    held = (CHILDREN / "waits.py", victim, "35:end")  # where it is killed, so that nobody comes to step 40
+    run = up("--workers", "2", "--convention", convention, "--fault", fault, *held, WORKLOADS / name, *arguments,
              "--step-time", "0.05")  # fmt: skip
     assert run.wait(280) == 0, run.output[-4000:]
     (plan,) = run.events("RestartPlanned")
@@ -42,4 +43,6 @@ def test_a_worker_that_raises_is_the_cause(up: Start) -> None:
     run = up("--workers", "2", "--convention", "jax", "--restart", "never", CHILDREN / "jax_raises.py", WORKLOADS)
     assert run.wait(200) == 1, run.output[-4000:]
     assert (run.result["cause"]["task"], run.result["cause"]["exception"]) == ("worker:1", "ValueError: mine")
-    assert [failure["task"] for failure in run.result["collateral"]] == ["worker:0"]
+    others = [event["failure"]["task"] for event in run.events("Failed") if event["failure"]["task"] != "worker:1"]
+    assert [failure["task"] for failure in run.result["collateral"]] == others
+    assert others in ([], ["worker:0"]), "one that is slow to notice is ended instead"

@@ -21,6 +21,11 @@ PS = ("--workers", "3", "--ps", "1", "--min-workers", "2")
 PROGRAM = (WORKLOADS / "ps_train.py", "--checkpoint-every", "50", "--step-time", "0.03")
 
 
+def waiting(task: str, where: str) -> tuple[object, ...]:
+    """The begin of a command whose program waits in one task. TensorFlow is warm, which waits.py does not import."""
+    return "--start", "warm", CHILDREN / "waits.py", task, where
+
+
 def digests(run: Up) -> set[str]:
     """The weights that the workers ended with."""
     return set(re.findall(r"weights digest (sha256:\w+)", run.output))
@@ -28,8 +33,9 @@ def digests(run: Up) -> set[str]:
 
 def test_a_gang_of_four_ends_as_one_of_three_that_begins_at_its_checkpoint(up: Start, tmp_path: Path) -> None:
     """The same weights, bit for bit: input shards, batches and learning rate are those of three workers."""
-    lossy = ("--min-workers", "2", "--restart-budget", "0", "--fault", "kill worker:1 @ step=30")
-    run = up("--workers", "4", *lossy, *GANG)
+    # It is killed once the checkpoint of step 20 is complete, at step 30 at the latest, where all wait for it.
+    lossy = ("--min-workers", "2", "--restart-budget", "0", "--fault", "kill worker:1 @ checkpoint")
+    run = up("--workers", "4", *lossy, *waiting("worker:1", "30:end"), *GANG)
     assert run.wait(PATIENCE) == 0, run.output[-6000:]
     result = run.result
     assert (result["given_up"], result["last_step"], result["restarts"]) == (["worker:1"], 60, 1)
@@ -57,9 +63,10 @@ def test_a_coordinator_trains_on_and_ends_without_a_worker(up: Start) -> None:
 
 def test_a_coordinator_that_is_killed_later_begins_without_the_worker(up: Start) -> None:
     """It uses both that are left, whose servers still know the cluster of three."""
-    faults = ("kill worker:1 @ step=40", "kill worker:1 @ step=100", "kill chief @ step=170")
+    faults = ("kill worker:1 @ step=40", "kill worker:1 @ step=100", "kill chief @ checkpoint=3")
     asked = [word for fault in faults for word in ("--fault", fault)]
-    run = up(*PS, "--restart-budget", "1", *asked, *PROGRAM, "--steps", "300")
+    held = waiting("chief:0", "40:Failed,100:Shrunk,170:end")  # for what comes of each fault
+    run = up(*PS, "--restart-budget", "1", *asked, *held, *PROGRAM, "--steps", "300")
     assert run.wait(PATIENCE) == 0, run.output[-6000:]
     assert (run.result["given_up"], run.result["last_step"]) == (["worker:1"], 300)
     starts = Counter(event["task"] for event in run.events("Spawned"))

@@ -194,7 +194,8 @@ def test_a_multi_worker_job_survives_deaths_in_a_row(gang: Struck) -> None:
 
 def test_a_job_that_starts_cold_survives_sigkill_of_its_ps(up: Start) -> None:
     """It and the chief restart, the workers stay, and training resumes."""
-    run = up("--start", "cold", *PS_JOB, "--steps", "200")
+    held = (*PS_JOB[:4], CHILDREN / "waits.py", "chief:0", "60:end", *PS_JOB[4:])  # until it is ended with its ps
+    run = up("--start", "cold", *held, "--steps", "200")
     run.wait_for("Checkpointed", deadline=90)
     run.kill("ps:0")
     check_recovered(run, {"ps:0": 2, "chief:0": 2}, 200)

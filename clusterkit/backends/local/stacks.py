@@ -19,7 +19,10 @@ from clusterkit.words.model import Task
 
 LOOK_EVERY = 0.02  # seconds between two looks at a file
 LONGEST = 4 << 20  # bytes that are read of a file; the stacks of 100 threads take a fifth of it
-QUIET = 0.15  # seconds without a new byte after which a dump is complete
+# Seconds without a new byte after which a dump is complete: one whose last line may be its last, and any other.
+QUIET, QUIET_AT_ANY_LINE = 0.15, 1.0
+# The main thread comes last, with its outermost frame; of many frames or threads "..." stands for those left out.
+_LAST = (" in <module>", "<no Python frame>", "...")
 
 
 @dataclass(slots=True)
@@ -42,7 +45,8 @@ class Dump:
         text = after.partition(b"\n--- ")[0].decode(errors="replace")
         if text != self.text:
             self.text, self.grew_at = text, time.monotonic()
-        return not self.asked or (bool(self.text) and time.monotonic() - self.grew_at > QUIET)
+        quiet = QUIET if self.text.rstrip().endswith(_LAST) else QUIET_AT_ANY_LINE
+        return not self.asked or (bool(self.text) and time.monotonic() - self.grew_at > quiet)
 
 
 def dump_of(run: RunDirectory, task: Task, attempt: int, request: int) -> Dump:

@@ -1,15 +1,27 @@
 """The form of the parameter-server notebook: workers and parameter servers are threads of this one process."""
 
 import multiprocessing
+import socket
 
 import portpicker
 import tensorflow as tf
+
+held = []
+
+
+def pick_port():
+    """A free port, which nobody else gets before its server has it: gRPC shares it with who holds it like this."""
+    port = portpicker.pick_unused_port()
+    held.append(socket.socket())
+    held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held[-1].bind(("localhost", port))
+    return port
 
 
 def create_in_process_cluster(num_workers, num_ps):
     """Servers at free ports, and what finds them."""
     ports = {"worker": num_workers, "ps": num_ps}
-    cluster = {name: [f"localhost:{portpicker.pick_unused_port()}" for _ in range(n)] for name, n in ports.items()}
+    cluster = {name: [f"localhost:{pick_port()}" for _ in range(n)] for name, n in ports.items()}
     spec = tf.train.ClusterSpec(cluster)
     config = tf.compat.v1.ConfigProto()
     if multiprocessing.cpu_count() < num_workers + 1:
