@@ -109,8 +109,8 @@ def _options(allocation: Allocation) -> Iterator[str]:
         yield f"--partition={allocation.partition}"
     yield f"--chdir={allocation.directory}"
     yield f"--output={allocation.output.replace('%', '%%')}"
-    # A requeued job appends to its log. A lost host is the supervisor's to deal with, and not the job's end. The warning
-    # may come before the supervisor listens: SIGURG is nothing to it then.
+    # A requeued job appends to its log. A lost host is the supervisor's to deal with, and not the job's end.
+    # The warning may come before the supervisor listens: SIGURG is nothing to it then.
     yield from ("--open-mode=append", "--requeue", "--no-kill", f"--signal=B:URG@{WARNING}")
     yield from allocation.arguments
 
