@@ -115,13 +115,18 @@ class WarmServer:
 
     def serve_client(self, client: socket.socket) -> Continuation | None:
         """Answer one client. Returns None in the server, and a continuation in a fork."""
-        with client:
-            try:
-                pid, uid = peer_of(client)
-                request = self.fork_server.receive(client, READ_WITHIN) if uid == os.getuid() else None
-                return None if request is None else self.answer(client, pid, *request)
-            except (OSError, ValueError, TypeError, KeyError, MemoryError):  # it is gone, or its request is invalid
-                return None
+        continuation, descriptors = None, list[int]()
+        # The client may be gone, or ask for nonsense.
+        with client, suppress(OSError, ValueError, TypeError, KeyError, MemoryError):
+            pid, uid = peer_of(client)
+            request = self.fork_server.receive(client, READ_WITHIN) if uid == os.getuid() else None
+            if request is not None:
+                message, descriptors = request
+                continuation = self.answer(client, pid, message, descriptors)
+        if continuation is None:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return continuation
 
     def answer(
         self, client: socket.socket, pid: int, message: dict[str, Any], descriptors: list[int]
@@ -131,11 +136,7 @@ class WarmServer:
             why = self.problem or self.why_refused(pid)
             if why:
                 send(client, {"refused": why})
-            continuation = None if why else self.start_run(client, message, descriptors)
-            if continuation is None:
-                for descriptor in descriptors:
-                    os.close(descriptor)
-            return continuation
+            return None if why else self.start_run(client, message, descriptors)
         state = {"pid": os.getpid(), "problem": self.problem, "seconds": self.report["seconds"], "runs": len(self.runs)}
         send(client, {**state, "made": self.made, "left": self.idle_left(), "preload": self.options["preload"]})
         if message["do"] == "stop":

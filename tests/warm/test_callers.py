@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -83,11 +84,16 @@ def test_clients_that_say_nothing_keep_no_other_waiting(warm: Warm, home: Path) 
 
 
 def test_a_client_that_says_nothing_or_nonsense_does_no_harm(warm: Warm, home: Path) -> None:
-    """The server goes on to the next one."""
+    """The server goes on to the next one, and keeps nothing of what it was handed."""
     pid = warm.start()
     (path,) = home.glob("warm/*.sock")
-    for words in (b"", b"\0\0\0\2{]", b"\0\0\0\2[]", b"\0\0\0\2{}", b"\xff\xff\xff\xff"):
+    read, write = os.pipe()
+    status = b'\0\0\0\x10{"do": "status"}'
+    for words in (b"\0", b"\0\0\0\2{]", b"\0\0\0\2[]", b"\0\0\0\2{}", b"\xff\xff\xff\xff", status):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))
-            client.sendall(words)
+            socket.send_fds(client, [words], [write])
     assert f"pid {pid}" in warm("status")
+    os.close(write)
+    assert select.select([read], [], [], 20)[0], "nobody else has the other end"
+    os.close(read)
