@@ -111,9 +111,8 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: St
     """Printing a megabyte fills the socket's buffer, so the interrupt comes while the message is sent."""
     run, path = held(up)
     with connected(path) as client:
-        client.sendall(
-            b'{"line": "p \'\\ud83d\\ude00\' * 70000"}\n'
-        )  # 12 bytes each: a message is longer than the buffer
+        # 12 bytes each, as JSON: the answer is longer than the buffer.
+        client.sendall(b'{"line": "p \'\\ud83d\\ude00\' * 70000"}\n')
         stream = client.makefile("rb")
         assert any("prompt" in message for message in messages(stream))
         task = run.pids()["worker:0"][-1]
