@@ -139,8 +139,9 @@ def test_a_job_survives_all_faults_of_the_network(network: Result) -> None:
 
 
 def test_a_task_without_more_memory(cluster: Clusters, tmp_path: Path) -> None:
-    """A ps needs memory to save its variables, and dies without it."""
-    run = cluster(**held(tmp_path / "go", 140, *ARGS), fault="memory ps:0 @ step=50")
+    """A ps that needs memory dies without it, and recovers."""
+    job = held(tmp_path / "go", 140, *ARGS) | {"program": CHILDREN / "needs_memory.py"}
+    run = cluster(**job, fault="memory ps:0 @ step=50")
     run.wait_for_event(FaultTook)
     (tmp_path / "go").touch()
     result = run.wait()
@@ -173,7 +174,7 @@ def test_a_checkpoint_that_is_damaged(cluster: Clusters, tmp_path: Path) -> None
 
 def test_a_disk_that_is_full(cluster: Clusters, tmp_path: Path) -> None:
     """The chief fails to save and ends; when there is space again, it resumes from the last checkpoint."""
-    run = cluster(**held(tmp_path / "go", 50, *ARGS), fault="disk-full @ step=50")
+    run = cluster(**held(tmp_path / "go", 50, *ARGS), fault="disk-full @ checkpoint=1")
     run.wait_for_event(FaultTook)
     (tmp_path / "go").touch()
     run.wait_for_event(Failed)
