@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.client.directory import make_private, unusable
+from clusterkit.system.files import write_whole
 from clusterkit.words.campaign import CampaignRecord, campaign_record
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
@@ -51,11 +52,7 @@ class CampaignFile:
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace the record, all at once. Raises OSError."""
-        part = self.path.with_name(f".{self.path.name}.part")
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-            json.dump(document, file)
-            file.write("\n")
-        part.replace(self.path)
+        write_whole(self.path, (json.dumps(document) + "\n").encode(), 0o600)
 
     def close(self) -> None:
         """The campaign is over."""

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from clusterkit.system.files import write_whole
+
 
 def write_json(path: Path, value: Any) -> None:
     """Write a file atomically. Raises OSError."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(_lines(value, 2) + "\n")
-    part.replace(path)
+    write_whole(path, (_lines(value, 2) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import os
 import ssl
 from pathlib import Path
 
+from clusterkit.system.files import write_whole
 from clusterkit.words.errors import ClusterkitError
 
 VALID_BEFORE = datetime.timedelta(days=1)  # the hosts' clocks may differ
@@ -27,11 +28,7 @@ def write_certificate(path: Path, run_id: str) -> None:
     pem = make_certificate(run_id, datetime.datetime.now(datetime.UTC))
     if path.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)
-    part.touch(mode=0o600, exist_ok=False)
-    part.write_bytes(pem)
-    part.rename(path)  # whoever finds the file finds the whole of it
+    write_whole(path, pem, 0o600)
 
 
 def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
