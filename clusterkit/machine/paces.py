@@ -24,6 +24,7 @@ SETTLING = 10.0  # seconds after a start in which a task is not compared: it con
 OVER = 10  # looks that decide whether a task keeps up again: more, since a busy machine hides what is still there
 QUIET = 60.0  # seconds after which a task is named again; twice as many each time
 UNANSWERED = 60.0  # seconds after which an answer is not waited for any more
+BRIEF = 0.2  # seconds of a look that phases may take: jobs that save every few seconds would else have none that counts
 
 
 @dataclass(slots=True)
@@ -52,6 +53,8 @@ class Paces:
     quiet_until: dict[Task, float] = field(default_factory=dict)
     asked_at: float | None = None  # when the look that is not answered yet was asked for
     disturbed_at: float = 0.0  # when something was last seen that does not count as training
+    away: float = 0.0  # seconds that phases took since the last look was asked for, but for the one that goes on
+    away_since: float | None = None
     closely: int = 0  # looks without a difference until there are fewer
 
     _peers: tuple[JobSpec, Peers] | None = None
@@ -81,16 +84,25 @@ class Paces:
         """Look at the tasks, unless they do something else than training."""
         if self.ending.begun:
             return
-        if self._is_disturbed():
+        if self._is_interrupted() or self._is_in_phase():
             self.disturb()
         else:
-            self.asked_at = self.state.now
+            self.asked_at, self.away, self.away_since = self.state.now, 0.0, None
             self.state.out.append(Inspect(Look.PACE))
 
     def disturb(self) -> None:
         """Training is interrupted: what was measured meanwhile does not count."""
         self.disturbed_at = self.state.now
         self.steps.clear()
+
+    def phase_changed(self) -> None:
+        """A task has begun or ended what makes no steps. What was measured during a brief phase counts."""
+        if self._is_in_phase():
+            self.away_since = self.state.now if self.away_since is None else self.away_since
+        elif self.away_since is not None:
+            if self.state.now - self.away_since > BRIEF:
+                self.steps.clear()
+            self.away, self.away_since = self._away(), None
 
     def exited(self, record: TaskRecord) -> None:
         """An attempt is over, and with it what was said of it."""
@@ -100,7 +112,9 @@ class Paces:
         """The answer to a look."""
         asked, self.asked_at = self.asked_at, None
         steps, self.steps = self.steps, {}
-        if asked is None or self.ending.begun or self._is_disturbed() or self.disturbed_at >= asked:
+        if asked is None or self.ending.begun or self._is_interrupted() or self.disturbed_at >= asked:
+            return
+        if self._away() > BRIEF:
             return
         settled = {record.task: record for record in self.state.alive() if self._is_settled(record)}
         paces = {
@@ -146,13 +160,23 @@ class Paces:
                 self.quiet_until[task] = self.state.now + QUIET * 2 ** (self.times[task] - 1)
                 self.state.record(KeepsUp(task, named.attempt, round(self.state.now - named.since, 1)))
 
-    def _is_disturbed(self) -> bool:
-        """Whether a task that trains does something else now, or is paused, or none has made a step."""
-        records, job = self.state.records, self.state.job
-        training = [records[task] for task in job.training if not job.is_server(task)]
-        if self.state.holds.tasks:
+    def _away(self) -> float:
+        """How many seconds phases took since the last look was asked for."""
+        return self.away + (0.0 if self.away_since is None else self.state.now - self.away_since)
+
+    def _training(self) -> list[TaskRecord]:
+        job = self.state.job
+        return [self.state.records[task] for task in job.training if not job.is_server(task)]
+
+    def _is_in_phase(self) -> bool:
+        """Whether a task that trains does something else now."""
+        return any(of.phases for of in self._training())
+
+    def _is_interrupted(self) -> bool:
+        """Whether a task is paused, or held in the debugger, or none has made a step."""
+        if self.state.holds.tasks or self.state.records[self.state.job.leader].first_step is None:
             return True
-        return records[job.leader].first_step is None or any(of.phases or of.paused_by for of in training)
+        return any(of.paused_by for of in self._training())
 
     def _is_settled(self, record: TaskRecord) -> bool:
         """Whether the task trains, or serves, since some time."""

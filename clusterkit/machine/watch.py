@@ -74,12 +74,11 @@ class Watch:
     def phase_changed(self, record: TaskRecord, event: PhaseChanged) -> None:
         """The program began, or has ended, what makes no steps."""
         self.ready(record)
-        if record.task.type is not TaskType.EVALUATOR:
-            self.paces.disturb()
         if event.begun:
             record.phases[event.phase] = self.state.now
         elif record.phases.pop(event.phase, None) is not None and record.task.type is not TaskType.EVALUATOR:
             self.stalls.phase_ended()
+        self.paces.phase_changed()
 
     def held(self, record: TaskRecord) -> None:
         """The task is held in the debugger. Until it is released nobody can expect progress."""

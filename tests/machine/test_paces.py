@@ -178,21 +178,44 @@ def test_a_phase_does_not_count() -> None:
     assert run.named() == [("worker:1", 1)], "a look between two phases counts"
 
 
-def test_a_look_during_which_a_phase_began_does_not_count() -> None:
-    """The answer comes after a while."""
+@pytest.mark.parametrize(
+    ("phases", "counts"),
+    [
+        (((0.2, 0.3),), True),
+        (((0.2, 0.9),), False),
+        (((0.1, 0.2), (0.4, 0.5), (0.7, 0.8)), False),
+        (((0.9, None),), True),
+        (((0.2, None),), False),
+    ],
+)
+def test_a_look_with_long_phases_does_not_count(phases: tuple[tuple[float, float | None], ...], counts: bool) -> None:
+    """One whose answer comes after a second, of which phases took so much; the last one may go on."""
     run = settled(GANG)
     run.slow = {"worker:1"}
     run.paces()
-    for step in range(100, 200):
+    said = []
+    for step in range(100, 120):
         run.machine.handle(ev.Progressed(task("worker:0"), 1, step), run.now)
         run.now += CALM + 1
-        asked = run.machine.handle(ev.Ticked(), run.now)
-        assert Inspect(ev.Look.PACE) in asked
-        for begun in (True, False):
-            run.machine.handle(ev.PhaseChanged(task("worker:0"), 1, "checkpoint", begun), run.now + 0.5)
+        assert Inspect(ev.Look.PACE) in run.machine.handle(ev.Ticked(), run.now)
+        for begin, end in phases:
+            run.machine.handle(ev.PhaseChanged(task("worker:0"), 1, "checkpoint", True), run.now + begin)
+            if end is not None:
+                run.machine.handle(ev.PhaseChanged(task("worker:0"), 1, "checkpoint", False), run.now + end)
         run.now += 1
         seen = {one: run.vitals[str(one)] for one in run.job.tasks}
-        assert run.machine.handle(ev.Inspected(seen, ev.Look.PACE), run.now) == []
+        said += run.machine.handle(ev.Inspected(seen, ev.Look.PACE), run.now)
+        run.machine.handle(ev.PhaseChanged(task("worker:0"), 1, "checkpoint", False), run.now)
+    assert len(said) == counts
+
+
+def test_a_phase_that_a_death_ends_is_over() -> None:
+    """Nobody reports its end; the program that starts again has none."""
+    run = settled(SERVERS, "worker:1")
+    begins(run, "chief:0", "checkpoint")
+    run.exits("chief:0", signal=9)
+    run.trains(SETTLING + CALM + 2 * LOOKS * EVERY)
+    assert run.named() == [("worker:1", 1)]
 
 
 def test_a_task_that_is_paused_is_not_slow() -> None:
