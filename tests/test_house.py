@@ -1,4 +1,7 @@
-"""The house rules, held over the syntax trees: rooms import only downward, files and functions stay small."""
+"""The house rules, held over the syntax trees: rooms import only downward, files and functions stay small.
+
+Each rule is one test, which names all files that break it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.rooms import IMPURE, INSIDE, PURE, ROOMS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "clusterkit"
@@ -20,74 +26,6 @@ TOP = {
     *("clusterkit", "docs", "tests", "workloads", ".ci", ".gitignore", "pyproject.toml", "Makefile"),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
 }
-
-# Each room, and the rooms that it may import. Whoever is in a row stands above those in it: there are no circles.
-ROOMS = {
-    "words": set[str](),
-    "task": set[str](),
-    "training": set[str](),
-    "system": {"words"},
-    "client": {"words", "system"},
-    "network": {"words", "system"},
-    "faults": {"words", "system", "client", "network"},
-    "machine": {"words", "faults"},
-    "recovery": {"words", "client", "machine"},
-    "hooks": {"words", "system", "client", "recovery", "task"},
-    "job": {"words", "system", "client", "faults"},
-    "check": {"words", "system", "job"},
-    "warm": {"words", "system", "client", "job", "task", "check"},
-    "backends": {"words", "system", "client", "network", "faults", "machine", "job", "task", "warm", "__init__"},
-    "engines": {"words", "client", "job", "backends"},
-    "views": {"words", "system", "client"},
-    "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
-    "tensorboard": {"words", "system", "client", "views", "task"},
-    "dashboard": {
-        *("words", "system", "client", "faults", "recovery", "job", "backends", "views", "task", "__init__"),
-    },
-    "supervisor": {
-        *("words", "system", "client", "machine", "recovery", "job", "warm", "backends", "engines"),
-        *("views", "tensorboard", "dashboard", "hooks", "check", "__init__"),
-    },
-    "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},
-    # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
-    "chaos": {"words", "client", "machine", "recovery", "views", "api"},
-    "cli": {
-        *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
-        *("tensorboard", "dashboard", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),
-    },
-    "pytest_plugin": {"words", "client", "views", "api"},
-    "patches": {"words", "job", "task"},
-    "examples": set[str](),
-    "__init__": {"words", "client", "api"},
-    "__main__": {"cli"},
-}
-# Rules: their time, seeds and environment are arguments. They import no other modules of clusterkit than such.
-PURE = (
-    *("words", "machine"),
-    *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
-    *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
-    *("job/convention", "job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
-    *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
-    *("backends/local/reports", "backends/local/waits"),
-    *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
-    *(f"recovery/{name}" for name in ("incident", "report", "goodput", "conditions", "costs", "curve", "stretch")),
-    *("recovery/account", "recovery/startup", "recovery/stragglers", "recovery/training_time"),
-    *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
-    *("check/findings", "check/rules", "check/source"),
-    *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules", "doctor/text"),
-    *("views/prefixed", "views/stragglers", "views/tables"),
-    *(f"dashboard/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
-    *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
-    *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
-    *(f"engines/kubernetes/{name}" for name in ("pods", "resources", "rules", "text", "tfjob")),
-)
-# What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
-# reads what cloudpickle wrote, and that interpreter is the API's own.
-INSIDE = (
-    *("task/debug_session", "task/debugger", "task/debugger_pdb", "task/entry", "task/join", "task/patches"),
-    *("warm/fork_server", "warm/fresh", "warm/importing", "warm/warm_server", "network/switch"),
-)
-IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}
 
 
 def files_of(*places: str) -> list[Path]:
@@ -102,22 +40,55 @@ UNIT_TESTS = [path for path in TESTS if not re.search(r"pytest\.mark\.(process|t
 
 
 def short(path: Path) -> str:
-    """A file's name in a test's id."""
+    """A file's name in a message."""
     return str(path.relative_to(ROOT))
 
 
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of a file."""
+
+    name: str
+    lines: int
+    documented: bool
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What the rules ask of a file: its lines, and what is anywhere in it, also inside functions."""
+
+    lines: int
+    documented: bool
+    imports: tuple[str, ...]
+    functions: tuple[Function, ...]
+    calls: frozenset[str]
+
+
 @cache
-def imports_of(path: Path) -> tuple[str, ...]:
-    """Every module that a file imports anywhere in it, also inside functions."""
-    found = list[str]()
-    for node in ast.walk(ast.parse(path.read_text())):
+def read(path: Path) -> File:
+    """Read a file's syntax tree, once."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    imports, functions, calls = list[str](), list[Function](), set[str]()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += (alias.name for alias in node.names)
+            imports += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{short(path)} has a relative import"
             assert node.module is not None
-            found += (f"{node.module}.{alias.name}" for alias in node.names)
-    return tuple(found)
+            imports += (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            functions.append(Function(node.name, lines, bool(ast.get_docstring(node))))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            calls.add(ast.unparse(node.func))
+    documented = bool(ast.get_docstring(tree))
+    return File(len(text.splitlines()), documented, tuple(imports), tuple(functions), frozenset(calls))
+
+
+def breaches(paths: Iterable[Path], breach: Callable[[Path], object]) -> dict[str, object]:
+    """What is wrong with each file with which something is."""
+    return {short(path): found for path in paths if (found := breach(path))}
 
 
 def name_of(path: Path) -> str:
@@ -137,22 +108,20 @@ def is_in(path: Path, places: Collection[str]) -> bool:
 
 def rooms_imported(path: Path) -> set[str]:
     """The rooms that a file imports from, its own left out; `__init__` for the package's own names."""
-    names = [name.split(".")[1] for name in imports_of(path) if name.startswith("clusterkit.")]
+    names = [name.split(".")[1] for name in read(path).imports if name.startswith("clusterkit.")]
     rooms = {name if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file() else "__init__" for name in names}
     return rooms - {room_of(path)}
 
 
 def top_names(path: Path) -> set[str]:
     """The packages that a file imports from."""
-    return {name.split(".")[0] for name in imports_of(path)}
+    return {name.split(".")[0] for name in read(path).imports}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_each_room_imports_only_those_below_it(path: Path) -> None:
+def test_each_room_imports_only_those_below_it() -> None:
     """Also inside functions; a new room has to be put into the table."""
-    allowed = ROOMS.get(room_of(path))
-    assert allowed is not None, f"{short(path)} is in no room that this test knows"
-    assert rooms_imported(path) <= allowed
+    assert {room_of(path) for path in MODULES} == set(ROOMS)
+    assert breaches(MODULES, lambda path: rooms_imported(path) - ROOMS[room_of(path)]) == {}
 
 
 def test_there_are_no_circles() -> None:
@@ -176,18 +145,21 @@ def test_the_readme_has_every_room() -> None:
     assert {room for room in ROOMS if not room.startswith("__")} <= named
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if is_in(p, PURE)], ids=short)
-def test_pure_modules_import_nothing_with_effects(path: Path) -> None:
+def test_pure_modules_import_nothing_with_effects() -> None:
     """No process, thread, socket, signal, clock, chance or system, nor a module of clusterkit that is not pure."""
-    assert top_names(path) & IMPURE == set()
-    assert "pathlib.Path" not in set(imports_of(path))
-    assert [short(file) for file in clusterkit_files(path) if file.stem != "__init__" and not is_in(file, PURE)] == []
+
+    def effects(path: Path) -> set[str]:
+        theirs = {short(file) for file in clusterkit_files(path) if file.stem != "__init__" and not is_in(file, PURE)}
+        return top_names(path) & IMPURE | {"pathlib.Path"} & set(read(path).imports) | theirs
+
+    assert breaches([path for path in MODULES if is_in(path, PURE)], effects) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if is_in(p, ("words", *INSIDE))], ids=short)
-def test_words_and_what_runs_in_tasks_need_the_standard_library_only(path: Path) -> None:
+def test_words_and_what_runs_in_tasks_need_the_standard_library_only() -> None:
     """A task's interpreter may know nothing else; the words are everywhere."""
-    assert top_names(path) - {"clusterkit"} <= sys.stdlib_module_names
+    known = {"clusterkit", *sys.stdlib_module_names}
+    paths = [path for path in MODULES if is_in(path, ("words", *INSIDE))]
+    assert breaches(paths, lambda path: top_names(path) - known) == {}
 
 
 @pytest.mark.parametrize(
@@ -224,7 +196,7 @@ def test_what_brings_a_job_up_loads_no_tensorflow() -> None:
 
 def clusterkit_files(path: Path) -> Iterator[Path]:
     """The files of clusterkit that a file imports."""
-    for name in imports_of(path):
+    for name in read(path).imports:
         parts = name.split(".")
         if parts[0] == "clusterkit":
             bases = [PACKAGE.joinpath(*parts[1:]), PACKAGE.joinpath(*parts[1:-1])]
@@ -232,13 +204,16 @@ def clusterkit_files(path: Path) -> Iterator[Path]:
             yield from (c for c in candidates if c.is_file())
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if is_in(p, ("backends/local",))], ids=short)
-def test_backends_do_not_know_each_other(path: Path) -> None:
+def test_backends_do_not_know_each_other() -> None:
     """A backend imports the contract, and no other one."""
-    known = [name for name in imports_of(path) if name.startswith("clusterkit.backends.")]
-    assert [
-        name for name in known if not name.startswith(("clusterkit.backends.base", "clusterkit.backends.local"))
-    ] == []
+
+    def others(path: Path) -> list[str]:
+        known = [name for name in read(path).imports if name.startswith("clusterkit.backends.")]
+        return [
+            name for name in known if not name.startswith(("clusterkit.backends.base", "clusterkit.backends.local"))
+        ]
+
+    assert breaches([path for path in MODULES if is_in(path, ("backends/local",))], others) == {}
 
 
 @pytest.mark.parametrize("name", ["restart", "blame", "likeness", "repeats", "recovery"])
@@ -250,40 +225,36 @@ def test_restart_and_blame_know_nothing_of_injected_faults(name: str) -> None:
     assert not [text for text in said if re.search(r"(?i)(?<!de)fault|inject|chaos", text)]
 
 
-@pytest.mark.parametrize("path", EVERYTHING, ids=short)
-def test_files_and_functions_stay_small(path: Path) -> None:
+def test_files_and_functions_stay_small() -> None:
     """One noun a file: nothing past 300 lines, no function past 45."""
-    text = path.read_text()
-    assert len(text.splitlines()) <= LONGEST_FILE
-    long = [
-        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno + 1 > LONGEST_FUNCTION
-    ]
-    assert long == []
+
+    def too_long(path: Path) -> list[str]:
+        sizes = [(f"{one.name}()", one.lines, LONGEST_FUNCTION) for one in read(path).functions]
+        sizes.append(("the file", read(path).lines, LONGEST_FILE))
+        return [f"{name}: {lines} lines" for name, lines, most in sizes if lines > most]
+
+    assert breaches(EVERYTHING, too_long) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=short)
-def test_every_module_has_a_docstring(path: Path) -> None:
+def test_every_module_has_a_docstring() -> None:
     """A new reader learns from its first line what a file is for."""
-    assert path.name in ("__init__.py",) or ast.get_docstring(ast.parse(path.read_text()))
+    assert [short(path) for path in MODULES if path.name != "__init__.py" and not read(path).documented] == []
 
 
-@pytest.mark.parametrize("path", UNIT_TESTS, ids=short)
-def test_every_unit_test_says_what_it_is_for(path: Path) -> None:
+def test_every_unit_test_says_what_it_is_for() -> None:
     """One sentence of docstring each."""
-    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-    assert [node.name for node in functions if node.name.startswith("test_") and not ast.get_docstring(node)] == []
+
+    def silent(path: Path) -> list[str]:
+        return [one.name for one in read(path).functions if one.name.startswith("test_") and not one.documented]
+
+    assert breaches(UNIT_TESTS, silent) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) == "cli"], ids=short)
-def test_commands_print_through_one_place(path: Path) -> None:
+def test_commands_print_through_one_place() -> None:
     """cli/terminal.py makes text printable; whoever prints past it lets a task's escape sequences through."""
-    calls = [ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    printing = {call for call in calls if call in ("print", "click.echo", "click.secho", "sys.stdout.write")}
-    assert not printing or path.name == "terminal.py"
+    printing = {"print", "click.echo", "click.secho", "sys.stdout.write"}
+    paths = [path for path in MODULES if room_of(path) == "cli" and path.name != "terminal.py"]
+    assert breaches(paths, lambda path: read(path).calls & printing) == {}
 
 
 def test_nothing_else_lies_at_the_top() -> None:

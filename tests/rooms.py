@@ -1,0 +1,71 @@
+"""The rooms of the code: who may import whom, and who may import what. tests/test_house.py holds them to it."""
+
+from __future__ import annotations
+
+# Each room, and the rooms that it may import. Whoever is in a row stands above those in it: there are no circles.
+ROOMS = {
+    "words": set[str](),
+    "task": set[str](),
+    "training": set[str](),
+    "system": {"words"},
+    "client": {"words", "system"},
+    "network": {"words", "system"},
+    "faults": {"words", "system", "client", "network"},
+    "machine": {"words", "faults"},
+    "recovery": {"words", "client", "machine"},
+    "hooks": {"words", "system", "client", "recovery", "task"},
+    "job": {"words", "system", "client", "faults"},
+    "check": {"words", "system", "job"},
+    "warm": {"words", "system", "client", "job", "task", "check"},
+    "backends": {"words", "system", "client", "network", "faults", "machine", "job", "task", "warm", "__init__"},
+    "engines": {"words", "client", "job", "backends"},
+    "views": {"words", "system", "client"},
+    "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
+    "tensorboard": {"words", "system", "client", "views", "task"},
+    "dashboard": {
+        *("words", "system", "client", "faults", "recovery", "job", "backends", "views", "task", "__init__"),
+    },
+    "supervisor": {
+        *("words", "system", "client", "machine", "recovery", "job", "warm", "backends", "engines"),
+        *("views", "tensorboard", "dashboard", "hooks", "check", "__init__"),
+    },
+    "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},
+    # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
+    "chaos": {"words", "client", "machine", "recovery", "views", "api"},
+    "cli": {
+        *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
+        *("tensorboard", "dashboard", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),
+    },
+    "pytest_plugin": {"words", "client", "views", "api"},
+    "patches": {"words", "job", "task"},
+    "examples": set[str](),
+    "__init__": {"words", "client", "api"},
+    "__main__": {"cli"},
+}
+# Rules: their time, seeds and environment are arguments. They import no other modules of clusterkit than such.
+PURE = (
+    *("words", "machine"),
+    *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
+    *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
+    *("job/convention", "job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
+    *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
+    *("backends/local/reports", "backends/local/waits"),
+    *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
+    *(f"recovery/{name}" for name in ("incident", "report", "goodput", "conditions", "costs", "curve", "stretch")),
+    *("recovery/account", "recovery/startup", "recovery/stragglers", "recovery/training_time"),
+    *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
+    *("check/findings", "check/rules", "check/source"),
+    *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules", "doctor/text"),
+    *("views/prefixed", "views/stragglers", "views/tables"),
+    *(f"dashboard/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
+    *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
+    *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
+    *(f"engines/kubernetes/{name}" for name in ("pods", "resources", "rules", "text", "tfjob")),
+)
+# What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
+# reads what cloudpickle wrote, and that interpreter is the API's own.
+INSIDE = (
+    *("task/debug_session", "task/debugger", "task/debugger_pdb", "task/entry", "task/join", "task/patches"),
+    *("warm/fork_server", "warm/fresh", "warm/importing", "warm/warm_server", "network/switch"),
+)
+IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}
