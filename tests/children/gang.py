@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+import leaves_last  # noqa: F401
 import tensorflow as tf
 
 from clusterkit import training

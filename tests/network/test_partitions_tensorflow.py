@@ -124,14 +124,14 @@ def stranger() -> Iterator[tuple[int, str]]:
 def test_a_stranger_reaches_nothing(cluster: Clusters, stranger: tuple[int, str]) -> None:
     """All ports of the run's addresses and of this machine, tried from a host beside it."""
     pid, machine = stranger
-    run = cluster("workloads/ps_train.py", args=["--steps", 100000], workers=2, ps=1)
+    run = cluster("workloads/ps_train.py", args=["--steps", 100000, "--step-time", 0.5], workers=2, ps=1)
     run.wait_for_step(1)
     addresses = [f"10.77.0.{number}" for number in range(1, 5)]
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert limit[1] >= 5000, "the scan needs descriptors"
     scan = [sys.executable, "-S", CHILDREN / "scan.py", machine, *addresses]
     words = ["nsenter", "--net", "--target", str(pid), "sh", "-c", 'ulimit -n 5000; exec "$@"', "sh", *map(str, scan)]
-    reached = json.loads(subprocess.run(words, check=True, capture_output=True, timeout=100).stdout)
+    reached = json.loads(subprocess.run(words, check=True, capture_output=True, timeout=200).stdout)
     assert [reached[address] for address in addresses] == [[], [], [], []]
     ours = {port for event in run.events() if isinstance(event, Spawned) for port in procfs.listening_ports(event.pid)}
     assert ours == {2222}  # in their own namespaces
