@@ -57,7 +57,8 @@ class FaultOutcome:
 class Outcome:
     """How a trial went: `violations` are sentences, none if it passed; `pinned` are its faults as they were injected.
 
-    `directory` is the run's, `record` what result.json says of the run.
+    `directory` is the run's, `record` what result.json says of the run. One that the campaign's end interrupted says
+    nothing about the job.
     """
 
     trial: Trial
@@ -68,6 +69,7 @@ class Outcome:
     injections: tuple[FaultOutcome, ...]
     pinned: tuple[Fault, ...]
     record: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def told_of(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
     """What `--json` prints of a campaign."""
     terms = campaign.terms
     head = {"campaign": terms.name, "seed": terms.seed, "asked_for": terms.runs, "actions": list(terms.actions)}
-    return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, **head)
+    return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, campaign.interrupted, **head)
 
 
 def _head(asked: JobTemplate, terms: Terms) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class Campaign:
     trials: Trials
     plan: Plan
     shrunk: dict[int, Shrunk] = field(default_factory=dict)
+    interrupted: list[Outcome] = field(default_factory=list)  # by the campaign's own end
     begun: Callable[[Trial], None] = lambda trial: None  # called by several threads when a run begins
     _failed: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -109,6 +110,8 @@ class Campaign:
         drawn = trial(self.plan, self.terms.seed, number)
         self.begun(drawn)
         outcome = self.trials.run(drawn, self.baseline)
+        if outcome.interrupted:
+            self.interrupted.append(outcome)
         if self._has_to_shrink(outcome):
             self.shrunk[number] = self._shrink(outcome)
         return outcome

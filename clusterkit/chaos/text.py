@@ -42,7 +42,7 @@ def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
     """What a failing run violates, and the commands that reproduce it."""
     lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
-    lines += [f"  its directory: {outcome.directory}", "  to replay it:", f"    {replay(outcome)}"]
+    lines += _found_at(outcome, replay)
     if shrunk is None:
         return "\n".join(map(printable, lines))
     took = number_of("run", shrunk.runs)
@@ -53,6 +53,17 @@ def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
         lines += [f"    {violation}" for violation in shrunk.violations]
         lines.append(f"    {replay(shrunk)}")
     return "\n".join(map(printable, lines))
+
+
+def interruption(outcome: Outcome, replay: Replay) -> str:
+    """A run that was cut short, perhaps since it took so long, and where to look what it was doing."""
+    faults = "; ".join(map(str, outcome.trial.faults))
+    head = f"– run {outcome.trial.number} was interrupted after {shown(outcome.duration)}: {faults}"
+    return "\n".join(map(printable, [head, *_found_at(outcome, replay)]))
+
+
+def _found_at(outcome: Outcome, replay: Replay) -> list[str]:
+    return [f"  its directory: {outcome.directory}", "  to replay it:", f"    {replay(outcome)}"]
 
 
 def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
@@ -77,8 +88,9 @@ def _times(row: Row) -> tuple[str, ...]:
 
 
 def document(
-    baseline: Baseline, outcomes: Sequence[Outcome], shrunk: dict[int, Shrunk], replay: Replay, **head: Any
-) -> dict[str, Any]:
+    baseline: Baseline, outcomes: Sequence[Outcome], shrunk: dict[int, Shrunk], replay: Replay,
+    interrupted: Sequence[Outcome] = (), **head: Any,
+) -> dict[str, Any]:  # fmt: skip
     """A campaign as JSON. Times in seconds."""
     return {
         **head,
@@ -91,6 +103,7 @@ def document(
             "metrics": dict(baseline.metrics),
         },
         "runs": [_run(outcome, shrunk.get(outcome.trial.number), replay) for outcome in outcomes],
+        "interrupted": [_run(outcome, None, replay) for outcome in interrupted],
         "actions": [_row(row) for row in by_action(outcomes)],
         "recovery_times": [_row(row) for row in by_type(outcomes)],
     }
@@ -108,7 +121,7 @@ def _run(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> dict[str, A
     return {
         "run": outcome.trial.number,
         "run_id": outcome.run_id,
-        "directory": outcome.directory if outcome.violations else None,
+        "directory": outcome.directory if outcome.violations or outcome.interrupted else None,
         "seed": outcome.trial.seed,
         "faults": list(map(str, outcome.trial.faults)),
         "injected": list(map(str, outcome.pinned)),

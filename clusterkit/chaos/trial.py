@@ -26,7 +26,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.options import JobOptions, Options
-from clusterkit.words.outcome import RunResult
+from clusterkit.words.outcome import RunResult, RunState
 
 LONG = 1e9  # seconds: the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches: the
@@ -111,8 +111,9 @@ class Trials:
             injections=fault_outcomes(job, events, not found),
             pinned=pinned([event for _, event in events if isinstance(event, FaultInjected)]),
             record=_record(ended.run),
+            interrupted=self.stopped and bool(events) and not _has_succeeded(ended.result),
         )
-        if name or self.stopped or not (found or self.keep):
+        if name or not (outcome.interrupted or self.keep or found):
             self.remove(outcome)
         return outcome
 
@@ -191,6 +192,10 @@ class Trials:
             shutil.rmtree(places["checkpoint_dir"], ignore_errors=True)
         if "pcap" in places:
             Path(places["pcap"]).unlink(missing_ok=True)
+
+
+def _has_succeeded(result: RunResult | None) -> bool:
+    return result is not None and result.state is RunState.SUCCEEDED
 
 
 def _record(run: RunDirectory) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from clusterkit import __version__
 from clusterkit.chaos.model import Outcome
 from clusterkit.chaos.record import Record, told_of
 from clusterkit.chaos.runner import Campaign, Terms
-from clusterkit.chaos.text import baseline_line, failure, run_line, summary
+from clusterkit.chaos.text import baseline_line, failure, interruption, run_line, summary
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
 from clusterkit.cli.params import echo_json
 from clusterkit.cli.terminal import echo, is_screen
@@ -67,6 +67,8 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     if problem:
         echo(f"clusterkit: The campaign can't continue. {problem}", err=True)
     if record.campaign is not None:
+        for outcome in record.campaign.interrupted:
+            say.line(interruption(outcome, record.campaign.replay))
         say.line("\n" + summary(record.outcomes, terms.runs, terms.seed))
         say.line(f"\nAs a page: clusterkit report {terms.name}")
         if as_json:

@@ -202,9 +202,16 @@ def test_a_signal_ends_every_run_and_prints_what_there_is(clusterkit: Start, hom
     assert command.wait(30) == 128 + number
     assert " passed (50 were asked for)" in command.output
     assert "Traceback" not in command.output
-    assert [run for run in (home / "runs").iterdir() if not (run / "result.json").exists()] == []
+    runs = [*(home / "runs").iterdir()]
+    assert [run for run in runs if not (run / "result.json").exists()] == []
     (record,) = (home / "campaigns").glob("*")
-    assert json.loads(record.read_text())["state"] == "stopped"
+    written = json.loads(record.read_text())
+    assert written["state"] == "stopped"
+    interrupted = [one["directory"] for one in written["interrupted"]]
+    assert sorted(interrupted) == sorted(map(str, runs)), "what was running is kept, and nothing else"
+    for one in written["interrupted"]:
+        assert f"– run {one['run']} was interrupted after " in command.output
+        assert f"  its directory: {one['directory']}\n" in command.output
 
 
 @pytest.mark.soak
