@@ -60,6 +60,7 @@ class TaskRecord:
     resumed_step: int | None = None
     resumed_from: str | None = None
     checkpoint_found: str | None = None
+    checkpoint_known: tuple[int, str] | None = None  # the newest one when the attempt began; others may save meanwhile
     from_step: int | None = None  # where it began, as long as nothing is known of a checkpoint that was there
 
     @property

@@ -44,7 +44,7 @@ class Watch:
 
     def spawned(self, record: TaskRecord, event: Spawned) -> None:
         """The startup deadline of a task that has peers to connect to."""
-        record.checkpoint_found = event.checkpoint
+        record.checkpoint_found, record.checkpoint_known = event.checkpoint, self.state.newest_checkpoint
         limit = self.state.job.limits.startup
         if limit and self.state.job.shape is not Shape.SINGLE and record.task.type is not TaskType.EVALUATOR:
             self.state.timers.set(Timer.STARTUP, self.state.now + limit, record.task)
@@ -203,7 +203,7 @@ class Watch:
         """Warn if there was a checkpoint and the program continued from an earlier step."""
         if record.task.type is TaskType.EVALUATOR or (record.attempt == 1 and not self.state.job.resume):
             return
-        known, found = self.state.newest_checkpoint, record.checkpoint_found
+        known, found = record.checkpoint_known, record.checkpoint_found
         if known is not None and step < known[0]:
             there = f"{known[1]} (step {known[0]})"
         elif known is None and found is not None and step <= 1:

@@ -51,6 +51,18 @@ def test_a_program_that_resumes_lower_than_the_newest_checkpoint_is_warned_of() 
     assert warning.startswith("worker:0 continued from step 30 although the checkpoint ckpt-50 (step 50) was there.")
 
 
+def test_what_another_task_saves_after_the_start_can_not_have_been_restored() -> None:
+    """A worker that comes up late read what there was; its chief has saved since."""
+    run = History(job(workers=2)).begin()
+    run.checkpoints("worker:0", 50)
+    run.exits("worker:1", code=1)
+    run.after(2)
+    run.resumes("worker:0", 50, "ckpt-50")
+    run.checkpoints("worker:0", 60)
+    run.resumes("worker:1", 50, "ckpt-50")
+    assert run.warnings == []
+
+
 def test_a_program_without_checkpoints_may_start_again_at_step_0() -> None:
     """There is nothing that it could have restored."""
     run = restarted(written=None)
