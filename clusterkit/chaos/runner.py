@@ -19,7 +19,6 @@ from clusterkit.chaos.schedule import Plan, trial, useful
 from clusterkit.chaos.shrinking import alike, shrink
 from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.outcome import RunState
 
 TRIES = 3  # runs until a candidate counts as passing: a fault that is aimed at a write does not always hit it
 LONGEST_SHRINK = 40  # runs to shrink one failing run
@@ -69,7 +68,7 @@ class Campaign:
         except BaseException:
             trials.stop()
             raise
-        if ended.result is None or ended.result.state is not RunState.SUCCEEDED:
+        if ended.result is None or not ended.has_succeeded:
             return ended
         baseline = baseline_of(ended.result, ended.events)
         if not terms.keep:

@@ -77,6 +77,11 @@ class FinishedRun:
     events: list[tuple[float, Event]]
     problems: list[str]
 
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it left a result that says so."""
+        return self.result is not None and self.result.state is RunState.SUCCEEDED
+
 
 @dataclass(slots=True)
 class Trials:
@@ -100,7 +105,8 @@ class Trials:
         run_id = f"{self.campaign}-{trial.number}{name}"
         ended = self._up(run_id, self._broken(trial))
         job, events = replace(self.template.job, faults=trial.faults), ended.events
-        left = () if self.stopped else find_leaks(self.store, run_id).sentences
+        stopped = self.stopped
+        left = () if stopped else find_leaks(self.store, run_id).sentences
         found = [*violations(job, baseline, ended.result, events, left, self.measure), *ended.problems]
         outcome = Outcome(
             trial=trial,
@@ -111,9 +117,9 @@ class Trials:
             injections=fault_outcomes(job, events, not found),
             pinned=pinned([event for _, event in events if isinstance(event, FaultInjected)]),
             record=_record(ended.run),
-            interrupted=self.stopped and bool(events) and not _has_succeeded(ended.result),
+            interrupted=stopped and bool(events) and not ended.has_succeeded,
         )
-        if name or not (outcome.interrupted or self.keep or found):
+        if name or not (outcome.interrupted if stopped else found or self.keep):
             self.remove(outcome)
         return outcome
 
@@ -192,10 +198,6 @@ class Trials:
             shutil.rmtree(places["checkpoint_dir"], ignore_errors=True)
         if "pcap" in places:
             Path(places["pcap"]).unlink(missing_ok=True)
-
-
-def _has_succeeded(result: RunResult | None) -> bool:
-    return result is not None and result.state is RunState.SUCCEEDED
 
 
 def _record(run: RunDirectory) -> dict[str, Any]:
