@@ -37,11 +37,15 @@ class Session:
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        self.lines = queue.SimpleQueue[dict[str, Any] | None]()  # in C: an interrupt can't come in the middle of it
+        # Each with how many interrupts came before it. In C: an interrupt can't come in the middle of it.
+        self.lines = queue.SimpleQueue[tuple[int, dict[str, Any] | None]]()
         self.connected = threading.Event()
         self.closing = False
         self.interruptible = False  # the debugger's thread is the main one, and takes SIGINT
+        self.interrupts = 0  # of the client's
+        self.raised = 0  # the last of them that the debugger's thread has taken notice of
         self.in_flight = False  # an interrupt is on its way to it
+        self.taking = False  # it takes a line, which would be lost with what is raised now
         self.torn = False  # an interrupt came while a message was sent, so that a part of it may be missing
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
@@ -60,11 +64,27 @@ class Session:
             self.torn = False
 
     def next(self) -> dict[str, Any] | None:
-        """Wait for the client's next message; None once it has gone."""
-        message = self.lines.get()
-        if message is None:
-            self.lines.put(None)  # for whoever asks again
-        return message
+        """Wait for the client's next message; None once it has gone. Raises KeyboardInterrupt for its interrupts."""
+        while True:
+            self.taking = True
+            number, message = self.lines.get()
+            self.taking = False
+            if message is None:
+                self.lines.put((number, None))  # for whoever asks again
+                return None
+            if "interrupt" in message:
+                if self.raised < number:
+                    self.raised = number
+                    raise KeyboardInterrupt
+            elif number == self.interrupts:  # else one has come since, and this is what it interrupts
+                return message
+
+    def claim(self) -> bool:
+        """Whether the last interrupt is the asking handler's to act upon; else `next` raises it, or has done so."""
+        if self.taking or self.raised == self.interrupts:
+            return False
+        self.raised = self.interrupts
+        return True
 
     def close(self, why: str) -> None:
         """Tell the client that the session is over, and remove the socket."""
@@ -111,7 +131,7 @@ class Session:
             if self.client is not None and not self.closing:
                 with suppress(OSError):  # a client that is disconnected for what it sent is to notice
                     self.client.shutdown(socket.SHUT_RDWR)
-            self.lines.put(None)
+            self.lines.put((self.interrupts, None))
             self.connected.set()
             if not self.closing:
                 self.deserted()
@@ -138,17 +158,15 @@ class Session:
         if message.get("interrupt") is True:
             self._interrupt()
         elif isinstance(message.get("line"), str) or isinstance(message.get("complete"), list):
-            self.lines.put(message)
+            self.lines.put((self.interrupts, message))
 
     def _interrupt(self) -> None:
         with self.lock:
             if self.closing or self.in_flight or not self.interruptible:
                 return
             self.in_flight = True
-        with suppress(queue.Empty):  # what it is to interrupt, if that has not begun
-            while (message := self.lines.get_nowait()) is not None:
-                pass
-            self.lines.put(message)
+        self.interrupts += 1  # what came before and has not begun is dropped
+        self.lines.put((self.interrupts, {"interrupt": True}))
         main = threading.main_thread().ident
         if main is not None:
             signal.pthread_kill(main, signal.SIGINT)

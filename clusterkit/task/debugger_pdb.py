@@ -73,7 +73,7 @@ class Debugger(pdb.Pdb):
         self.session: Any = None
         self.ending: Any = None  # the session that is about to end
         self.hold: Any = None  # the task's, as the supervisor knows it
-        self.prompting = False  # until a command lets the program run
+        self.prompting = False  # from a stop until a command lets the program run
         self.header: object = None
         self.raised = ""  # what is examined after it was raised
         self.leaves = ""  # why the session ends
@@ -101,9 +101,16 @@ class Debugger(pdb.Pdb):
 
     def interaction(self, frame: FrameType | None, traceback: Any) -> None:
         """Hold the task, if it is not held yet, and take commands until one lets the program run."""
-        if self.session is None and not self._begin_session(frame, traceback):
-            self.set_continue()
-            return
+        self.prompting = True
+        try:
+            if self.session is None and not self._begin_session(frame, traceback):
+                self.set_continue()
+                return
+            self._interact(frame, traceback)
+        finally:
+            self.prompting = False
+
+    def _interact(self, frame: FrameType | None, traceback: Any) -> None:
         self.leaves, self.foreign = "", False
         try:
             if self.header is not None:
@@ -160,20 +167,17 @@ class Debugger(pdb.Pdb):
 
     def _cmdloop(self) -> None:
         """Take commands; an interrupt of the client's ends the one that runs."""
-        self.prompting = True
-        try:
-            while True:
-                try:
-                    self.allow_kbdint = True
-                    self.cmdloop()
-                    self.allow_kbdint = False
-                    return
-                except KeyboardInterrupt:
-                    if self.foreign:
-                        raise
-                    self.message("--KeyboardInterrupt--")
-        finally:
-            self.prompting = False
+        while True:
+            try:
+                self.allow_kbdint = True
+                self.cmdloop()
+                self.allow_kbdint = False
+                return
+            except KeyboardInterrupt:
+                self.allow_kbdint = False  # another one waits for the next prompt
+                if self.foreign:
+                    raise
+                self.message("--KeyboardInterrupt--")
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
         """SIGINT: the client's, or somebody else's, which does what it would do without a debugger."""
@@ -186,12 +190,14 @@ class Debugger(pdb.Pdb):
             signal.signal(number, handler)
             signal.raise_signal(number)
         else:
+            is_mine = (self.allow_kbdint or not self.prompting) and self.session.claim()
             self.session.in_flight = False
-            if self.allow_kbdint:
+            if is_mine and self.prompting:
                 raise KeyboardInterrupt
-            self.message("\nThe program is interrupted.")
-            self.set_step()
-            self.set_trace(frame)
+            if is_mine:
+                self.message("\nThe program is interrupted.")
+                self.set_step()
+                self.set_trace(frame)
 
     def onecmd(self, line: str) -> Any:
         """Run a command. Whatever it raises is shown, and never the program's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import socket
 import sys
 import termios
@@ -110,24 +111,37 @@ def test_whoever_sends_too_much_or_half_a_line_is_disconnected_and_the_run_conti
 def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: Start) -> None:
     """Printing a megabyte fills the socket's buffer, so the interrupt comes while the message is sent."""
     run, path = held(up)
-    with connected(path) as client:
+    with connected(path) as client, client.makefile("rb") as stream:
         # 12 bytes each, as JSON: the answer is longer than the buffer.
         client.sendall(b'{"line": "p \'\\ud83d\\ude00\' * 70000"}\n')
-        stream = client.makefile("rb")
         assert any("prompt" in message for message in messages(stream))
         task = run.pids()["worker:0"][-1]
         wait_until(lambda: unread(client) > 1 << 16 and procfs.thread_state(task, task) == "S", 20, "it can't go on")
+        before = waits(task)
         client.sendall(b'{"interrupt": true}\n')
+        wait_until(lambda: waits(task) > before, 20, "the interrupt has reached it")  # else reading lets it go on
         client.sendall(b'{"line": "p 40 + 2"}\n')
         seen = []
         for line in stream:
             seen.append(line)
             if shows(line, "42\n"):
                 client.sendall(LEAVE)
-        stream.close()
     assert run.wait(20) == 0
     assert [line[:9] for line in seen if not is_json(line)] == [b'{"out": "']
     assert any(shows(line, "*** KeyboardInterrupt\n") for line in seen)
+
+
+def test_no_line_is_lost_that_comes_right_after_an_interrupt(up: Start) -> None:
+    """Whatever the task is doing just then; each interrupt comes while a line is computed, or while one is awaited."""
+    run, path = held(up)
+    with connected(path) as client, client.makefile("rb") as stream:
+        for number in range(300):
+            client.sendall(b'{"line": "sum(range(1000))"}\n' * (number % 3) + b'{"interrupt": true}\n')
+            client.sendall(b'{"line": "p %d"}\n' % number)
+            assert any(message.get("out") == f"{number}\n" for message in messages(stream))
+        client.sendall(LEAVE)
+        assert any("left" in message for message in messages(stream))
+    assert run.wait(20) == 0
 
 
 def test_a_client_that_goes_while_the_program_runs_has_left_the_task(up: Start, tmp_path: Path) -> None:
@@ -147,6 +161,12 @@ def test_a_client_that_goes_while_the_program_runs_has_left_the_task(up: Start, 
 def unread(client: socket.socket) -> int:
     """How many bytes wait to be read."""
     return int.from_bytes(fcntl.ioctl(client, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def waits(task: int) -> int:
+    """How often the main thread of a task has begun to wait for something."""
+    status = Path(f"/proc/{task}/status").read_text()
+    return int(re.findall(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)[0])
 
 
 def is_json(line: bytes) -> bool:
