@@ -38,7 +38,7 @@ class CampaignList:
         """Everything about the campaign with exactly that id. Raises NoSuchRun and RunDirectoryError."""
         file = self._file(campaign_id)
         record = file.record()
-        begun = [*(run.run_id for run in record.runs), *(run.run_id for run in record.running)]
+        begun = [run.run_id for runs in (record.runs, record.interrupted, record.running) for run in runs]
         return campaign_entities(record, {name for name in begun if self._is_there(name)})
 
     def _is_there(self, run_id: str) -> bool:

@@ -12,7 +12,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
 from clusterkit.words.printable import printable, printable_lines
 
-PASSED, FAILED, RUNNING = "passed", "failed", "running"
+PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "running"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,9 @@ def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dic
     """Everything that is shown of a campaign; `kept` are the ids of the runs whose directories are there."""
     entities: dict[str, Entity] = {"campaign": campaign_entity(record)}
     for run in record.runs:
-        entities[f"of/{run.run}"] = _ended(run, run.run_id in kept)
+        entities[f"of/{run.run}"] = _over(run, FAILED if run.violations else PASSED, run.run_id in kept)
+    for cut in record.interrupted:
+        entities.setdefault(f"of/{cut.run}", _over(cut, INTERRUPTED, cut.run_id in kept))
     for begun in record.running if record.state == RUNNING else ():
         entities.setdefault(f"of/{begun.run}", _running(begun, begun.run_id in kept))
     return entities
@@ -125,8 +127,9 @@ def _text(record: CampaignRecord, failed: int) -> str:
     if not record.runs:
         return "No run has ended yet." if record.state == RUNNING else "No run has ended."
     ended = f"{len(record.runs) - failed} of {number_of('run', len(record.runs))} passed"
-    cut = "" if len(record.runs) == record.asked_for else f"; {record.asked_for} were asked for"
-    return f"{ended}{cut}."
+    asked = "" if len(record.runs) == record.asked_for else f"; {record.asked_for} were asked for"
+    cut = f", and {len(record.interrupted)} interrupted" if record.interrupted else ""
+    return f"{ended}{asked}{cut}."
 
 
 def _baseline(record: BaselineRecord) -> CampaignBaseline:
@@ -134,14 +137,14 @@ def _baseline(record: BaselineRecord) -> CampaignBaseline:
     return CampaignBaseline(record.duration, record.last_step, record.checkpoints, metrics)
 
 
-def _ended(run: RunRecord, kept: bool) -> CampaignRun:
+def _over(run: RunRecord, outcome: str, kept: bool) -> CampaignRun:
     recoveries = run.result.recoveries
     return CampaignRun(
         number=run.run,
         seed=run.seed,
         actions=_actions(run.faults),
         faults=tuple(map(printable, run.faults)),
-        outcome=FAILED if run.violations else PASSED,
+        outcome=outcome,
         violations=tuple(map(printable, run.violations)),
         seconds=run.duration,
         recoveries=tuple(round(one.ended - one.at, 3) for one in recoveries if one.ended is not None),

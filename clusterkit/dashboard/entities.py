@@ -230,7 +230,7 @@ class CampaignRun:
     seed: int
     actions: tuple[str, ...]  # of its faults: kill, stop …
     faults: tuple[str, ...]  # as the grammar writes them
-    outcome: str  # passed, failed, running
+    outcome: str  # passed, failed, interrupted, running
     violations: tuple[str, ...]
     seconds: float
     recoveries: tuple[float, ...]  # seconds each

@@ -81,7 +81,10 @@ def campaign_markdown(record: CampaignRecord) -> str:
         parts += _failing(run)
     if len(record.failing) > MOST_FAILING:
         parts.append(f"{number_of('more run', len(record.failing) - MOST_FAILING)} failed.")
-    kept, rest = few([_row(run) for run in record.runs], MOST_ROWS)
+    for run in record.interrupted[:MOST_FAILING]:
+        parts += [f"### – Run {run.run}, interrupted", *_replayed(run)]
+    ended = [_row(run, "✘ failed" if run.violations else "✔ passed") for run in record.runs]
+    kept, rest = few([*ended, *(_row(run, "– interrupted") for run in record.interrupted)], MOST_ROWS)
     if kept:
         parts += ["### Runs", table(("run", "faults", "outcome", "seconds", "recoveries", "steps lost"), kept) + rest]
     if record.command:
@@ -181,19 +184,23 @@ def _campaign_facts(record: CampaignRecord) -> Iterator[tuple[str, str]]:
 
 def _failing(run: RunRecord) -> Iterator[str]:
     yield f"### ✘ Run {run.run}"
-    yield block([*run.faults, "", *run.violations])
-    yield block([run.replay[:LONGEST_COMMAND]], "sh")
+    yield from _replayed(run)
     if run.shrunk is not None and run.shrunk.faults != run.faults:
         yield f"Shrunk in {number_of('run', run.shrunk.runs)} to:"
         yield block([*run.shrunk.faults, "", *run.shrunk.violations])
         yield block([run.shrunk.replay[:LONGEST_COMMAND]], "sh")
 
 
-def _row(run: RunRecord) -> Sequence[str]:
+def _replayed(run: RunRecord) -> Iterator[str]:
+    yield block([*run.faults, *(["", *run.violations] if run.violations else [])])
+    yield block([run.replay[:LONGEST_COMMAND]], "sh")
+
+
+def _row(run: RunRecord, outcome: str) -> Sequence[str]:
     times = [one.ended - one.at for one in run.result.recoveries if one.ended is not None]
     lost = [one.lost for one in run.result.recoveries if one.lost is not None]
     return (
-        str(run.run), code("; ".join(run.faults), LONGEST_CELL), "✘ failed" if run.violations else "✔ passed",
+        str(run.run), code("; ".join(run.faults), LONGEST_CELL), outcome,
         f"{run.duration:.1f}", ", ".join(f"{one:.1f} s" for one in times[:20]), str(sum(lost)),
     )  # fmt: skip
 

@@ -81,14 +81,15 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
     if kind is Format.MARKDOWN:
         return campaign_markdown(record)
     there = {run.run_id: run for run in store.all() if run.run_id.startswith(f"{record.campaign}-")}
-    failing = [there[run.run_id] for run in record.failing if run.run_id in there][:MOST_KEPT]
-    room = max(LEAST_LOGS, MOST // max(1, len(failing)))
+    told = (*record.failing, *record.interrupted)
+    kept = [there[run.run_id] for run in told if run.run_id in there][:MOST_KEPT]
+    room = max(LEAST_LOGS, MOST // max(1, len(kept)))
     runs = []
-    for run in failing:
+    for run in kept:
         live = LiveRun(run, here=False)
         live.update()
         runs.append(f"{json.dumps(run.run_id)}:{_run_data(run, live, room)}")
-    entities = json_text(campaign_entities(record, {run.run_id for run in failing}))
+    entities = json_text(campaign_entities(record, {run.run_id for run in kept}))
     data = f'{{"entities":{entities},"runs":{{{",".join(runs)}}},"config":{_config()}}}'
     return document(page_files(), data, f"campaign {record.campaign}")
 

@@ -84,7 +84,7 @@ class ShrunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run of a campaign that has ended. `directory` is set where it was kept because it failed."""
+    """A run of a campaign that has ended. `directory` is set where it was kept: it failed or was interrupted."""
 
     run: int
     run_id: str
@@ -136,6 +136,7 @@ class CampaignRecord:
     platform: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     baseline: BaselineRecord | None = None
     runs: tuple[RunRecord, ...] = ()
+    interrupted: tuple[RunRecord, ...] = ()  # by the campaign's own end
     running: tuple[RunningRecord, ...] = ()
     actions: tuple[TallyRow, ...] = ()
     recovery_times: tuple[TallyRow, ...] = ()

@@ -10,7 +10,9 @@ import pytest
 from clusterkit.dashboard.campaigns import Campaign, action_of, campaign_entities
 from clusterkit.dashboard.entities import CampaignRun
 from clusterkit.words.campaign import campaign_record
-from tests.client.test_campaigns import RECORD
+from tests.client.test_campaigns import RECORD, RUN
+
+CUT = {**RUN, "run": 3, "run_id": "chaos-3", "violations": [], "shrunk": None}
 
 
 def entities(kept: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
@@ -57,6 +59,17 @@ def test_the_campaign_counts_its_runs() -> None:
 def test_a_sentence_says_where_it_is(changes: dict[str, Any], text: str) -> None:
     """For every state."""
     assert entities(**changes)["campaign"].text == text
+
+
+def test_a_run_that_was_interrupted_is_told_and_can_be_looked_at() -> None:
+    """It has neither passed nor failed. A record in which it has also ended says which."""
+    found = entities(kept=("chaos-3",), state="stopped", interrupted=[CUT, {**CUT, "run": 1}])
+    assert set(found) == {"campaign", "of/1", "of/3"}
+    assert (found["of/1"].outcome, found["of/3"].outcome, found["of/3"].run) == ("failed", "interrupted", "chaos-3")
+    assert (found["of/3"].seconds, found["of/3"].replay) == (2.5, "clusterkit up x.py")
+    campaign = found["campaign"]
+    assert (campaign.passed, campaign.failed, campaign.running) == (0, 1, 0)
+    assert campaign.text == "0 of 1 run passed; 3 were asked for, and 2 interrupted."
 
 
 @pytest.mark.parametrize("state", ["lost", "stopped", "passed"])

@@ -117,6 +117,7 @@ def test_nothing_breaks_out(text: str) -> None:
     record: dict[str, Any] = json.loads(json.dumps(RECORD).replace("The job failed: so.", json.dumps(marker)[1:-1]))
     record["runs"][0]["faults"] = record["used"] = [marker]
     record["command"] = record["problem"] = marker
+    record["interrupted"] = record["runs"]
     whole = campaign_markdown(campaign_record(record, "chaos"))
     assert whole.count("ZZZ") >= 5
     assert "ZZZ" not in outside(whole)
@@ -144,6 +145,8 @@ def test_a_report_fits_into_an_issue() -> None:
     runs = [{**RECORD["runs"][0], "run": n, "faults": ["kill chief:0"] * 9} for n in range(500)]
     text = campaign_markdown(campaign_record({**RECORD, "runs": runs}, "chaos"))
     assert len(text) < ISSUE
+    cut = campaign_markdown(campaign_record({**RECORD, "runs": runs, "interrupted": runs}, "chaos"))
+    assert len(cut) < ISSUE
     assert "492 more runs failed." in text
     assert "440 more rows are left out." in text
 
@@ -156,5 +159,16 @@ def test_a_campaign_says_what_failed_and_how_to_replay_it() -> None:
         "```sh\nclusterkit up x.py\n```", "Shrunk in 3 runs to:",
         "| 1 | `kill chief:0 @ step=3` | ✘ failed | 2.5 | 1.5 s | 4 |",
         "| took | 1 min 40 s |", "clusterkit chaos x.py",
+    ):  # fmt: skip
+        assert part in text
+
+
+def test_a_campaign_says_what_was_interrupted_and_how_to_replay_it() -> None:
+    """Such a run has violated nothing so far."""
+    cut = {**RECORD["runs"][0], "run": 2, "violations": [], "shrunk": None, "replay": "clusterkit up y.py"}
+    text = campaign_markdown(campaign_record({**RECORD, "state": "stopped", "interrupted": [cut]}, "chaos"))
+    for part in (
+        "0 of 1 run passed", "### – Run 2, interrupted\n\n```text\nkill chief:0 @ step=3\n```",
+        "```sh\nclusterkit up y.py\n```", "| 2 | `kill chief:0 @ step=3` | – interrupted | 2.5 | 1.5 s | 4 |",
     ):  # fmt: skip
         assert part in text

@@ -5,7 +5,8 @@ import { count, moment, seconds } from "./format.js";
 import { toneOf } from "./header.js";
 import { strip } from "./strip.js";
 
-const OUTCOMES = ["passed", "failed", "running"];
+const OUTCOMES = ["passed", "failed", "interrupted", "running"];
+const ALWAYS = ["passed", "failed"]; // have a column, also without a run
 
 export class CampaignPage {
   constructor(store, source) {
@@ -41,7 +42,7 @@ export class CampaignPage {
     if (key === this.shown) return;
     this.shown = key;
     this.showGrid(runs);
-    this.showFailures(runs.filter((run) => run.outcome === "failed"));
+    this.showFailures(["failed", "interrupted"].flatMap((outcome) => runs.filter((run) => run.outcome === outcome)));
     this.showAll(runs);
   }
 
@@ -54,7 +55,7 @@ export class CampaignPage {
     document.title = `${campaign.state} · campaign ${campaign.id} · clusterkit`;
     say(this.text, campaign.text);
     say(this.command, campaign.command);
-    const done = runs.filter((run) => run.outcome !== "running");
+    const done = runs.filter((run) => ALWAYS.includes(run.outcome));
     const recoveries = runs.flatMap((run) => run.recoveries).sort((a, b) => a - b);
     const median = recoveries.length ? recoveries[Math.floor((recoveries.length - 1) / 2)] : null;
     const facts = [
@@ -68,7 +69,7 @@ export class CampaignPage {
 
   showGrid(runs) {
     const actions = [...new Set(runs.flatMap((run) => run.actions))].sort();
-    const outcomes = OUTCOMES.filter((o) => o !== "running" || runs.some((run) => run.outcome === o));
+    const outcomes = OUTCOMES.filter((o) => ALWAYS.includes(o) || runs.some((run) => run.outcome === o));
     const longest = Math.max(1, ...actions.flatMap((action) => this.timesOf(action)));
     const head = ["action", ...outcomes, "recovered in", "shortest · median · longest", "steps lost"].map((name) => h("th", { scope: "col" }, name));
     const rows = actions.map((action) => this.gridRow(action, runs.filter((run) => run.actions.includes(action)), outcomes, longest));
@@ -118,7 +119,7 @@ export class CampaignPage {
         "article",
         { class: "failure" },
         h("h3", null, `Run ${run.number}`, h("small", null, ` seed ${run.seed} · ${seconds(run.seconds)}`), this.hrefOf(run) && h("a", { href: this.hrefOf(run) }, "open")),
-        h("ul", null, run.violations.map((text) => h("li", null, text))),
+        run.outcome === "interrupted" ? h("p", null, "The campaign's end interrupted it.") : h("ul", null, run.violations.map((text) => h("li", null, text))),
         h("p", { class: "faults" }, run.faults.map((fault) => h("code", null, fault))),
         h("p", { class: "command" }, h("code", null, run.replay), copyButton(() => run.replay, "Copy the replay")),
       ),
