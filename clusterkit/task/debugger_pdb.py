@@ -158,10 +158,9 @@ class Debugger(pdb.Pdb):
             return
         self.hold.end()
         self.ending.close(self.leaves or "ends")
-        if self.handler is not None:
-            if signal.getsignal(signal.SIGINT) == self._interrupted:  # else the program has set its own meanwhile
-                signal.signal(signal.SIGINT, self.handler)
-            self.handler = None
+        if self.handler is not None and signal.getsignal(signal.SIGINT) == self._interrupted:  # not the program's
+            signal.signal(signal.SIGINT, self.handler)
+        self.handler = None
         self.ending = None
         turns.release()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def test_attach_shows_the_tasks_that_are_named(ck: Clusterkit) -> None:
     """What clusterkit itself says is there, too."""
     ck.up("--workers", "2", ROLES, "--steps", "400")
     shown = ck("attach", "--tail", "5", "worker:1").out
-    assert "worker:1   │ worker:1 goes from step 0 to 400\n" in shown
+    # On a busy machine it comes up after worker:0's first checkpoint.
+    assert re.search(r"^worker:1   │ worker:1 goes from step \d+ to 400$", shown, re.MULTILINE)
     assert "worker:0   │ " not in shown
     assert "clusterkit │ worker:0 exited with code 0" in shown
 
