@@ -15,16 +15,12 @@ from clusterkit.cli.terminal import echo, terminal_width
 def command(run: str | None, as_json: bool) -> None:
     """List the tasks of a run. CPU is the average over the attempt; `top` shows the current use."""
     from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.system.usage import Meter
     from clusterkit.views.listing import tasks_table
 
     with exit_on_error():
         look = RunSnapshot(choose(run, finished=False))
-        meter = None
-        if look.live:
-            from clusterkit.system.usage import Meter  # psutil is a third of the time that all of `ps` takes
-
-            meter = Meter()
-        rows = look.rows(meter)
+        rows = look.rows(Meter() if look.live else None)
         dashboard = look.run.dashboard_address() if look.live else None
     if as_json:
         echo_json({"run_id": look.run.run_id, "state": look.state, "dashboard": dashboard, "tasks": rows})

@@ -18,6 +18,7 @@ OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds; the first for a /proc that does not tell
 OF_KERNEL, EXITING = 0x00200000, 0x00000004  # among the flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
 ENV_START, ENV_END = 47, 48  # in /proc/PID/stat, from the state on; 0 while a program is just started
+UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # there: clock ticks, clock ticks, clock ticks since boot, pages
 LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 
@@ -46,6 +47,20 @@ def stat(pid: int) -> tuple[str, int, int] | None:
     """Return the state letter, process group and session of a process; None if it is gone."""
     fields = _stat(f"/proc/{pid}")
     return None if fields is None else (fields[0].decode(), int(fields[2]), int(fields[3]))
+
+
+def use(pid: int) -> tuple[float, int, float] | None:
+    """Return the seconds of CPU that a process has used, its memory (RSS) in bytes, and its age in seconds.
+
+    None if it is gone.
+    """
+    fields = _stat(f"/proc/{pid}")
+    if fields is None:
+        return None
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    cpu = (int(fields[UTIME]) + int(fields[STIME])) * tick
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[STARTTIME]) * tick
+    return cpu, int(fields[RSS]) * os.sysconf("SC_PAGE_SIZE"), age
 
 
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:

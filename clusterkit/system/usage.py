@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-import psutil
-
 from clusterkit.system import procfs
 from clusterkit.words.model import Task
 
@@ -26,17 +24,9 @@ class Meter:
         seen = procfs.stat(pid)
         if seen is None or seen[2] != pid:  # a task leads its session, so this pid has been reused
             return None
-        cpu, memory, born = 0.0, 0, time.time()
-        for member in (pid, *procfs.descendants(pid)):
-            try:
-                process = psutil.Process(member)
-                times = process.cpu_times()
-                memory += process.memory_info().rss
-            except (psutil.Error, OSError):  # gone meanwhile, or another user's
-                continue
-            cpu += times.user + times.system
-            born = process.create_time() if member == pid else born
-        now = time.time()
-        since, until_then = self._before.get(pid, (born, 0.0))
+        uses = [use for member in (pid, *procfs.descendants(pid)) if (use := procfs.use(member)) is not None]
+        now, cpu, memory = time.monotonic(), sum(use[0] for use in uses), sum(use[1] for use in uses)
+        age = max((use[2] for use in uses), default=0.0)  # the task's first process is the oldest
+        since, until_then = self._before.get(pid, (now - age, 0.0))
         self._before[pid] = (now, cpu)
         return 100 * max(0.0, cpu - until_then) / max(now - since, 0.01), memory

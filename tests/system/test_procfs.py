@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from clusterkit.system import procfs
+from tests.support import wait_until
 
 pytestmark = pytest.mark.process
 READS = 3000
@@ -51,3 +53,20 @@ def test_an_empty_environment_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
         bare.kill()
         bare.wait()
         over.wait()
+
+
+def test_what_a_process_uses_is_what_psutil_says() -> None:
+    """CPU, memory and age; nothing of one that is gone."""
+    child = subprocess.Popen([sys.executable, "-c", "sum(range(3_000_000)); input()"], stdin=subprocess.PIPE)
+    try:
+        other = psutil.Process(child.pid)
+        wait_until(lambda: other.status() == psutil.STATUS_SLEEPING and other.cpu_times().user > 0.01, 20, "it waits")
+        seen = procfs.use(child.pid)
+        assert seen is not None
+        cpu, memory, age = seen
+        assert cpu == pytest.approx(other.cpu_times().user + other.cpu_times().system)
+        assert memory == pytest.approx(other.memory_info().rss, rel=0.1)
+        assert age == pytest.approx(time.time() - other.create_time(), abs=2)
+    finally:
+        child.communicate(b"\n", timeout=20)
+    assert procfs.use(child.pid) is None
