@@ -23,6 +23,7 @@ from typing import Any
 LONGEST = 1 << 20  # bytes of a line; whoever sends a longer one is disconnected
 MOST_WAITING = 1000  # lines that may wait for the program; a client that sends more is disconnected
 CHUNK = 1 << 16
+INTERRUPT = {"interrupt": True}  # among the lines, it and no message that is like it
 
 
 class Session:
@@ -72,7 +73,7 @@ class Session:
             if message is None:
                 self.lines.put((number, None))  # for whoever asks again
                 return None
-            if "interrupt" in message:
+            if message is INTERRUPT:
                 if self.raised < number:
                     self.raised = number
                     raise KeyboardInterrupt
@@ -166,7 +167,7 @@ class Session:
                 return
             self.in_flight = True
         self.interrupts += 1  # what came before and has not begun is dropped
-        self.lines.put((self.interrupts, {"interrupt": True}))
+        self.lines.put((self.interrupts, INTERRUPT))
         main = threading.main_thread().ident
         if main is not None:
             signal.pthread_kill(main, signal.SIGINT)

@@ -57,6 +57,7 @@ def test_only_this_user_can_connect(up: Start) -> None:
 HOSTILE = [
     b"\0" * 100 + b"\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b"{}\n", b'{"line": 7}\n', b'{"complete": [1]}\n',
     b'{"complete": ["p x", "a", {}]}\n', b'{"complete": []}\n', b'"line"\n', b"\n",
+    b'{"line": "p 1", "interrupt": 1}\n',
     json.dumps({"line": "x" * 100_000}).encode() + b"\n", json.dumps({"line": "p '\0'"}).encode() + b"\n",
     json.dumps({"line": "(" * 100_000}).encode() + b"\n", json.dumps({"line": "a\nb\r\nc"}).encode() + b"\n",
     json.dumps({"line": "\ud800"}).encode() + b"\n",
