@@ -110,26 +110,35 @@ def test_whoever_sends_too_much_or_half_a_line_is_disconnected_and_the_run_conti
 
 
 def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: Start) -> None:
-    """Printing a megabyte fills the socket's buffer, so the interrupt comes while the message is sent."""
+    """Printing a megabyte fills the socket's buffer, so that an interrupt comes while the message is sent.
+
+    Not each does, since reading may let the task go on first: ten are tried, and hold whenever they come.
+    """
     run, path = held(up)
+    torn: list[bytes] = []
     with connected(path) as client, client.makefile("rb") as stream:
-        # 12 bytes each, as JSON: the answer is longer than the buffer.
-        client.sendall(b'{"line": "p \'\\ud83d\\ude00\' * 70000"}\n')
         assert any("prompt" in message for message in messages(stream))
         task = run.pids()["worker:0"][-1]
-        wait_until(lambda: unread(client) > 1 << 16 and procfs.thread_state(task, task) == "S", 20, "it can't go on")
-        before = waits(task)
-        client.sendall(b'{"interrupt": true}\n')
-        wait_until(lambda: waits(task) > before, 20, "the interrupt has reached it")  # else reading lets it go on
-        client.sendall(b'{"line": "p 40 + 2"}\n')
-        seen = []
-        for line in stream:
-            seen.append(line)
-            if shows(line, "42\n"):
-                client.sendall(LEAVE)
+        for _ in range(10):
+            # 12 bytes each, as JSON: the answer is longer than the buffer.
+            client.sendall(b'{"line": "p \'\\ud83d\\ude00\' * 70000"}\n')
+            wait_until(
+                lambda: unread(client) > 1 << 16 and procfs.thread_state(task, task) == "S", 20, "it can't go on"
+            )
+            before = waits(task)
+            client.sendall(b'{"interrupt": true}\n')
+            wait_until(lambda before=before: waits(task) > before, 20, "the interrupt has reached it")
+            client.sendall(b'{"line": "p 40 + 2"}\n')
+            seen = list(iter(stream.readline, b'{"out": "42\\n"}\n'))
+            torn = [line for line in seen if line != b"\n" and not is_json(line)]
+            assert [line[:9] for line in torn] in ([], [b'{"out": "'])
+            assert any(b"KeyboardInterrupt" in line for line in seen)
+            if torn:
+                break
+        client.sendall(LEAVE)
+        assert any("left" in message for message in messages(stream))
     assert run.wait(20) == 0
-    assert [line[:9] for line in seen if not is_json(line)] == [b'{"out": "']
-    assert any(shows(line, "*** KeyboardInterrupt\n") for line in seen)
+    assert torn
 
 
 def test_no_line_is_lost_that_comes_right_after_an_interrupt(up: Start) -> None:
@@ -177,8 +186,3 @@ def is_json(line: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def shows(line: bytes, text: str) -> bool:
-    """Whether a line is the message that shows this text."""
-    return is_json(line) and json.loads(line).get("out") == text
