@@ -10,6 +10,7 @@ import socket
 import sys
 import termios
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -127,7 +128,7 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: St
             )
             before = waits(task)
             client.sendall(b'{"interrupt": true}\n')
-            wait_until(lambda before=before: waits(task) > before, 20, "the interrupt has reached it")
+            wait_until(partial(lambda before: waits(task) > before, before), 20, "the interrupt has reached it")
             client.sendall(b'{"line": "p 40 + 2"}\n')
             seen = list(iter(stream.readline, b'{"out": "42\\n"}\n'))
             torn = [line for line in seen if line != b"\n" and not is_json(line)]
