@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -30,11 +29,8 @@ def rss(pid: int) -> float:
 
 def cpu(pid: int) -> float | None:
     """Seconds of processor time of a process itself; None when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    used = procfs.use(pid)
+    return None if used is None else used[0]
 
 
 def count_named(pid: int, name: str, known: set[int]) -> int:
