@@ -45,7 +45,7 @@ class AgentsBackend:
     def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, engine: Engine) -> None:
         self._job, self._seed, self._inbox, self._viewer, self._engine = job, seed, inbox, viewer, engine
         self._hosts = Hosts()
-        self._seating = Seating(job, self._hosts, self._tell, self._seated)
+        self._seating = Seating(job, self._hosts, self._tell, self._seated, self._unseated)
         self._merging = Merging(inbox.put, joined)
         self._waiting: list[ac.Spawn] = []  # until the tasks are placed
         self._ending: set[Host] = set()  # they were told that the run is over, and have not answered
@@ -148,7 +148,7 @@ class AgentsBackend:
             case ms.Opened():
                 self._opened(host, said)
             case ms.Claimed():
-                self._claimed(host, said)
+                self._seating.claimed(host, said)
             case ms.Gone():
                 self._ending.discard(host)
             case ms.Told(signal):
@@ -173,20 +173,6 @@ class AgentsBackend:
             case _:
                 host.note(said)
                 self._inbox.put(said)
-
-    def _claimed(self, host: Host, said: ms.Claimed) -> None:
-        """A host holds the ports of its tasks, or can't take them: then those that are avoided have to."""
-        if said.problem is None:
-            self._seating.claimed(host, said)
-            return
-        self._seating.give_up()
-        self._seating.claimed(host, said)
-        if names := self._seating.readmit():
-            self._inbox.put(ev.Noted(f"{host.name}: {said.problem} So tasks are placed on {', '.join(names)} again."))
-            self._place_anew()
-            return
-        self._problems.append(f"{host.name}: {said.problem}")
-        self._fail_waiting(self._problems[-1], crowded=True)
 
     def _opened(self, host: Host, said: ms.Opened) -> None:
         self._problems += [f"{host.name}: {problem}" for problem in said.problems]
@@ -227,8 +213,7 @@ class AgentsBackend:
             if attempt.started and not attempt.drained:
                 self._collected.cut_off(task, number)
         self._inbox.put(ev.HostLost(host.name, why))
-        if self._seating.lose(host) and self._seating.is_open:
-            self._place_anew()
+        self._seating.lose(host)
 
     def _spawn(self, order: ac.Spawn) -> None:
         self._seating.leave_out(order.given_up)
@@ -239,17 +224,7 @@ class AgentsBackend:
             return
         self._waiting.append(order)
         if not self._seating.is_open:
-            self._place_anew()
-
-    def _place_anew(self) -> None:
-        """Place all tasks on the hosts that are left. What waits to be started is not, where there are none."""
-        if not self._seating.begin():
-            self._fail_waiting("no host is left")
-
-    def _fail_waiting(self, why: str, crowded: bool = False) -> None:
-        waiting, self._waiting = self._waiting, []
-        for order in waiting:
-            self._inbox.put(ev.SpawnFailed(order.task, order.attempt, why, crowded=crowded))
+            self._seating.begin()
 
     def _seated(self) -> None:
         """Every host knows where all tasks are."""
@@ -258,6 +233,18 @@ class AgentsBackend:
         waiting, self._waiting = self._waiting, []
         for order in waiting:
             self._spawn(order)
+
+    def _unseated(self, problems: list[str]) -> None:
+        """Hosts can't take their tasks, or none is left. Those that are avoided have to take them."""
+        if problems and (names := self._seating.readmit()):
+            self._inbox.put(ev.Noted(f"{problems[0]} So tasks are placed on {', '.join(names)} again."))
+            self._seating.begin()
+            return
+        why = problems[0] if problems else "no host is left"
+        self._problems += problems or [why]
+        waiting, self._waiting = self._waiting, []
+        for order in waiting:
+            self._inbox.put(ev.SpawnFailed(order.task, order.attempt, why, crowded=bool(problems)))
 
     def _to_attempt(self, order: ac.Order, task: Task, attempt: int) -> bool:
         """Pass an order on to the host of an attempt; return whether there is one."""

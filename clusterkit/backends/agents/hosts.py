@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -31,7 +30,6 @@ class Host:
     | --- | --- |
     | address | its own, as the other hosts reach it; None until its agent is ready |
     | ports | those that it holds for tasks; an evaluator has none |
-    | claims | tasks for which it was asked to hold ports, for each order that it has not answered, in their order |
     | attempts | those that were ordered, and of which something is still to come |
     """
 
@@ -42,7 +40,6 @@ class Host:
     avoided: bool = False
     lost: bool = False
     ports: dict[Task, int | None] = field(default_factory=dict)
-    claims: deque[frozenset[Task]] = field(default_factory=deque)
     attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)
 
     @property

@@ -15,44 +15,47 @@ Tell = Callable[[Collection[Host], ms.ToAgent], None]
 
 
 class Seating:
-    """Where the tasks are. `settled` is called whenever every host knows that, after `begin`.
+    """Where the tasks are, after `begin`. Nothing of the job may run before one of these is called.
 
-    Nothing of the job may run between `begin` and that. `endpoints` has where each task of the cluster listens.
+    `settled` is: every host knows where all tasks are, and `endpoints` has where each task of the cluster listens.
+    `failed` is: hosts can't take their tasks, for these reasons; for none, where no host is left.
     """
 
-    def __init__(self, job: JobSpec, hosts: Hosts, tell: Tell, settled: Callable[[], None]) -> None:
-        self._job, self._hosts, self._tell, self._settled = job, hosts, tell, settled
+    def __init__(
+        self, job: JobSpec, hosts: Hosts, tell: Tell, settled: Callable[[], None], failed: Callable[[list[str]], None]
+    ) -> None:
+        self._job, self._hosts, self._tell, self._settled, self._failed = job, hosts, tell, settled, failed
         self._rules = [Rule.parse(text) for text in job.hosts.place]
         self._seats: set[Host] = set()  # those that have tasks
-        self._asked: set[Host] = set()  # those of them that do not hold all ports yet
+        self._asked: dict[Host, frozenset[Task]] = {}  # those of them that have not answered, and for which tasks
+        self._problems: list[str] = []
+        self._is_outdated = False  # the tasks have to be placed once more, when all have answered
         self.placed: dict[Task, Host] = {}
         self.endpoints: dict[Task, str] = {}
-        self.is_open = False  # between `begin` and `settled`
+        self.is_open = False  # hosts are asked
         self.is_settled = False  # tasks can start
 
-    def begin(self) -> bool:
-        """Place every task anew; return whether there is a host at all."""
+    def begin(self) -> None:
+        """Place every task anew. Not while it is open: an answer to the question before is none to this one."""
         ready = self._hosts.ready
         connected = [host for host in ready if not host.cut] or ready
         preferred = [host for host in connected if not host.avoided] or connected
         usable = {host.name: host for host in preferred[: self._job.hosts.count]}
+        self._problems, self._is_outdated = [], False
+        self.is_open, self.is_settled = bool(usable), False
         if not usable:
-            self.give_up()
-            return False
+            self._failed([])
+            return
         chosen = place(self._job, list(usable), self._hosts.names, self._rules)
         self.placed = {task: usable[name] for task, name in chosen.items()}
-        self.is_open, self.is_settled = True, False
         tasks = {usable[name]: tasks for name, tasks in hosts_of(chosen).items()}
         self._seats = set(tasks)
-        for host in tasks:
-            missing = frozenset(tasks[host]) - host.ports.keys() - frozenset().union(*host.claims)
-            if missing:
-                host.claims.append(missing)
-                everyone = () if self._job.restart.min_workers is None else tuple(tasks[host])
+        for host, its in tasks.items():
+            if missing := frozenset(its) - host.ports.keys():
+                self._asked[host] = missing
+                everyone = () if self._job.restart.min_workers is None else tuple(its)
                 self._tell([host], ms.Claim(tuple(sorted(missing)), everyone))
-        self._asked = {host for host in tasks if host.claims}
-        self._settle_if_complete()
-        return True
+        self._go_on()
 
     def leave_out(self, given_up: tuple[Task, ...]) -> None:
         """These get no place any more when the tasks are placed anew."""
@@ -61,17 +64,24 @@ class Seating:
 
     def claimed(self, host: Host, answer: ms.Claimed) -> None:
         """A host holds the ports, or can't."""
-        tasks = host.claims.popleft() if host.claims else frozenset()
+        tasks = self._asked.pop(host, frozenset())
         if answer.problem is None:
             host.ports |= {task: answer.ports.get(task) for task in tasks}
-        if not host.claims:
-            self._asked.discard(host)
-        self._settle_if_complete()
+        elif tasks:
+            self._problems.append(f"{host.name}: {answer.problem}")
+        self._go_on()
 
     def avoid(self, host: Host | None) -> None:
         """Place no task there the next time, if there are others."""
         if host is not None:
-            host.avoided, self.is_settled = True, False
+            host.avoided = True
+            self._leave(host)
+
+    def lose(self, host: Host) -> None:
+        """A host is lost. Where tasks were placed on it, they have to be placed anew."""
+        self._asked.pop(host, None)
+        self._leave(host)
+        self._go_on()
 
     def readmit(self) -> list[str]:
         """Take back that hosts are avoided; return their names."""
@@ -80,25 +90,26 @@ class Seating:
             host.avoided = False
         return [host.name for host in avoided]
 
-    def give_up(self) -> None:
-        """Tasks can't be placed: what is still answered changes nothing."""
-        self.is_open = self.is_settled = False
-
     @property
     def others(self) -> tuple[str, ...]:
         """The hosts that have no task."""
         return tuple(host.name for host in self._hosts.ready if host not in self._seats)
 
-    def lose(self, host: Host) -> bool:
-        """A host is lost; return whether tasks were placed on it, so that they have to be placed anew."""
+    def _leave(self, host: Host) -> None:
         if host in self._seats:
-            self.is_settled = False
-        return host in self._seats
+            self.is_settled, self._is_outdated = False, True
 
-    def _settle_if_complete(self) -> None:
+    def _go_on(self) -> None:
+        """Once all have answered."""
         if not self.is_open or self._asked:
             return
-        self.is_open, self.is_settled = False, True
+        if self._is_outdated:
+            self.begin()
+            return
+        self.is_open, self.is_settled = False, not self._problems
+        if self._problems:
+            self._failed(self._problems)
+            return
         ends = ((task, host.address, host.ports[task]) for task, host in self.placed.items())
         self.endpoints = {task: f"{address}:{port}" for task, address, port in ends if port is not None}
         self._tell(self._seats, ms.Know(self.endpoints))
