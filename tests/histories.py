@@ -258,8 +258,9 @@ class History:
             case Inspect(look) if self.unlooked and look is not ev.Look.GLANCE:
                 pass
             case Inspect(look):
-                usual = ev.Vitals(self.listening, state="S")
-                seen = {task(name): self.vitals.get(name, usual) for name in sorted(self.live)}
+                usual = ev.Vitals(1, self.listening, "S")
+                vitals = {name: self.vitals.get(name, usual) for name in sorted(self.live)}
+                seen = {task(name): replace(of, attempt=self.attempts[name]) for name, of in vitals.items()}
                 self.send(ev.Inspected(seen, look, None if look is ev.Look.GLANCE else f"{look}-1.txt"))
             case Inject(number) if number not in self.unanswered:
                 self.send(ev.FaultTook(number, self.futile.get(number, "done"), number not in self.futile))

@@ -105,8 +105,10 @@ class Paces:
             self.away, self.away_since = self._away(), None
 
     def exited(self, record: TaskRecord) -> None:
-        """An attempt is over, and with it what was said of it."""
+        """An attempt is over, and with it what was seen and said of it."""
         self.named.pop(record.task, None)
+        for sight in self.sights:
+            sight.paces.pop(record.task, None)
 
     def seen(self, vitals: Mapping[Task, Vitals]) -> None:
         """The answer to a look."""
@@ -116,12 +118,8 @@ class Paces:
             return
         if self._away() > BRIEF:
             return
-        settled = {record.task: record for record in self.state.alive() if self._is_settled(record)}
-        paces = {
-            task: of.pace
-            for task, of in vitals.items()
-            if of.pace is not None and task in settled and settled[task].attempt == of.pace.attempt
-        }
+        settled = {record.task for record in self.state.alive() if self._is_settled(record)}
+        paces = {task: of.pace for task, of in vitals.items() if of.pace is not None and task in settled}
         sight = Sight(asked, paces, {task: times for task, times in steps.items() if task in settled})
         self.sights.append(sight)
         self.closely = LOOKS if hints(sight, self.peers) else max(0, self.closely - 1)

@@ -35,10 +35,13 @@ NAMED = 2  # peers; more are counted
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a look showed of the tasks: their paces, and of a coordinator's workers the steps since the last look."""
+    """What a look showed of the tasks: their paces, and of a coordinator's workers the steps since the last look.
+
+    An attempt that ends is taken out of `paces`.
+    """
 
     at: float
-    paces: Mapping[Task, Pace]
+    paces: dict[Task, Pace]
     steps: Mapping[Task, StepTimes]
 
 
@@ -193,18 +196,17 @@ _WHAT = {
 
 
 def _paces(sights: Sequence[Sight], tasks: Collection[Task]) -> dict[Task, Pace]:
-    """The paces of all looks together, of the tasks that were seen in each of them in the same attempt."""
+    """The paces of all looks together, of the tasks that were seen in each of them."""
     found = {}
     for task in tasks:
         seen = [sight.paces[task] for sight in sights if task in sight.paces]
-        if len(seen) == len(sights) and len({pace.attempt for pace in seen}) == 1 and all(p.samples for p in seen):
+        if len(seen) == len(sights) and all(pace.samples for pace in seen):
             found[task] = _together(seen)
     return found
 
 
 def _together(paces: Sequence[Pace]) -> Pace:
     return Pace(
-        paces[0].attempt,
         sum(pace.samples for pace in paces),
         sum(pace.stopped for pace in paces),
         sum(pace.busy for pace in paces),

@@ -36,7 +36,6 @@ class Watch:
     stalls: Stalls = field(init=False)
     paces: Paces = field(init=False)
     startup_overdue: bool = False
-    looked_at: float = 0.0  # when the look at a start began that takes longest to answer
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
@@ -136,15 +135,17 @@ class Watch:
             self.state.out.append(Inspect())
 
     def inspected(self, event: Inspected) -> None:
-        """The answer to a look."""
+        """The answer to a look. It may be late: what it says of one attempt says nothing of the next one."""
+        records = self.state.records
+        known = {task: seen for task, seen in event.vitals.items() if task in records}
+        found = {task: seen for task, seen in known.items() if seen.attempt == records[task].attempt}
         if event.look is Look.PACE:
-            self.paces.seen(event.vitals)
+            self.paces.seen(found)
             return
-        for task, seen in event.vitals.items():
-            record = self.state.records.get(task)
-            if seen.listening and record is not None and self._is_of_this_attempt(event.look, record):
-                self.ready(record)
-        vitals = {task: self._but_for_slowness(task, seen) for task, seen in event.vitals.items()}
+        for task, seen in found.items():
+            if seen.listening and event.look is not Look.STALL:  # there, it may have been so for long
+                self.ready(records[task])
+        vitals = {task: self._but_for_slowness(task, seen) for task, seen in found.items()}
         if event.look is Look.STARTUP:
             self._judge_startup(vitals, event.report)
         elif event.look is Look.STALL:
@@ -152,17 +153,13 @@ class Watch:
         else:
             self._glanced(vitals)
 
-    def _is_of_this_attempt(self, look: Look, record: TaskRecord) -> bool:
-        """Whether what a look shows of a task's port can't be that of an attempt before: some looks take seconds."""
-        return look is Look.GLANCE or (look is Look.STARTUP and record.started < self.looked_at)
-
     def _but_for_slowness(self, task: Task, seen: Vitals) -> Vitals:
         """A slowed task that is seen stopped continues in a moment."""
         return replace(seen, state="S") if task in self.state.slowed and seen.state == "T" else seen
 
     def _glanced(self, vitals: Mapping[Task, Vitals]) -> None:
         if self.startup_overdue and (late := self._late(vitals)) and not self.ending.begun:
-            names, self.looked_at = ", ".join(map(str, late)), self.state.now
+            names = ", ".join(map(str, late))
             self.state.out.append(Inspect(Look.STARTUP, f"not connected after {self._startup:g} s: {names}"))
         self.startup_overdue = False
         self.stalls.glanced(vitals)

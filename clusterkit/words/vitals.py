@@ -23,7 +23,6 @@ class Pace:
     for one.
     """
 
-    attempt: int
     samples: int
     stopped: int
     busy: int
@@ -34,13 +33,14 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What can be seen of a live task from outside. `state` is the letter of /proc/PID/stat.
+    """What can be seen of a live attempt from outside. `state` is the letter of /proc/PID/stat.
 
     A look at paces finds `pace`, and not whether the task listens. Closer looks find `doing`, where its main thread is,
     as in "waits in Server.join", empty where it does not tell; and `own`: that this is the program's own code, so that
     it waits for no other task.
     """
 
+    attempt: int
     listening: bool
     state: str
     doing: str = ""

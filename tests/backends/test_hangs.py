@@ -94,12 +94,12 @@ def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path, mon
         process.stdout.readline()
         looks = HangInspector(RunDirectory(tmp_path), posted.put)
         child = Child(process.pid, -1, "", 0)
-        looks.begin(Look.STALL, "no progress", [Subject(WORKER, 1, child, Vitals(False, "S"), "127.0.0.1:9")])
+        looks.begin(Look.STALL, "no progress", [Subject(WORKER, 1, child, Vitals(1, False, "S"), "127.0.0.1:9")])
         looks.stop()
     answer = posted.get_nowait()
     state = answer.vitals[WORKER].state  # the signal wakes it for a moment
     assert state in ("R", "S")
-    assert answer == Inspected({WORKER: Vitals(False, state)}, Look.STALL, str(tmp_path / "stacks" / "stall-1.txt"))
+    assert answer == Inspected({WORKER: Vitals(1, False, state)}, Look.STALL, str(tmp_path / "stacks" / "stall-1.txt"))
     report = (tmp_path / "stacks" / "stall-1.txt").read_text()
     assert "endpoint     127.0.0.1:9, not listening\n  connections  none\n  no stacks" in report
 

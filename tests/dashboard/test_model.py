@@ -79,7 +79,10 @@ def test_a_pause_is_a_part_of_the_bar_and_a_stall_has_a_verdict() -> None:
     done = entities(told)["attempt/worker:1/1"]
     assert isinstance(done, Attempt)
     assert [part.kind for part in done.segments] == ["start", "run", "stopped", "run"]
-    seen = {task("worker:0"): ev.Vitals(True, "S", "waits in a collective"), task("worker:1"): ev.Vitals(True, "T")}
+    seen = {
+        task("worker:0"): ev.Vitals(1, True, "S", "waits in a collective"),
+        task("worker:1"): ev.Vitals(1, True, "T"),
+    }
     more: list[tuple[float, ev.Event]] = [
         (2000.0, ev.Inspected(seen, ev.Look.STALL, "stacks/stall-1.txt")),
         (2000.0, ev.Warned("It hangs.")),

@@ -38,9 +38,8 @@ class Run(History):
     def paces(self) -> None:
         """What a look will find."""
         for one in self.job.tasks:
-            stopped, busy = SLOWED if str(one) in self.slow else USUAL
-            pace = ev.Pace(self.attempts.get(str(one), 1), 16, stopped, busy, 4.0, 1.0, 0.5)
-            self.vitals[str(one)] = ev.Vitals(False, "S", pace=pace)
+            pace = ev.Pace(16, *(SLOWED if str(one) in self.slow else USUAL), 4.0, 1.0, 0.5)
+            self.vitals[str(one)] = ev.Vitals(1, False, "S", pace=pace)
 
     def looks(self) -> int:
         """How many looks at paces were asked for."""
@@ -238,6 +237,16 @@ def test_a_restart_begins_anew() -> None:
     assert run.decided(ev.KeepsUp) == []
 
 
+def test_looks_at_two_attempts_are_not_mixed() -> None:
+    """Also where none was made in between, since training stood still while the task started."""
+    run = settled(SERVERS, "worker:1")
+    run.trains(CALM + 2 * EVERY)
+    run.exits("worker:1", signal=9)
+    run.after(SETTLING + 5)
+    run.trains((LOOKS - 1) * EVERY)
+    assert run.named() == []
+
+
 def test_a_gang_that_restarts_begins_anew() -> None:
     """The peers' attempts, too, are not those that were compared."""
     run = settled(GANG, "worker:1")
@@ -281,11 +290,11 @@ def test_an_answer_that_never_comes_is_not_waited_for() -> None:
 def test_hostile_figures_change_nothing() -> None:
     """Of tasks that are not there, of other attempts, without samples, and a look that nobody asked for."""
     run = settled(GANG)
-    odd = ev.Pace(1, 0, 5, -3, -1.0, float("inf"), -2.0)
-    seen = {task("worker:9"): ev.Vitals(False, "S", pace=odd), task("worker:1"): ev.Vitals(False, "S", pace=odd)}
+    odd = ev.Pace(0, 5, -3, -1.0, float("inf"), -2.0)
+    seen = ev.Vitals(1, False, "S", pace=odd)
     for _ in range(50):
-        run.send(ev.Inspected(seen, ev.Look.PACE))
+        run.send(ev.Inspected({task("worker:9"): seen, task("worker:1"): seen}, ev.Look.PACE))
         run.progresses("worker:0", 500 + _)
-        run.vitals = {"worker:1": ev.Vitals(False, "T", pace=odd), "worker:2": ev.Vitals(False, "S")}
+        run.vitals = {"worker:1": ev.Vitals(1, False, "T", pace=odd), "worker:2": ev.Vitals(1, False, "S")}
         run.after(3)
     assert run.named() == []

@@ -67,8 +67,8 @@ def test_a_phase_does_not_excuse_a_task_that_can_not_go_on(letter: str, wrong: s
     run = History(job(workers=2, ps=1, limits=STALL_30)).begin()
     run.progresses("chief:0", 9)
     begins(run, "chief:0", "checkpoint")
-    run.vitals["chief:0"] = ev.Vitals(True, "S", "writes a checkpoint", own=True)
-    run.vitals["ps:0"] = ev.Vitals(True, letter)
+    run.vitals["chief:0"] = ev.Vitals(1, True, "S", "writes a checkpoint", own=True)
+    run.vitals["ps:0"] = ev.Vitals(1, True, letter)
     run.after(29)
     assert run.asked(Inspect) == []
     run.after(2)

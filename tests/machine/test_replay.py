@@ -66,7 +66,7 @@ def a_failing_worker(run: History) -> None:
 def a_stalled_and_stopped_job(run: History) -> None:
     """A stall is warned of and then acted upon; Ctrl-C and the grace period end the rest."""
     run.stubborn.add("worker:0")
-    run.vitals["worker:1"] = ev.Vitals(True, "T")
+    run.vitals["worker:1"] = ev.Vitals(1, True, "T")
     run.progresses("worker:0", 3)
     run.after(75)
     run.vitals.clear()

@@ -8,10 +8,10 @@ from clusterkit.machine.stall import stuck_task, verdict, whereabouts
 from clusterkit.words.events import Vitals
 from tests.histories import job, task
 
-JOIN, SERVES = Vitals(True, "S", "waits in ClusterCoordinator.join"), Vitals(True, "S", "waits in Server.join")
-RUNTIME = Vitals(True, "S", "waits in TensorFlow's runtime")
-SPINS, SLEEPS = Vitals(True, "R", "is at train.py:7 in spin", own=True), Vitals(True, "S", "sleeps", own=True)
-STOPPED = Vitals(True, "T")
+JOIN, SERVES = Vitals(1, True, "S", "waits in ClusterCoordinator.join"), Vitals(1, True, "S", "waits in Server.join")
+RUNTIME = Vitals(1, True, "S", "waits in TensorFlow's runtime")
+SPINS, SLEEPS = Vitals(1, True, "R", "is at train.py:7 in spin", own=True), Vitals(1, True, "S", "sleeps", own=True)
+STOPPED = Vitals(1, True, "T")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_who_is_to_blame_for_a_stall(
     steps: dict[str, int | None], letters: dict[str, str], stuck: tuple[str, str] | None
 ) -> None:
     """Stopped before hanging before behind before leading; only tasks that are alive."""
-    vitals = {task(name): Vitals(True, letter) for name, letter in letters.items()}
+    vitals = {task(name): Vitals(1, True, letter) for name, letter in letters.items()}
     found = stuck_task(job(workers=2, ps=1), {task(name): step for name, step in steps.items()}, vitals)
     assert (None if found is None else (str(found[0]), found[1])) == stuck
 
@@ -97,4 +97,4 @@ def test_where_a_late_task_is() -> None:
     worker = task("worker:1")
     assert whereabouts(worker, {worker: STOPPED}) == "worker:1 is stopped (T)"
     assert whereabouts(worker, {worker: SLEEPS}) == "worker:1 sleeps"
-    assert whereabouts(worker, {worker: Vitals(False, "S")}) == "worker:1"
+    assert whereabouts(worker, {worker: Vitals(1, False, "S")}) == "worker:1"

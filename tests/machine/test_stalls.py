@@ -28,8 +28,8 @@ def test_sixty_seconds_without_progress_are_warned_of_once_with_a_verdict() -> N
     run.progresses("chief:0", 1)
     run.after(59.9)
     assert closely(run) == []
-    run.vitals["chief:0"] = ev.Vitals(True, "S", "waits in ClusterCoordinator.join")
-    run.vitals["worker:1"] = ev.Vitals(True, "T")
+    run.vitals["chief:0"] = ev.Vitals(1, True, "S", "waits in ClusterCoordinator.join")
+    run.vitals["worker:1"] = ev.Vitals(1, True, "T")
     run.after(500)
     assert closely(run) == [Inspect(ev.Look.STALL, "no progress for 60 s")]
     assert run.warnings == [
@@ -81,7 +81,7 @@ def test_the_stall_timeout_kills_the_stuck_task(
 ) -> None:
     """The task to blame is killed, named with what is wrong with it, and its failure is dealt with as any other."""
     run = History(job(workers=2, ps=1, limits=STALL_30)).begin()
-    run.vitals = {name: ev.Vitals(True, letter) for name, letter in vitals.items()}
+    run.vitals = {name: ev.Vitals(1, True, letter) for name, letter in vitals.items()}
     for name, step in steps.items():
         run.progresses(name, step)
     run.after(29.9)
@@ -101,7 +101,7 @@ def test_the_stall_timeout_kills_the_stuck_task(
 def test_an_evaluator_is_never_to_blame_for_a_stall() -> None:
     """It is always behind, and nobody waits for it."""
     run = History(job(workers=2, evaluator=1, limits=STALL_30)).begin()
-    run.vitals["evaluator:0"] = ev.Vitals(False, "D")
+    run.vitals["evaluator:0"] = ev.Vitals(1, False, "D")
     run.progresses("evaluator:0", 10)
     run.progresses("worker:1", 20)
     run.progresses("worker:0", 30)
@@ -180,7 +180,7 @@ def test_a_task_that_is_stopped_before_the_first_step_is_seen_too() -> None:
     run.resumes("chief:0", 0, None)
     run.after(1000)
     assert (run.signals(), closely(run)) == ([], [])
-    run.vitals["worker:0"] = ev.Vitals(True, "T")
+    run.vitals["worker:0"] = ev.Vitals(1, True, "T")
     run.after(31)
     assert [signal[1:] for signal in run.signals()] == [("worker:0", SIGKILL)]
 
@@ -191,7 +191,7 @@ def test_a_step_that_comes_while_the_tasks_are_looked_at_ends_the_stall() -> Non
     run.progresses("worker:0", 1)
     run.machine.handle(ev.Ticked(), run.now + 30)
     run.machine.handle(ev.Progressed(task("worker:0"), 1, 2), run.now + 31)
-    stopped = {task("worker:0"): ev.Vitals(True, "T")}
+    stopped = {task("worker:0"): ev.Vitals(1, True, "T")}
     assert run.machine.handle(ev.Inspected(stopped, ev.Look.STALL, "x"), run.now + 31) == []
     run.now += 31
     run.after(31)
@@ -204,7 +204,7 @@ def test_nobody_looks_again_while_a_look_goes_on() -> None:
     run.progresses("worker:0", 1)
     asked = [a for at in (30, 31, 32) for a in run.machine.handle(ev.Ticked(), run.now + at) if isinstance(a, Inspect)]
     assert asked == [Inspect(ev.Look.STALL, "no progress for 30 s")]
-    seen = {task("worker:0"): ev.Vitals(True, "S", "is at t.py:3", own=True)}
+    seen = {task("worker:0"): ev.Vitals(1, True, "S", "is at t.py:3", own=True)}
     actions = run.machine.handle(ev.Inspected(seen, ev.Look.STALL, None), run.now + 33)
     assert Signal(task("worker:0"), 1, SIGKILL) in actions
 

@@ -24,10 +24,10 @@ WORKS, WAITS, HALF = (0, 16, 3.5, 0.3), (0, 3, 0.6, 0.1), (0, 8, 1.8, 0.2)
 SLOWED, SLIGHTLY, STARVED, CROWDED = (12, 4, 0.7, 0.1), (2, 12, 2.0, 0.2), (0, 15, 0.2, 3.4), (0, 14, 0.6, 9.0)
 
 
-def sight(seen: Mapping[str, Seen], steps: Mapping[str, tuple[int, float]] | None = None, attempt: int = 1) -> Sight:
+def sight(seen: Mapping[str, Seen], steps: Mapping[str, tuple[int, float]] | None = None) -> Sight:
     """One look at tasks."""
     paces = {
-        task(name): Pace(attempt, SAMPLES, stopped, busy, SECONDS, cpu, delayed)
+        task(name): Pace(SAMPLES, stopped, busy, SECONDS, cpu, delayed)
         for name, (stopped, busy, cpu, delayed) in seen.items()
     }
     return Sight(0.0, paces, {task(name): StepTimes(*times) for name, times in (steps or {}).items()})
@@ -114,16 +114,15 @@ def test_a_single_look_names_nobody(peers: Peers, odd: int) -> None:
     assert named([disturbed if at == odd else usual for at in range(LOOKS)], peers) == {}
 
 
-def test_attempts_are_not_mixed() -> None:
-    """A task that has restarted is compared from then on; of one that was not always seen nothing is said."""
+def test_a_task_that_was_not_always_seen_is_not_compared() -> None:
+    """It has restarted, or could not be read."""
     slow = sight(trio(WAITS, SLOWED, WAITS))
-    assert named([slow, slow, sight(trio(WAITS, SLOWED, WAITS), attempt=2), slow, slow], GANG) == {}
     assert named([slow, slow, sight({"worker:0": WAITS, "worker:2": WAITS}), slow, slow], GANG) == {}
 
 
 def test_a_task_without_samples_is_not_compared() -> None:
     """The look ended before the first."""
-    empty = Sight(0.0, {task(f"worker:{index}"): Pace(1, 0, 0, 0, 0.0, 0.0, 0.0) for index in range(3)}, {})
+    empty = Sight(0.0, {task(f"worker:{index}"): Pace(0, 0, 0, 0.0, 0.0, 0.0) for index in range(3)}, {})
     assert named([empty] * LOOKS, GANG) == {}
     assert compared([empty], GANG, Slowness.STOPPED).finding(task("worker:1")) is None
 
@@ -182,6 +181,6 @@ def test_one_that_is_slowed_is_named_and_nobody_else(number: int, workers: int, 
     for _ in range(LOOKS):
         seen = noisy(rng, tasks, share, 0.15)
         stopped = sum(rng.random() > share for _ in range(SAMPLES))
-        pace = Pace(1, SAMPLES, stopped, SAMPLES - stopped, SECONDS, share * SECONDS, 2.0)
+        pace = Pace(SAMPLES, stopped, SAMPLES - stopped, SECONDS, share * SECONDS, 2.0)
         sights.append(Sight(0.0, {**seen.paces, slow: pace}, seen.steps))
     assert named(sights, peers_of(job(workers=workers))) == {str(slow): Slowness.STOPPED}

@@ -127,13 +127,13 @@ class Walk:
 
     def vitals(self, task: Task, look: ev.Look) -> ev.Vitals:
         """What is seen of a live task: anything, and of its pace now and then nothing."""
-        letter = self.random.choice("SSSRTD")
+        letter, attempt = self.random.choice("SSSRTD"), self.processes[task].attempt
         if look is not ev.Look.PACE or self.random.random() < 0.1:
-            return ev.Vitals(self.random.random() < 0.97, letter)
+            return ev.Vitals(attempt, self.random.random() < 0.97, letter)
         stopped, busy = self.random.choice((0, 0, 12)), self.random.choice((0, 2, 16))
         cpu, delayed = self.random.choice((0.0, 1.5)), self.random.choice((0.0, 0.1, 9.0))
-        attempt = self.processes[task].attempt
-        return ev.Vitals(False, letter, pace=ev.Pace(attempt, 16, stopped, min(busy, 16 - stopped), 4.0, cpu, delayed))
+        pace = ev.Pace(16, stopped, min(busy, 16 - stopped), 4.0, cpu, delayed)
+        return ev.Vitals(attempt, False, letter, pace=pace)
 
     def spawn(self, task: Task, attempt: int) -> None:
         """At most one live attempt, numbered without gaps."""

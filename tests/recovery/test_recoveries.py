@@ -191,7 +191,7 @@ def test_a_stall_is_detected_when_it_is_warned_of() -> None:
     """Also where the stuck task is killed for it later; the fault is what stopped it."""
     told = ps_job("stop worker:1 @ step=46", stall_warning=4.0, stall=10.0)
     told.run.progresses("chief:0", 46)
-    told.run.vitals["worker:1"] = ev.Vitals(True, "T")
+    told.run.vitals["worker:1"] = ev.Vitals(1, True, "T")
     told.run.after(20)
     told.ready("worker:1")
     one, fault = told.one(), told.fault()

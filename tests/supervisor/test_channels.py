@@ -223,7 +223,7 @@ def test_the_stacks(tmp_path: Path, noise: Noise) -> None:
             dump.path.write_bytes(noise.pick(b"", dump.header) + dump.header + stacks(noise))
             dump.look()
             main_thread(dump.text)
-            subjects.append(Subject(task(f"worker:{index}"), 1, child, Vitals(True, "S"), dump=dump))
+            subjects.append(Subject(task(f"worker:{index}"), 1, child, Vitals(1, True, "S"), dump=dump))
         _tell(subjects)
         report_of("why", subjects).encode(errors="strict" if number % 2 else "replace")
         assert all(len(subject.vitals.doing) < 6000 for subject in subjects)

@@ -90,7 +90,7 @@ def test_what_events_shows(event: ev.Event, text: str) -> None:
     assert event_text(0.0, event, lambda at: "at") == f"at {text}"
 
 
-@pytest.mark.parametrize("event", [ev.Ticked(), ev.Inspected({PS: Vitals(True, "S")}, Look.GLANCE)])
+@pytest.mark.parametrize("event", [ev.Ticked(), ev.Inspected({PS: Vitals(1, True, "S")}, Look.GLANCE)])
 def test_the_machines_own_ticking_is_left_out(event: ev.Event) -> None:
     """It is in the journal, and in `events --json`."""
     assert event_text(0.0, event, str) is None

@@ -188,7 +188,7 @@ class AgentsBackend:
         if (host := self._hosts.of(connection)) is not None:
             host.cut = True
             self._inbox.put(ev.HostCut(host.name, why, self._job.hosts.timeout))
-            self._merging.cut(host)
+            self._merging.cut()
 
     def is_back(self, connection: Connection) -> None:
         """There is one again."""

@@ -19,9 +19,13 @@ class Open:
 
 @dataclass(slots=True)
 class OpenLook(Open):
-    """A look at all tasks. `reports` are the paths of what the hosts wrote."""
+    """A look at all tasks. `reports` are the paths of what the hosts wrote.
+
+    It is told without those that are cut off, and kept until they have answered it: they answer in order.
+    """
 
     look: Look
+    told: bool = False
     vitals: dict[Task, Vitals] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
 
@@ -58,8 +62,9 @@ class Merging:
         for one in self._looks:
             if one.look is answer.look and host in one.waiting:
                 one.waiting.remove(host)
-                one.vitals |= answer.vitals
-                one.reports += [report] if report else []
+                if not one.told:
+                    one.vitals |= answer.vitals
+                    one.reports += [report] if report else []
                 break
         self._settle()
 
@@ -71,22 +76,21 @@ class Merging:
             (one.done if answer.done else one.failed).append(answer.detail)
         self._settle()
 
-    def cut(self, host: Host) -> None:
-        """No look waits for this host, which is cut off. A fault does: the host injects it, at the latest when back."""
-        for one in self._looks:
-            one.waiting.discard(host)
+    def cut(self) -> None:
+        """No look waits for a host that is cut off. A fault does: the host injects it, at the latest when back."""
         self._settle()
 
     def lost(self, host: Host) -> None:
         """Nothing is to be expected of this host any more."""
-        for one in self._faults.values():
+        for one in (*self._looks, *self._faults.values()):
             one.waiting.discard(host)
-        self.cut(host)
+        self._settle()
 
     def _settle(self) -> None:
-        for look in [one for one in self._looks if not one.waiting]:
-            self._looks.remove(look)
+        for look in [one for one in self._looks if not one.told and all(host.cut for host in one.waiting)]:
+            look.told = True
             self._post(Inspected(look.vitals, look.look, self._join(look.reports)))
+        self._looks = [one for one in self._looks if one.waiting or not one.told]
         for number, fault in [(number, one) for number, one in self._faults.items() if not one.waiting]:
             del self._faults[number]
             told = fault.done or fault.failed or ["its hosts are lost"]

@@ -229,8 +229,11 @@ class LocalBackend:
     def _vitals(self) -> dict[Task, Vitals]:
         pids = {task: child.pid for task, (_, child) in self._children.items()}
         listen = listening(self._endpoints, pids)
-        states = {task: procfs.stat(pid) for task, pid in pids.items()}
-        return {task: Vitals(task in listen, seen[0] if seen else "X") for task, seen in states.items()}
+        seen = {task: procfs.stat(pid) for task, pid in pids.items()}
+        return {
+            task: Vitals(attempt, task in listen, state[0] if (state := seen[task]) else "X")
+            for task, (attempt, _) in self._children.items()
+        }
 
     def _present(self, task: Task) -> Child | None:
         return self._children.get(task, (0, None))[1]

@@ -124,12 +124,11 @@ def _measured(subject: Subject) -> Vitals | None:
     }
     subject.busiest = tuple(sorted(used, key=lambda thread: -sum(used[thread]))[:THREADS])
     if since is None:
-        return Vitals(False, seen[0])
+        return Vitals(subject.attempt, False, seen[0])
     cpu, delayed = (sum(times[kind] for times in used.values()) / 1e9 for kind in (0, 1))
     counts = subject.samples, subject.stopped, subject.busy
-    return Vitals(
-        False, seen[0], pace=Pace(subject.attempt, *counts, round(now - since, 3), round(cpu, 4), round(delayed, 4))
-    )
+    pace = Pace(*counts, round(now - since, 3), round(cpu, 4), round(delayed, 4))
+    return Vitals(subject.attempt, False, seen[0], pace=pace)
 
 
 def _times(subject: Subject) -> tuple[Times, float]:

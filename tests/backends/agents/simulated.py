@@ -85,7 +85,10 @@ class SimulatedHost:
                 yield ev.Swept(task, attempt), b""
                 yield ev.Drained(task, attempt, (LINE.decode().strip(),)), b""
             case ac.Inspect(look):
-                yield ev.Inspected({task: ev.Vitals(listening=True, state="S") for task in self.running}, look), b""
+                yield (
+                    ev.Inspected({task: ev.Vitals(number, True, "S") for task, number in self.running.items()}, look),
+                    b"",
+                )
             case ac.Inject(number):
                 yield ev.FaultTook(number, "it was asked for"), b""
             case ms.Shut():

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from clusterkit.backends.agents.hosts import Host
 from clusterkit.backends.agents.merging import Merging
-from clusterkit.words.events import FaultTook, Inspected, Look
+from clusterkit.words.events import FaultTook, Inspected, Look, Vitals
+from clusterkit.words.model import Task
+
+WORKER, OTHER = Task.parse("worker:0"), Task.parse("worker:1")
+SEEN = Vitals(1, listening=True, state="S")
 
 
 def hosts(*names: str) -> list[Host]:
@@ -21,7 +26,8 @@ def test_a_fault_waits_for_a_host_that_is_cut_off() -> None:
     merging, [near, far] = Merging(posted.append, lambda _: None), hosts("n1", "n2")
     merging.fault(1, [far])
     merging.fault(2, [near, far])
-    merging.cut(far)
+    far.cut = True
+    merging.cut()
     merging.took(near, FaultTook(2, "slowed here"))
     assert posted == []
     for number in (1, 2):
@@ -34,7 +40,8 @@ def test_a_fault_does_not_wait_for_a_host_that_is_lost() -> None:
     posted: list[Any] = []
     merging, [host] = Merging(posted.append, lambda _: None), hosts("n1")
     merging.fault(1, [host])
-    merging.cut(host)
+    host.cut = True
+    merging.cut()
     merging.lost(host)
     assert posted == [FaultTook(1, "its hosts are lost", done=False)]
 
@@ -44,6 +51,50 @@ def test_a_look_does_not_wait_for_a_host_that_is_cut_off() -> None:
     posted: list[Any] = []
     merging, [near, far] = Merging(posted.append, lambda _: None), hosts("n1", "n2")
     merging.look(Look.GLANCE, [near, far])
+    merging.looked(near, Inspected({WORKER: SEEN}), None)
+    far.cut = True
+    merging.cut()
+    assert posted == [Inspected({WORKER: SEEN}, Look.GLANCE)]
+
+
+def test_a_host_that_is_back_answers_in_the_order_of_the_questions() -> None:
+    """What it owes for a look that was told without it is no answer to the next one."""
+    posted: list[Any] = []
+    merging, [near, far] = Merging(posted.append, lambda _: None), hosts("n1", "n2")
+    merging.look(Look.GLANCE, [near, far])
+    far.cut = True
+    merging.cut()
     merging.looked(near, Inspected({}), None)
-    merging.cut(far)
+    merging.look(Look.GLANCE, [near])
+    merging.looked(near, Inspected({}), None)
+    far.cut, posted[:] = False, []
+    merging.look(Look.GLANCE, [near, far])
+    merging.looked(far, Inspected({WORKER: replace(SEEN, state="T")}), None)
+    merging.looked(near, Inspected({}), None)
+    assert posted == []
+    merging.looked(far, Inspected({WORKER: SEEN}), None)
+    assert posted == [Inspected({WORKER: SEEN}, Look.GLANCE)]
+
+
+def test_a_look_waits_for_a_host_that_is_back_before_it_is_told() -> None:
+    """It has not lost the question, so its answer comes."""
+    posted: list[Any] = []
+    merging, [near, far] = Merging(posted.append, lambda _: None), hosts("n1", "n2")
+    merging.look(Look.STALL, [near, far])
+    far.cut = True
+    merging.cut()
+    far.cut = False
+    merging.looked(near, Inspected({}, Look.STALL), None)
+    assert posted == []
+    merging.looked(far, Inspected({WORKER: SEEN}, Look.STALL), None)
+    assert posted == [Inspected({WORKER: SEEN}, Look.STALL)]
+
+
+def test_a_look_of_which_a_lost_host_is_the_last() -> None:
+    """It is told, and what the host would have said is not waited for."""
+    posted: list[Any] = []
+    merging, [near, far] = Merging(posted.append, lambda _: None), hosts("n1", "n2")
+    merging.look(Look.GLANCE, [near, far])
+    merging.looked(near, Inspected({}), None)
+    merging.lost(far)
     assert posted == [Inspected({}, Look.GLANCE)]
