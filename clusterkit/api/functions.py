@@ -25,11 +25,9 @@ def pickle_call(
     function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, Any], path: Path, here: Path
 ) -> None:
     """Write what RUNNER calls. Relative directories of `sys.path` are those of `here`. Raises BadJob."""
-    import cloudpickle  # not everybody's programs are functions
-
     try:
         with by_value(function):
-            data = cloudpickle.dumps((function, tuple(args), dict(kwargs)))
+            data = call.dumps((function, tuple(args), dict(kwargs)))
     except Exception as error:
         name, why = getattr(function, "__qualname__", repr(function)), f"{type(error).__name__}: {error}"
         raise BadJob([f"The function {name} or its arguments can't be pickled: {why}"]) from None
@@ -43,7 +41,7 @@ def by_value(function: Callable[..., Any]) -> Iterator[None]:
     The tasks could not import a test module or a notebook, or would run its top level once more. A module that is
     installed is imported there as everywhere.
     """
-    import cloudpickle
+    import cloudpickle  # not everybody's programs are functions
 
     inner = getattr(function, "func", function)  # of functools.partial
     module = sys.modules.get(getattr(inner, "__module__", None) or "")

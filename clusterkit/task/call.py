@@ -10,12 +10,15 @@ is pickled into the task's directory.
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import sys
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
+
+NO_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 makes of a code object's file name, which tracebacks show
 
 
 def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
@@ -45,13 +48,27 @@ def returned_file(run: Path, task: str, attempt: int) -> Path:
     return run / "tasks" / task / f"return-{attempt}.pkl"
 
 
-def store(value: Any) -> None:
-    """Write the return value atomically. Exits with a message if it can't be pickled."""
+def dumps(value: object) -> bytes:
+    """Pickle by cloudpickle, with the file names of functions, so that a traceback shows their lines."""
     import cloudpickle
 
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships no types
+        def reducer_override(self, obj: object) -> Any:
+            if not isinstance(obj, CodeType):
+                return super().reducer_override(obj)
+            make, values = self.dispatch_table[CodeType](obj)
+            return make, tuple(obj.co_filename if value == NO_FILE else value for value in values)
+
+    file = io.BytesIO()
+    Pickler(file).dump(value)
+    return file.getvalue()
+
+
+def store(value: Any) -> None:
+    """Write the return value atomically. Exits with a message if it can't be pickled."""
     task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])
     try:
-        data = cloudpickle.dumps(value)
+        data = dumps(value)
     except Exception as error:
         sys.exit(f"clusterkit: what the function returned in {task} can't be pickled: {type(error).__name__}: {error}")
     file = returned_file(Path(os.environ["CLUSTERKIT_RUN_DIR"]), task, attempt)

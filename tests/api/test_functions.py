@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from clusterkit.api.functions import RUNNER, pickle_call
 from clusterkit.client.store import RunStore
 from clusterkit.job.options import Gathered
 from clusterkit.supervisor.prepare import prepare
+from clusterkit.task.call import dumps
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.launching import Launch
 
@@ -105,6 +107,16 @@ def test_an_exception_shows_the_functions_own_lines(call: Call) -> None:
     assert cause is not None
     assert (cause.exit.code, cause.tail[-1]) == (1, "LookupError: not here")
     assert [line for line in cause.tail if "File " in line and "test_functions.py" not in line] == []
+
+
+def test_a_pickled_functions_file_is_the_one_that_it_stands_in() -> None:
+    """So are those of the functions in it, whatever cloudpickle makes of them: tracebacks show their lines."""
+
+    def outer() -> Any:
+        return lambda: None
+
+    copy = pickle.loads(dumps(outer))
+    assert (copy.__code__.co_filename, copy().__code__.co_filename) == (__file__, __file__)
 
 
 def test_an_exit_code_is_the_tasks(call: Call) -> None:
