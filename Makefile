@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 # A session that takes so many seconds is ended, and says what it was doing. The soak may take hours.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --session-timeout=2700
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --session-timeout=2700
 SOAK := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .PHONY: help
@@ -31,13 +31,18 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 	$(BIN)/clusterkit up --workers 2 --ps 1 workloads/ps_train.py
 
 .PHONY: test
-test: $(READY) ## Run every test but the long ones and Slurm's (20 to 30 minutes on 2 cores).
+test: $(READY) ## Run every test but the long ones and Slurm's (XX minutes on 2 cores).
 	@.ci/browser
-	$(PYTEST) -m "not soak and not slurm"
+	$(PYTEST) -m "not soak and not long and not slurm"
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the tests that need no TensorFlow (one to two minutes).
-	$(PYTEST) -m "not soak and not tensorflow and not slow and not slurm"
+	$(PYTEST) -m "not soak and not long and not tensorflow and not slow and not slurm"
+
+.PHONY: test-long
+test-long: $(READY) ## Run the tests of TensorFlow and JAX that `make test` has no time for (YY minutes).
+	@.ci/browser
+	$(PYTEST) -m "long and not soak"
 
 ROOM ?= network
 

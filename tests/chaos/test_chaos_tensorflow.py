@@ -40,7 +40,7 @@ def campaign(clusterkit: Callable[..., Command]) -> Campaign:
     return run
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", ["ps", pytest.param("gang", marks=pytest.mark.long)])
 def test_a_slice_of_a_campaign_passes(campaign: Campaign, home: Path, job: str) -> None:
     """Two runs of each shape, always the same ones: a death in the midst of a write, and a second one on top."""
     told = campaign("--runs", "2", "--seed", "6", "--actions", "kill,term,stop", *JOBS[job])
@@ -58,6 +58,7 @@ def check_found(told: dict[str, Any], said: str) -> None:
     assert said in " ".join(found[0]["violations"])
 
 
+@pytest.mark.long
 def test_a_workload_that_forgets_to_restore_is_found(campaign: Campaign) -> None:
     """With a seed whose first run kills the chief after a checkpoint, and does something else besides."""
     few = ("--runs", "20", "--seed", "2743", "--actions", "kill,term,stop", "--fail-fast")

@@ -142,6 +142,7 @@ def test_config_accepts_the_job(ck: Clusterkit, tmp_path: Path) -> None:
 
 @pytest.mark.process
 @pytest.mark.tensorflow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_what_it_says_to_try_works(tmp_path: Path, home: Path) -> None:
     """The commands that it prints. tests/packaging runs an example."""

@@ -92,6 +92,7 @@ def followers(run: Up) -> Iterator[list[subprocess.Popen[str]]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
+@pytest.mark.long
 def test_fifty_followers_see_the_same_and_slow_nobody_down(up: Start) -> None:
     """Half of them are stopped in the middle: the rest see every event in one order, and the run is on time."""
     alone = start(up, "alone")

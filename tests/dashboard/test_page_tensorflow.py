@@ -11,7 +11,13 @@ from tests.dashboard.browser import Browser, Served
 from tests.dashboard.test_page_live import row, up
 from tests.support import WORKLOADS
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.process, pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.tensorflow,
+    pytest.mark.process,
+    pytest.mark.browser,
+    pytest.mark.long,
+    pytest.mark.timeout(400),
+]
 
 TRAINS = ("--workers", "2", "--ps", "1", WORKLOADS / "ps_train.py", "--steps", "100000", "--step-time", "0.01")
 LONG = 150.0  # seconds, for a machine that has much else to do

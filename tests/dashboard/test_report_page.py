@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.browser, pytest
 OFFLINE = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
 
 
+@pytest.mark.long
 def test_the_report_of_a_campaign_opens_from_disk(ck: Clusterkit, browser: Browser, tmp_path: Path) -> None:
     """Its runs, failures and replay commands; a run that failed can be looked at, with its log, and left again."""
     chaos = ("chaos", "--json", "--runs", "4", "--seed", "1", "--parallel", "4", "--shrink", "0", "--actions", "kill")

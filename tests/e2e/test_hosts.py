@@ -13,7 +13,7 @@ from clusterkit.system import procfs
 from tests.e2e.test_recovery import check_resumptions
 from tests.support import CHILDREN, WORKLOADS, Up, processes_of, wait_until
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.own_servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.own_servers, pytest.mark.long, pytest.mark.timeout(240)]
 
 Start = Callable[..., Up]
 STEPS = 300

@@ -17,7 +17,9 @@ Start = Callable[..., Up]
     ("convention", "program", "victim"),
     [
         ("jax", ("jax_train.py", "--steps", "60", "--checkpoint-every", "20"), "worker:1"),
-        ("keras", ("keras_jax.py", "--epochs", "3", "--steps-per-epoch", "20"), "worker:0"),
+        pytest.param(
+            "keras", ("keras_jax.py", "--epochs", "3", "--steps-per-epoch", "20"), "worker:0", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_worker_is_killed(up: Start, convention: str, program: tuple[str, ...], victim: str) -> None:

@@ -31,6 +31,7 @@ def digests(run: Up) -> set[str]:
     return set(re.findall(r"weights digest (sha256:\w+)", run.output))
 
 
+@pytest.mark.long
 def test_a_gang_of_four_ends_as_one_of_three_that_begins_at_its_checkpoint(up: Start, tmp_path: Path) -> None:
     """The same weights, bit for bit: input shards, batches and learning rate are those of three workers."""
     # It is killed once the checkpoint of step 20 is complete, at step 30 at the latest, where all wait for it.
@@ -61,6 +62,7 @@ def test_a_coordinator_trains_on_and_ends_without_a_worker(up: Start) -> None:
     assert (run.result["given_up"], run.events("RestartPlanned")) == (["worker:1"], [])
 
 
+@pytest.mark.long
 def test_a_coordinator_that_is_killed_later_begins_without_the_worker(up: Start) -> None:
     """It uses both that are left, whose servers still know the cluster of three."""
     faults = ("kill worker:1 @ step=40", "kill worker:1 @ step=100", "kill chief @ checkpoint=3")

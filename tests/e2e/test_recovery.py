@@ -192,6 +192,7 @@ def test_a_multi_worker_job_survives_deaths_in_a_row(gang: Struck) -> None:
     assert len(set(digests)) == 1
 
 
+@pytest.mark.long
 def test_a_job_that_starts_cold_survives_sigkill_of_its_ps(up: Start) -> None:
     """It and the chief restart, the workers stay, and training resumes."""
     held = (*PS_JOB[:4], CHILDREN / "waits.py", "chief:0", "60:end", *PS_JOB[4:])  # until it is ended with its ps

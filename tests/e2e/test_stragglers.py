@@ -11,14 +11,14 @@ import pytest
 from tests.support import WORKLOADS, Up, wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
-soak = pytest.mark.soak
+soak, long = pytest.mark.soak, pytest.mark.long
 SHAPES = {"ps": ("--ps", "1", WORKLOADS / "ps_train.py"), "gang": (WORKLOADS / "mwms_train.py",)}
 SEEDS = [pytest.param(seed, marks=soak if seed else ()) for seed in range(20)]
 LOOKS = 8  # without a name, of which each five in a row are compared
 Start = Callable[..., Up]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["ps", pytest.param("gang", marks=long)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_slow_worker_is_named(up: Start, shape: str, seed: int) -> None:
     """The one that `slow worker:1 share=20%` hits, nobody else, and once; until it is healed."""

@@ -26,6 +26,7 @@ UNHEALTHY = re.compile(r"stopped sending heartbeats|/task:\d heartbeat timeout")
 UNHEARD = re.compile(r"(RPC:|calling) /tensorflow\.CoordinationService/Heartbeat")  # likewise
 WHY_NOT = why_not(network=True, disk=False)
 virtual = pytest.mark.skipif(WHY_NOT is not None, reason=f"no virtual network here: {WHY_NOT}")
+long = pytest.mark.long
 PEER = {"worker:0": "worker:1", "worker:1": "worker:0"}
 
 
@@ -156,6 +157,7 @@ def test_ps_job_the_chief_ends_without_a_worker(lab: Callable[..., Lab]) -> None
     assert lines_with(["cluster_coordinator.py", "in __del__"], stack)
 
 
+@long
 @pytest.mark.parametrize("task", ["chief:0", "worker:1", "ps:0"])
 def test_ps_job_a_task_freezes(slow: Slow, task: str) -> None:
     """Training stands still and nobody says so; after SIGCONT it goes on as if nothing had been."""
@@ -176,6 +178,7 @@ def test_gang_a_worker_dies(lab: Callable[..., Lab], task: str) -> None:
     assert lines_with([f"from remote target /job:worker/replica:0/task:{task[-1]}"], peer.log)
 
 
+@long
 def test_gang_a_worker_dies_whom_its_peer_asks_for_nothing(slow: Slow) -> None:
     """A worker that only waits to be asked in a collective does not see the death: the missing heartbeats tell it."""
     end = slow.sender.ends["worker:0"]
@@ -185,12 +188,14 @@ def test_gang_a_worker_dies_whom_its_peer_asks_for_nothing(slow: Slow) -> None:
     assert UNHEALTHY.search(end.log)
 
 
+@long
 @pytest.mark.parametrize("task", PEER)
 def test_gang_a_worker_freezes_briefly(slow: Slow, task: str) -> None:
     """Its peer waits in the collective; after SIGCONT training goes on as if nothing had been."""
     check_unnoticed(slow.gang_briefly[task], set(PEER))
 
 
+@long
 @pytest.mark.parametrize(
     ("task", "error", "phrase"),
     [
@@ -211,6 +216,7 @@ def test_gang_a_worker_freezes(slow: Slow, task: str, error: str, phrase: re.Pat
     assert seen.alive == {task}  # stopped, and that for ever
 
 
+@long
 @pytest.mark.parametrize("task", PEER)
 def test_gang_a_worker_goes_on_too_late(slow: Slow, task: str) -> None:
     """After SIGCONT it finds that its peer is gone, it was given up itself or its heartbeat was late, and ends too."""
@@ -220,6 +226,7 @@ def test_gang_a_worker_goes_on_too_late(slow: Slow, task: str) -> None:
     assert end.exception.startswith(tuple(f"{ERRORS}.{name}: " for name in found))
 
 
+@long
 @virtual
 @pytest.mark.parametrize("task", ["chief:0", "worker:1", "ps:0"])
 def test_ps_job_a_task_is_cut_off(cuts: Cuts, task: str) -> None:
@@ -231,6 +238,7 @@ def test_ps_job_a_task_is_cut_off(cuts: Cuts, task: str) -> None:
     assert seen.next is not None
 
 
+@long
 @virtual
 @pytest.mark.parametrize("task", PEER)
 def test_gang_a_worker_is_cut_off_briefly(cuts: Cuts, task: str) -> None:
@@ -238,6 +246,7 @@ def test_gang_a_worker_is_cut_off_briefly(cuts: Cuts, task: str) -> None:
     check_unnoticed(cuts.gang_briefly[task], GANG_OF_3)
 
 
+@long
 @virtual
 @pytest.mark.parametrize("task", PEER)
 def test_gang_a_worker_is_cut_off(cuts: Cuts, task: str) -> None:
@@ -267,6 +276,7 @@ def test_ps_job_connections_are_reset(lab: Callable[..., Lab]) -> None:
     assert (seen.alive, seen.ends) == (PS_TASKS, {})
 
 
+@long
 def test_ps_job_a_step_is_cancelled() -> None:
     """An iterator whose `next` was under way is at its end from then on, endless as its data is; a new one works."""
     words = [sys.executable, str(CHILDREN / "facts_cancelled.py")]

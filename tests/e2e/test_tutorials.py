@@ -11,6 +11,7 @@ import pytest
 from tests.support import CHILDREN, Up
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+long = pytest.mark.long
 Start = Callable[..., Up]
 TUTORIALS = CHILDREN / "tutorials"
 
@@ -31,7 +32,7 @@ def test_fit_on_workers_that_count_themselves_and_save_each_to_a_place_of_its_ow
     assert sorted(path.name for path in (tmp_path / "model").glob("*.keras")) == ["model.keras"]
 
 
-@pytest.mark.parametrize("how", ["function", "dataset"])
+@pytest.mark.parametrize("how", ["function", pytest.param("dataset", marks=long)])
 def test_a_custom_loop_over_a_distributed_dataset(up: Start, how: str) -> None:
     """`distribute_datasets_from_function` and `experimental_distribute_dataset`; all workers have the same weights."""
     run = up("--workers", "2", TUTORIALS / "loop.py", how)
@@ -56,6 +57,7 @@ def test_a_cluster_in_one_process(up: Start) -> None:
     assert "loss is small True" in run.output
 
 
+@long
 def test_a_dataset_creator_and_callbacks_with_the_coordinators_code_alone(up: Start) -> None:
     """`fit` with parameter servers: Keras 2, and clusterkit's own servers."""
     options = ("--workers", "2", "--ps", "1", "--keras", "2", "--servers", "builtin")
@@ -65,7 +67,7 @@ def test_a_dataset_creator_and_callbacks_with_the_coordinators_code_alone(up: St
     assert "files ['ckpt-1.index', 'ckpt-2.index', 'ckpt-3.index']" in run.output
 
 
-@pytest.mark.parametrize("keras", ["3", "2"])
+@pytest.mark.parametrize("keras", ["3", pytest.param("2", marks=long)])
 def test_a_fit_with_its_usual_callbacks_is_killed_and_continues(up: Start, tmp_path: Path, keras: str) -> None:
     """All workers name the same files; the backup of the last whole epoch is where both resume."""
     run = up(
@@ -81,6 +83,7 @@ def test_a_fit_with_its_usual_callbacks_is_killed_and_continues(up: Start, tmp_p
     assert not [path for path in tmp_path.rglob("*") if "workertemp" in path.name or path.suffix == ".part"]
 
 
+@long
 def test_a_sidecar_evaluator_is_killed_and_so_is_a_worker(up: Start, tmp_path: Path) -> None:
     """`SidecarEvaluator`, which Keras 2 has: it goes on with the newest weights, and ends with the last ones."""
     faults = ("--fault", "kill evaluator:0 @ step=30", "--fault", "kill worker:1 @ step=50")

@@ -53,7 +53,7 @@ def test_all_workers_end_with_the_same_weights(up: Start, workers: int) -> None:
     assert accuracy(run.output) > 0.8
 
 
-@pytest.mark.parametrize("workload", ["ps_train.py", "mwms_train.py"])
+@pytest.mark.parametrize("workload", ["ps_train.py", pytest.param("mwms_train.py", marks=pytest.mark.long)])
 def test_the_same_program_runs_without_a_cluster(tmp_path: Path, workload: str) -> None:
     """Under plain python a workload is one process that trains in the same way."""
     done = subprocess.run(

@@ -67,6 +67,16 @@ def shown() -> Iterator[Shown]:
 
 COMMANDS = list(shown())
 NAMES = [" ".join(command.words).replace("workloads/", "") for command in COMMANDS]
+# `make test-long` runs the other commands of a program, and programs that are in other tests or take long.
+LONG = {"ps_train.py", "mwms_train.py", "jax_train.py", "keras_jax.py", "cifar10_cnn.py", "imdb_text.py"}
+
+
+def brief() -> Iterator[Any]:
+    """All of them, with their names, as cases of a test for `make test` and `make test-long`."""
+    seen = set(LONG)
+    for command, name in zip(COMMANDS, NAMES, strict=True):
+        yield pytest.param(command, id=name, marks=pytest.mark.long if command.program in seen else ())
+        seen.add(command.program)
 
 
 def keywords(words: list[str]) -> dict[str, Any]:
@@ -87,7 +97,7 @@ def test_a_workload_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 150
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+@pytest.mark.parametrize("command", [*brief()])
 def test_a_few_steps(cluster: Clusters, command: Shown, tmp_path: Path) -> None:
     """It comes to its end, with the last step that was asked for, without a restart."""
     needs_jax(command)

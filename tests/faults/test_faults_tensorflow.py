@@ -138,6 +138,7 @@ def test_a_job_survives_all_faults_of_the_network(network: Result) -> None:
     check_report(network.directory)
 
 
+@pytest.mark.long
 def test_a_task_without_more_memory(cluster: Clusters, tmp_path: Path) -> None:
     """A ps that needs memory dies without it, and recovers."""
     job = held(tmp_path / "go", 140, *ARGS) | {"program": CHILDREN / "needs_memory.py"}
@@ -172,6 +173,7 @@ def test_a_checkpoint_that_is_damaged(cluster: Clusters, tmp_path: Path) -> None
     assert recovery.lost >= 40
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full(cluster: Clusters, tmp_path: Path) -> None:
     """The chief fails to save and ends; when there is space again, it resumes from the last checkpoint."""
     run = cluster(**held(tmp_path / "go", 50, *ARGS), fault="disk-full @ checkpoint=1")

@@ -91,6 +91,7 @@ def test_a_worker_is_preempted_during_a_step(cluster: Clusters) -> None:
     assert all_train(run)
 
 
+@pytest.mark.long
 def test_two_workers_are_preempted_at_once(cluster: Clusters) -> None:
     """testTwoWorkersPreempted: all workers, each during a step."""
     run = held(cluster, "faults_ps.py", "during")
@@ -99,6 +100,7 @@ def test_two_workers_are_preempted_at_once(cluster: Clusters) -> None:
     assert all_train(run)
 
 
+@pytest.mark.long
 def test_a_worker_is_preempted_three_times(cluster: Clusters) -> None:
     """testWorkerContinuousFailure: each time as soon as it is back."""
     run = held(cluster, "faults_ps.py", "during")
@@ -119,6 +121,7 @@ def test_a_ps_fails_while_a_worker_recovers(cluster: Clusters) -> None:
     assert all_train(run)
 
 
+@pytest.mark.long
 def test_a_ps_fails_during_a_step(cluster: Clusters) -> None:
     """testJoinRaisesUnavailableErrorAtPsFailure: clusterkit restarts the chief with the ps."""
     run = held(cluster, "faults_ps.py", "during")

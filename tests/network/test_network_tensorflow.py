@@ -42,7 +42,7 @@ def networks(pids: Iterable[int | str]) -> set[str]:
     return {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in pids}
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", ["ps", pytest.param("mwms", marks=pytest.mark.long)])
 def test_a_job_trains_over_it(up: Start, home: Path, tmp_path: Path, job: str) -> None:
     """Each task's server listens at its own address alone, and this machine has no port of the run's."""
     run = start(up, job, 10, tmp_path / "go", "--checkpoint-every", "30")

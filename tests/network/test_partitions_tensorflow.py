@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.cluster(timeout=200, network="virtual"),
     pytest.mark.skipif(WHY_NOT is not None, reason=f"no virtual network here: {WHY_NOT}"),
 ]
-long = pytest.mark.soak
+soak, long = pytest.mark.soak, pytest.mark.long
 WORKER_1 = bytes([10, 77, 0, 3])  # of a job with a chief and two workers
 
 
@@ -44,7 +44,7 @@ def sent(capture: Path, source: bytes) -> list[float]:
     return times
 
 
-@pytest.mark.parametrize("seconds", [6, pytest.param(20, marks=long)])
+@pytest.mark.parametrize("seconds", [6, pytest.param(20, marks=soak)])
 def test_a_parameter_server_job_goes_on_without_a_worker_that_is_cut_off(
     cluster: Clusters, tmp_path: Path, seconds: int
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_parameter_server_job_goes_on_without_a_worker_that_is_cut_off(
     assert len([at for at in times if at > healed]) > 100
 
 
-@pytest.mark.parametrize("seconds", [12, pytest.param(20, marks=long)])
+@pytest.mark.parametrize("seconds", [pytest.param(12, marks=long), pytest.param(20, marks=soak)])
 def test_a_gang_that_is_cut_apart_starts_again(cluster: Clusters, seconds: int) -> None:
     """TensorFlow gives up, the gang restarts, its members find each other after the heal, and nothing is lost."""
     run = cluster(

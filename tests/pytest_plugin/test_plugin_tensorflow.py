@@ -34,6 +34,7 @@ def test_the_example_of_the_pages_is_the_test_above(page: str) -> None:
     assert source.replace("  # type: ignore[no-untyped-def]", "") in (ROOT / page).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.cluster(workers=2, ps=1)
 def test_a_parameter_server_job_loses_its_chief(cluster: Clusters) -> None:
     """Only the chief restarts, and it resumes from the newest checkpoint."""
@@ -49,6 +50,7 @@ def test_a_parameter_server_job_loses_its_chief(cluster: Clusters) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.cluster(workers=2)
 def test_a_gang_loses_a_worker(cluster: Clusters) -> None:
     """Both workers restart and resume from the same checkpoint."""

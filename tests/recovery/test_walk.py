@@ -83,7 +83,7 @@ class Noted(Walk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.long) for block in range(1, BLOCKS))])
 def test_two_ways_to_work_it_out_agree(block: int) -> None:
     """In the middle of a run and at its end."""
     seen: list[AccountOfRun] = []

@@ -73,6 +73,7 @@ def coordinate() -> float:
     return float(coordinate(500))
 
 
+@pytest.mark.long
 def test_a_function_that_coordinates_is_called_in_the_chief_alone(home: Path) -> None:
     """Its value comes back, the servers have none; at the addresses of a virtual network, where there can be one."""
     network: Literal["host", "virtual"] = "host" if why_not(network=True, disk=False) else "virtual"

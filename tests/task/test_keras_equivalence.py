@@ -61,12 +61,13 @@ def differences(first: Path, other: Path, case: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("workers", "cases"),
     [
-        pytest.param(2, (*SAME, APART, WITHOUT_ROWS), marks=pytest.mark.matrix),
+        (2, SAME[:1]),
+        pytest.param(2, (*SAME, APART, WITHOUT_ROWS), marks=[pytest.mark.matrix, pytest.mark.long]),
         # What only several workers without a row can show; the rest is as with two.
         pytest.param(3, SAME[:2], marks=pytest.mark.soak),
         pytest.param(4, SAME[:-1], marks=pytest.mark.soak),
     ],
-    ids=["2 workers", "3 workers", "4 workers"],
+    ids=["one model, 2 workers", "2 workers", "3 workers", "4 workers"],
 )
 def test_workers_learn_what_one_process_learns(
     alone: Path, up: Callable[..., Up], tmp_path: Path, workers: int, cases: tuple[str, ...]

@@ -20,7 +20,9 @@ KERAS = tuple(map(int, version("keras").split(".")[:2]))
 OLD_KERAS, NO_OPTIMIZERS = KERAS < OLDEST_FOR_FIT, KERAS < OLDEST_FOR_OPTIMIZERS
 
 
-@pytest.mark.parametrize("start", [pytest.param("warm", marks=pytest.mark.matrix), "cold"])
+@pytest.mark.parametrize(
+    "start", [pytest.param("warm", marks=pytest.mark.matrix), pytest.param("cold", marks=pytest.mark.long)]
+)
 def test_keras_2_fits_under_parameter_servers(up: Start, start: str) -> None:
     """The job chooses what `tf.keras` is and what is imported from it, cold and warm."""
     run = up(*PS_JOB, "--start", start, "--keras", "2", PS_FIT)

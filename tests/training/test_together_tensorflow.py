@@ -52,6 +52,7 @@ def test_workers_in_step_and_their_evaluator(up: Start) -> None:
     assert ended(run, "evaluator:0") == [0]
 
 
+@pytest.mark.long
 def test_a_fit_of_workers_in_step(up: Start) -> None:
     """After a kill and a SIGTERM within an epoch, the weights equal those of an undisturbed fit."""
     run = up("--workers", "2", CHILDREN / "gang_fit.py")
@@ -64,6 +65,7 @@ def test_a_fit_of_workers_in_step(up: Start) -> None:
         assert told(run, task, 3) == [{"step": 40, "same": True}]
 
 
+@pytest.mark.long
 def test_a_fit_with_parameter_servers(up: Start) -> None:
     """With Keras 2, a killed coordinator resumes after the last complete epoch."""
     pytest.importorskip("tf_keras")

@@ -125,7 +125,13 @@ def test_a_fork_is_as_a_fresh_start(case: Case, run: Run) -> None:
     check(run(case), case)
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.about)
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param(choice, id=choice.about, marks=() if choice.about == "Keras 2" else pytest.mark.long)
+        for choice in CHOICES
+    ],
+)
 def test_keras_is_what_a_fresh_start_imports(choice: Choice, run: Run, tmp_path: Path) -> None:
     """Of either version, however it is chosen and in whatever way it is imported."""
     hidden = {}

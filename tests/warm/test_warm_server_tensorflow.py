@@ -49,6 +49,7 @@ def test_a_job_comes_from_the_server_and_recovers(warm: Warm, home: Path) -> Non
     wait_until(lambda: not processes_of(home), 5, lambda: f"the end of it; left: {processes_of(home)}")
 
 
+@pytest.mark.long
 def test_a_gang_comes_from_the_server(warm: Warm) -> None:
     """Two at once, and Ctrl-C ends one of them."""
     pid = warm.start()

@@ -22,6 +22,7 @@ PRELOADS = {"PYTHONPATH": f"{CHILDREN}{os.pathsep}{ROOT}"}
 Start = Callable[..., Up]
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_comes_back_through_the_server(up: Start) -> None:
     """All first attempts and the second one are forks, and training ends where it should."""
     run = up(*PS_JOB, "--steps", STEPS)
@@ -39,6 +40,7 @@ def test_a_worker_that_is_killed_comes_back_through_the_server(up: Start) -> Non
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
+@pytest.mark.long
 def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed: int) -> None:
     """During its import, when the tasks start, and when a worker does again: the job ends as without it."""
     moment = (None, "Spawned", "RestartPlanned")[seed]
@@ -80,6 +82,7 @@ def test_a_preload_that_knows_tensorflows_devices_is_refused(up: Start) -> None:
     assert b'"warm": false' in run.log("worker:0")
 
 
+@pytest.mark.long
 def test_a_program_that_hides_its_import_starts_warm_when_that_is_asked_for(up: Start, tmp_path: Path) -> None:
     """Its text says nothing of TensorFlow, so it would start cold."""
     program = tmp_path / "hides.py"
