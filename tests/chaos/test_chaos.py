@@ -73,7 +73,7 @@ def check_record(ck: Clusterkit, told: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", ["--forget-restore", "--checkpoint-in-place"])
+@pytest.mark.parametrize("bug", ["--forget-restore", pytest.param("--checkpoint-in-place", marks=pytest.mark.long)])
 def test_a_planted_bug_is_found_and_shrunk_to_one_fault(
     ck: Clusterkit, up: Callable[..., Up], tmp_path: Path, bug: str
 ) -> None:

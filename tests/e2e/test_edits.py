@@ -22,7 +22,7 @@ Start = Callable[..., Up]
     ("flags", "program", "leader"),
     [
         pytest.param(("--workers", "2", "--ps", "1"), "ps_train.py", "chief:0", id="parameter server"),
-        pytest.param(("--workers", "2"), "mwms_train.py", "worker:0", id="gang"),
+        pytest.param(("--workers", "2"), "mwms_train.py", "worker:0", id="gang", marks=pytest.mark.long),
     ],
 )
 def test_a_module_is_edited(up: Start, tmp_path: Path, flags: tuple[str, ...], program: str, leader: str) -> None:

@@ -38,6 +38,7 @@ def report_in(text: str) -> str:
     return Path(path).read_text()
 
 
+@pytest.mark.long
 def test_a_stopped_worker_is_named_by_the_verdict_and_killed_in_the_end(up: Start) -> None:
     """The coordinator waits in join without a word; the warning says for whom, and only that task is restarted."""
     run = up("--stall-warning", "3s", "--stall-timeout", "6s", *PS_JOB)

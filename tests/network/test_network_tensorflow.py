@@ -57,6 +57,7 @@ def test_a_job_trains_over_it(up: Start, home: Path, tmp_path: Path, job: str) -
     assert run.result["restarts"] == 0
 
 
+@pytest.mark.long
 def test_a_gang_recovers_in_it(up: Start, tmp_path: Path) -> None:
     """The same addresses serve the next attempts."""
     run = start(up, "mwms", 40, tmp_path / "go", "--checkpoint-every", "20", "--step-time", "0.05")

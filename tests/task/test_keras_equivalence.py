@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -30,15 +31,20 @@ Arrays = dict[str, np.ndarray]
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a single process has learnt."""
-    place = tmp_path_factory.mktemp("reference")
-    clean = {name: v for name, v in os.environ.items() if not name.startswith(("CLUSTERKIT", "TF_"))}
-    words = [sys.executable, str(PROGRAM), str(place)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=200, env=clean, cwd=place)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert "clusterkit" not in done.stdout + done.stderr
-    return place / "alone"
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """What a single process learns in these cases."""
+
+    @cache
+    def learn(*cases: str) -> Path:
+        place = tmp_path_factory.mktemp("reference")
+        clean = {name: v for name, v in os.environ.items() if not name.startswith(("CLUSTERKIT", "TF_"))}
+        words = [sys.executable, str(PROGRAM), str(place), *cases]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=200, env=clean, cwd=place)
+        assert done.returncode == 0, done.stderr[-4000:]
+        assert "clusterkit" not in done.stdout + done.stderr
+        return place / "alone"
+
+    return learn
 
 
 def read(directory: Path, name: str) -> Arrays:
@@ -70,14 +76,15 @@ def differences(first: Path, other: Path, case: str) -> Iterator[str]:
     ids=["one model, 2 workers", "2 workers", "3 workers", "4 workers"],
 )
 def test_workers_learn_what_one_process_learns(
-    alone: Path, up: Callable[..., Up], tmp_path: Path, workers: int, cases: tuple[str, ...]
+    alone: Callable[..., Path], up: Callable[..., Up], tmp_path: Path, workers: int, cases: tuple[str, ...]
 ) -> None:
     """Of the same seed, rows, order and global batch; every worker, in every case."""
     run = up("--workers", workers, "--restart", "never", PROGRAM, tmp_path / "out", *cases)
     assert run.wait(300) == 0, run.output[-4000:]
     first, *others = sorted((tmp_path / "out").iterdir())
     assert [place.name for place in (first, *others)] == [f"worker:{index}" for index in range(workers)]
-    wrong = [f"{name}: {one}" for name in cases if name != WITHOUT_ROWS for one in differences(alone, first, name)]
+    compared = [name for name in cases if name != WITHOUT_ROWS]
+    wrong = [f"{name}: {one}" for name in compared for one in differences(alone(*compared), first, name)]
     wrong += [
         f"{name}, {place.name}: {one}" for place in others for name in cases for one in differences(first, place, name)
     ]
@@ -86,12 +93,14 @@ def test_workers_learn_what_one_process_learns(
     assert b"clusterkit: patched" in run.log("worker:0")
 
 
-def test_the_cases_are_no_mere_beginnings(alone: Path) -> None:
+@pytest.mark.long
+def test_the_cases_are_no_mere_beginnings(alone: Callable[..., Path]) -> None:
     """Each has learnt something, and the callbacks did act."""
+    learnt = alone(*SAME, APART)
     for name in (*SAME[:-1], APART):
-        losses = read(alone, name)["loss"]
+        losses = read(learnt, name)["loss"]
         assert losses[-1] < 0.97 * losses[0], name
-    dense = read(alone, "dense")
+    dense = read(learnt, "dense")
     assert dense["learning_rate"][-1] < dense["learning_rate"][0], "ReduceLROnPlateau has had nothing to do"
     assert dense["batches"] == 4 * len(dense["loss"])
     assert len(dense["loss"]) < 12, "EarlyStopping has had nothing to do"

@@ -72,6 +72,7 @@ def test_fit_on_several_workers_is_refused_with_an_old_keras(up: Start, tmp_path
 
 
 @pytest.mark.skipif(OLD_KERAS, reason="an old Keras is not patched")
+@pytest.mark.long
 def test_without_the_mends_keras_3_fails_as_it_does(up: Start, tmp_path: Path) -> None:
     """Where this test fails, upstream has fixed it: then clusterkit steps aside by itself."""
     run = up("--workers", "2", "--restart", "never", "--no-patches", CHILDREN / "keras_fit.py", tmp_path, "dense")

@@ -210,6 +210,7 @@ def test_what_starts_cold_starts_no_server(fresh: Session) -> None:
     assert not any(event.forked for event in events if isinstance(event, ev.Spawned))
 
 
+@pytest.mark.long
 def test_the_users_own_server_comes_first(fresh: Session, tmp_path: Path) -> None:
     """Also for runs with another home, as the plugin's."""
     place = SharedServer(warm_dir(), launch_to_share([]))
@@ -232,7 +233,7 @@ def test_without_its_server_a_run_goes_on(fresh: Session) -> None:
     assert said.count(f"{fresh.directory} is not private to this user, so no warm server can listen there.") == 1
 
 
-@pytest.mark.parametrize("how", ["over", "live"])
+@pytest.mark.parametrize("how", ["over", pytest.param("live", marks=pytest.mark.long)])
 def test_nothing_is_left_of_a_session(home: Path, tmp_path: Path, how: str) -> None:
     """It ends when its runs are over; or is killed while two are live, that were started at once. A fork lives on."""
     script = tmp_path / "session.py"
