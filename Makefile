@@ -31,7 +31,7 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 	$(BIN)/clusterkit up --workers 2 --ps 1 workloads/ps_train.py
 
 .PHONY: test
-test: $(READY) ## Run every test but the long ones and Slurm's (XX minutes on 2 cores).
+test: $(READY) ## Run every test but the long ones and Slurm's (13 minutes on 2 cores).
 	@.ci/browser
 	$(PYTEST) -m "not soak and not long and not slurm"
 
@@ -40,7 +40,7 @@ test-fast: $(READY) ## Run the tests that need no TensorFlow (one to two minutes
 	$(PYTEST) -m "not soak and not long and not tensorflow and not slow and not slurm"
 
 .PHONY: test-long
-test-long: $(READY) ## Run the tests of TensorFlow and JAX that `make test` has no time for (YY minutes).
+test-long: $(READY) ## Run the tests of TensorFlow and JAX that `make test` has no time for (7 minutes on 2 cores).
 	@.ci/browser
 	$(PYTEST) -m "long and not soak"
 
