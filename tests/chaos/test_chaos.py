@@ -128,6 +128,7 @@ def test_runs_share_no_checkpoints(ck: Clusterkit, tmp_path: Path) -> None:
     assert list((tmp_path / "others").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_by_itself_has_no_campaign(ck: Clusterkit) -> None:
     """There is nothing to compare with; its directory stays."""
     told = ck("chaos", "--runs", "2", "--restart", "never", ROLES, "--fail", "worker:0:1:3:5", code=1)

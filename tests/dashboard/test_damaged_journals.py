@@ -57,6 +57,7 @@ def changed(lines: list[Line], dice: random.Random) -> list[Line]:
     return list(map(change, in_disorder(lines, dice)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [without_some, in_disorder, changed])
 def test_what_is_left_of_a_journal_is_told(damage: Any) -> None:
     """On the page, and in the account of the run."""

@@ -23,6 +23,7 @@ def index(tmp_path: Path) -> ArrivalsIndex:
     return made
 
 
+@pytest.mark.slow
 def test_a_moment_is_found_among_arrivals(index: ArrivalsIndex) -> None:
     """The first piece that is not older, whatever the moment: before all, after all, at one, between two."""
     assert index.size > 2 * NEAR

@@ -138,6 +138,7 @@ def test_secret_variables_are_not_shown() -> None:
     assert "seen" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_it_does_not_matter_in_how_many_pieces_a_journal_is_read(block: int) -> None:
     """Nor to a client at which offset it connects again, to whichever server."""
@@ -180,6 +181,7 @@ def test_a_client_of_the_same_server_gets_each_change_once() -> None:
     assert not model.board.since_version(version)
 
 
+@pytest.mark.slow
 def test_marks_attempts_and_removed_entities_are_bounded() -> None:
     """However long a run is."""
     spec, worker = job(workers=1), Task.parse("worker:0")

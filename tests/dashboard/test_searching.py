@@ -52,6 +52,7 @@ def test_any_text_is_searched(searcher: Searcher) -> None:
     assert searcher.finds("\0", "\0" * 4096) is True
 
 
+@pytest.mark.slow
 def test_a_search_that_takes_forever_is_given_up(slow: Output, searcher: Searcher) -> None:
     """With a sentence, and the next one is as quick as ever."""
     book = LogBook(slow.run, searcher)
@@ -60,6 +61,7 @@ def test_a_search_that_takes_forever_is_given_up(slow: Output, searcher: Searche
     assert [one["text"] for one in book.page(Wanted(grep="^a+$", regex=True), "0", None)["lines"]] == ["aaa"]
 
 
+@pytest.mark.slow
 def test_others_are_answered_meanwhile(slow: Output, searcher: Searcher) -> None:
     """A search does not hold up the server; who follows such lines is told that there are no more."""
     book = LogBook(slow.run, searcher)

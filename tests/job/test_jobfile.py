@@ -171,6 +171,7 @@ def line_from(draw: random.Random) -> str:
     return f"{key} = {draw.choice([*NUMBERS, *STRINGS, *NESTED, text(draw, 6)])}"
 
 
+@pytest.mark.slow
 def test_whatever_a_file_holds_it_is_options_or_problems() -> None:
     """No other error ever comes out, of the file's reader or of the rules after it; ten thousand files."""
     number = 1

@@ -236,6 +236,7 @@ def some_job(rng: random.Random) -> JobSpec:
     return job(workers, ps, chief, rng.choice((0, 1)), restart=rules, limits=limits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_random_histories_keep_every_promise_and_end(block: int) -> None:
     """Never two live attempts, never an impossible transition, no signal without a process, and one end."""

@@ -64,6 +64,7 @@ def test_sigkill_of_the_supervisor_leaves_nothing(up: Start, home: Path, seed: i
     assert remains(run, home) == ({}, set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["guardian", "supervisor"])
 def test_each_of_the_two_ends_everything_when_the_other_is_killed(up: Start, home: Path, target: str) -> None:
     """Killing the guardian or the supervisor while all tasks cling to life ends them all."""
@@ -104,6 +105,7 @@ def test_both_killed_at_once_take_the_tasks_with_them(up: Start, home: Path) -> 
     wait_until(lambda: remains(run, home) == ({}, set()), 20, lambda: f"nothing is left; there is {remains(run, home)}")
 
 
+@pytest.mark.slow
 def test_a_task_that_exits_leaves_no_descendants(up: Start, home: Path) -> None:
     """Children that left a failed task's group are dead before its next attempt starts."""
     run = up("--workers", "1", "--restart-backoff", "0", CHILDREN / "clinging.py", "1", "worker:0")

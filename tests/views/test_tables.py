@@ -120,6 +120,7 @@ def test_a_path_is_cut_at_its_beginning() -> None:
     assert "…commender/training/train.py" in ls(80)[1]
 
 
+@pytest.mark.slow
 def test_columns_of_the_recovery_table() -> None:
     """They go in their order, and a wide terminal has fewer lines."""
     seen = [tuple(title for title in TITLES if title in recovery_lines(REPORT, width)[0]) for width in range(30, 200)]

@@ -236,6 +236,7 @@ def test_what_is_sent_after_the_stop_is_ignored(tmp_path: Path) -> None:
     assert "lost" not in agent.kinds + ends.supervisor.kinds
 
 
+@pytest.mark.slow
 def test_two_hundred_agents_connect_at_once(tmp_path: Path) -> None:
     """More than there may be strangers at a time."""
     with both_ends(tmp_path, 30.0) as ends:

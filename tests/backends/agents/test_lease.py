@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def world_with_messages(seed: int, slowest: Mapping[Side, float], lives: Sequenc
     return world
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     seed=seeds,

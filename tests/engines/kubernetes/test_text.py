@@ -77,6 +77,7 @@ def test_any_text_is_text(value: str) -> None:
     assert yaml.safe_load(yaml_text([], [{value: {value: [value]}}])) == {value: {value: [value]}}
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(texts, values, max_size=4), min_size=1, max_size=3))
 def test_documents_are_read_again(documents: list[dict[str, object]]) -> None:
     """Whatever is in them."""

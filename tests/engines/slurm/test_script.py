@@ -43,6 +43,7 @@ def test_the_script_is_as_it_was(name: str, allocation: Allocation) -> None:
     assert text == path.read_text()
 
 
+@pytest.mark.slow
 def test_every_word_of_a_command_survives() -> None:
     """As the shell understands it; and no text in it can be taken for a directive, or for a file of Windows'."""
     seed = random.randrange(2**32)
