@@ -241,6 +241,7 @@ class Contract:
         run: Stage = stage("echo up; while :; do :; done")
         run.begin(WORKER, OTHER)
         for task in (WORKER, OTHER):
+            run.wait(ev.Spawned, task)  # of a host its output may come before: then nobody asks that host
             self.wait_for_output(run, task)
         run.backend.do(ac.Signal(OTHER, 1, signal.SIGSTOP))
         while self.state_of(run, OTHER) != "T":
