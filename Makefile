@@ -36,7 +36,7 @@ test: $(READY) ## Run every test but the long ones and Slurm's (13 minutes on 2 
 	$(PYTEST) -m "not soak and not long and not slurm"
 
 .PHONY: test-fast
-test-fast: $(READY) ## Run the tests that need no TensorFlow (one to two minutes).
+test-fast: $(READY) ## Run the quick tests that need no TensorFlow (under a minute on 2 cores).
 	$(PYTEST) -m "not soak and not long and not tensorflow and not slow and not slurm"
 
 .PHONY: test-long
