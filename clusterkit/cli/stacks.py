@@ -18,7 +18,7 @@ from clusterkit.cli.terminal import echo
 @json_option
 def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
     """Show the Python stacks of every thread of tasks, without disturbing them."""
-    from clusterkit.backends.local.stacks import collect, dump_of
+    from clusterkit.backends.local.stacks import collect, dumps_of
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.control import Client
     from clusterkit.words.model import Task
@@ -27,16 +27,12 @@ def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bo
         chosen = to_act_on(run)
         with Client(chosen) as client:
             answer = client.call("stacks", tasks=tasks_of(chosen, tasks))
-    attempts = {str(task): of.attempt for task, of in RunSnapshot(chosen).status.tasks.items()}
-    dumps = {name: dump_of(chosen, Task.parse(name), attempts[name], answer["request"]) for name in answer["tasks"]}
+    seen = RunSnapshot(chosen).status.tasks
+    attempts = {task: seen[task].attempt for task in map(Task.parse, answer["tasks"])}
+    dumps = dumps_of(chosen, attempts.items(), answer["request"])
     collect(list(dumps.values()), timeout)
     if as_json:
-        echo_json({name: dump.text or None for name, dump in dumps.items()})
+        echo_json({str(task): dump.text or None for task, dump in dumps.items()})
         return
-    for name, dump in dumps.items():
-        why = (
-            "does not answer. Is it paused?"
-            if dump.asked
-            else "has no stacks: it is not a Python program, or has only just started."
-        )
-        echo(f"{name} (attempt {attempts[name]})\n{dump.text}" if dump.text else f"{name} {why}\n")
+    for task, dump in dumps.items():
+        echo(f"{task} (attempt {attempts[task]})\n{dump.text}" if dump.text else f"{task} {dump.silence}\n")

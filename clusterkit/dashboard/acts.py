@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from clusterkit.backends.local.stacks import collect, dump_of
+from clusterkit.backends.local.stacks import collect, dumps_of
 from clusterkit.client.control import Client
 from clusterkit.client.directory import RunDirectory
 from clusterkit.dashboard.logbook import BadQuestion
@@ -120,11 +120,11 @@ def _done(verb: Verb, params: dict[str, Any], answer: dict[str, Any]) -> str:
 
 
 def _stacks(run: RunDirectory, answer: dict[str, Any], attempts: Mapping[Task, int]) -> str:
-    tasks = [Task.parse(name) for name in answer["tasks"]]
-    dumps = {task: dump_of(run, task, attempts.get(task, 1), answer["request"]) for task in tasks}
+    asked = [(task, attempts.get(task, 1)) for task in map(Task.parse, answer["tasks"])]
+    dumps = dumps_of(run, asked, answer["request"])
     collect(list(dumps.values()), STACKS_WITHIN)
     parts = []
-    for task, dump in dumps.items():
-        why = "It does not answer. Is it paused?" if dump.asked else "It has no stacks: it is not a Python program."
-        parts.append(f"{task} (attempt {attempts.get(task, 1)})\n{dump.text or why}")
+    for task, attempt in asked:
+        dump = dumps[task]
+        parts.append(f"{task} (attempt {attempt})\n{dump.text or f'It {dump.silence}'}")
     return printable_lines("\n".join(parts))

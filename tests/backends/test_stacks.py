@@ -39,3 +39,24 @@ def test_a_dump_may_end_at_any_line(tmp_path: Path, text: str) -> None:
 def test_a_dump_with_its_last_line_is_complete_soon(tmp_path: Path, end: str) -> None:
     """The outermost frame, or what stands for what is left out."""
     assert is_complete(tmp_path / "stacks", THREAD + end, 2 * QUIET)
+
+
+def test_what_a_host_sends_is_waited_for(tmp_path: Path) -> None:
+    """Its agent has the header in a file of its own: it comes together with the stacks, after the request's answer."""
+    path = tmp_path / "stacks"
+    here, remote = Dump(path, HEADER.encode()), Dump(path, HEADER.encode(), remote=True)
+    for before in (None, "", "--- worker:0, attempt 1: request 0\n" + BEGUN):
+        if before is not None:
+            path.write_text(before)
+        assert here.look(), "nothing more comes"
+        assert not remote.look()
+        assert "is not a Python program" in here.silence
+        assert "its host can't be reached" in remote.silence
+    path.write_text(HEADER)
+    assert not remote.look()
+    assert remote.silence == "does not answer. Is it paused?"
+    path.write_text(HEADER + BEGUN + OUTERMOST)
+    assert not remote.look()
+    remote.grew_at -= 2 * QUIET
+    assert remote.look()
+    assert remote.text == BEGUN + OUTERMOST

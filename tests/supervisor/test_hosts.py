@@ -62,6 +62,17 @@ def test_what_is_asked_of_a_run_reaches_the_tasks_on_its_hosts(up: Start, ck: Cl
     assert run.wait(20) == 143
 
 
+def test_a_program_on_a_host_that_is_no_python_sends_no_stacks(up: Start, ck: Clusterkit) -> None:
+    """It is not told to be paused, which only its agent could know."""
+    run = up("--hosts", "1", "/bin/sleep", "600")
+    run.wait_for("Spawned")
+    said = ck("stacks", "--timeout", "0.5").out
+    assert said.startswith("worker:0 sent no stacks: it is not a Python program,")
+    assert not [*(run.run / "stacks").glob("worker*")], "nothing was written for it"
+    ck("down")
+    assert run.wait(20) == 143
+
+
 def test_a_run_waits_for_agents_that_somebody_starts(up: Start, clusterkit: Callable[..., Up], home: Path) -> None:
     """With the key of the run, at the port that was asked for."""
     run = up("--engine", "agents", "--run-id", "r-1", "--listen", "127.0.0.1:27077", *JOB, "--steps", "40")

@@ -104,9 +104,6 @@ class AgentsBackend:
                 self._split(order)
             case ac.DumpStacks() | ac.Heal() | ac.HurrySteps() | ac.Refresh():
                 self._tell(self._hosts.ready, order)
-                if isinstance(order, ac.DumpStacks):
-                    for host in self._hosts.ready:
-                        self._collected.expect_stacks(order, host.running)
             case ac.Avoid(name):
                 self._seating.avoid(self._hosts.named(name))
             case _:

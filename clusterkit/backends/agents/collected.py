@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from clusterkit.backends.agents.messages import BadMessage, Output, Written
 from clusterkit.backends.local.logs import Arrivals, Viewer, last_words
-from clusterkit.backends.local.stacks import dump_for
 from clusterkit.client.directory import RunDirectory
-from clusterkit.words.actions import DumpStacks
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.model import Task
 
@@ -48,14 +46,6 @@ class Collected:
                 self._full = True
                 self._post(StorageFailed(f"the log of {part.task} could not be written: {error.strerror}"))
         self._viewer(part.task, part.attempt, data)
-
-    def expect_stacks(self, order: DumpStacks, attempts: Iterable[tuple[Task, int]]) -> None:
-        """Announce the stacks of these attempts, as an agent does in its own file, so that a client waits for them."""
-        for task, attempt in attempts:
-            dump = dump_for(self._directory, task, attempt, order.why)
-            if not order.tasks or task in order.tasks:
-                with suppress(OSError), dump.path.open("ab") as file:
-                    file.write(dump.header)
 
     def written(self, host: str, part: Written, data: bytes) -> None:
         """Write a part of another file. Raises BadMessage for one that no agent has to send."""

@@ -6,9 +6,9 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit.client.directory import RunDirectory
@@ -27,10 +27,14 @@ _LAST = (" in <module>", "<no Python frame>", "...")
 
 @dataclass(slots=True)
 class Dump:
-    """The stacks that an attempt is asked for. `asked`: whether the supervisor could ask it."""
+    """The stacks that an attempt is asked for. `asked`: whether the supervisor, or its host's agent, could ask it.
+
+    `remote`: the task is on a host, whose agent sends the header together with the stacks.
+    """
 
     path: Path
     header: bytes
+    remote: bool = False
     text: str = ""
     asked: bool = False
     grew_at: float = field(default_factory=time.monotonic)
@@ -40,18 +44,32 @@ class Dump:
         try:
             _, header, after = _end_of(self.path).rpartition(self.header)
         except OSError:
-            return True
+            return not self.remote
         self.asked = bool(header)
         text = after.partition(b"\n--- ")[0].decode(errors="replace")
         if text != self.text:
             self.text, self.grew_at = text, time.monotonic()
+        if not self.asked:
+            return not self.remote
         quiet = QUIET if self.text.rstrip().endswith(_LAST) else QUIET_AT_ANY_LINE
-        return not self.asked or (bool(self.text) and time.monotonic() - self.grew_at > quiet)
+        return bool(self.text) and time.monotonic() - self.grew_at > quiet
+
+    @property
+    def silence(self) -> str:
+        """What is said of the task if there is no text."""
+        if self.asked:
+            return "does not answer. Is it paused?"
+        if self.remote:
+            return "sent no stacks: it is not a Python program, has only just started, or its host can't be reached."
+        return "has no stacks: it is not a Python program, or has only just started."
 
 
-def dump_of(run: RunDirectory, task: Task, attempt: int, request: int) -> Dump:
-    """Return the dump for the request with this number."""
-    return dump_for(run, task, attempt, f"request {request}")
+def dumps_of(run: RunDirectory, attempts: Iterable[tuple[Task, int]], request: int) -> dict[Task, Dump]:
+    """Return the dumps for the request with this number."""
+    info = run.info()
+    remote = info is not None and info.job.hosts.count > 0
+    dumps = {task: dump_for(run, task, attempt, f"request {request}") for task, attempt in attempts}
+    return {task: replace(dump, remote=remote) for task, dump in dumps.items()}
 
 
 def dump_for(run: RunDirectory, task: Task, attempt: int, why: str) -> Dump:

@@ -253,7 +253,7 @@ def test_a_run_is_seen_and_acted_on_from_the_login_node(up: Start, slurm: SlurmC
     assert ck("kill", "worker:1").stdout == "worker:1 got SIGKILL.\n"
     run.wait_for("RestartPlanned")
     wait_until(lambda: run.events("Checkpointed")[-1]["attempt"] == 2, 60, lambda: run.output)
-    assert "File" in ck("stacks", "worker:0").stdout
+    assert "File" in ck("stacks", "--timeout", "20s", "worker:0").stdout
     assert ck("kill", "worker:9").returncode == 2
     assert ck("down").returncode == 0
     assert run.wait(30) == 143
