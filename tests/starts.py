@@ -24,8 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything cold would take `make test` too long."""
     for item in items:
         mode = getattr(item, "callspec", None) and item.callspec.params.get("start_mode")  # type: ignore[attr-defined]
-        if mode == "cold" and not item.get_closest_marker("cold_too"):
-            item.add_marker(pytest.mark.soak)
+        if mode == "cold":
+            item.add_marker(pytest.mark.long if item.get_closest_marker("cold_too") else pytest.mark.soak)
 
 
 @pytest.fixture(scope="module")

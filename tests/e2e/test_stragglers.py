@@ -11,14 +11,14 @@ import pytest
 from tests.support import WORKLOADS, Up, wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
-soak, long = pytest.mark.soak, pytest.mark.long
 SHAPES = {"ps": ("--ps", "1", WORKLOADS / "ps_train.py"), "gang": (WORKLOADS / "mwms_train.py",)}
-SEEDS = [pytest.param(seed, marks=soak if seed else ()) for seed in range(20)]
+SEEDS = [pytest.param(seed, marks=pytest.mark.soak if seed else ()) for seed in range(20)]
 LOOKS = 8  # without a name, of which each five in a row are compared
 Start = Callable[..., Up]
 
 
-@pytest.mark.parametrize("shape", ["ps", pytest.param("gang", marks=long)])
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_slow_worker_is_named(up: Start, shape: str, seed: int) -> None:
     """The one that `slow worker:1 share=20%` hits, nobody else, and once; until it is healed."""
@@ -38,7 +38,7 @@ def test_a_slow_worker_is_named(up: Start, shape: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=soak) for seed in range(20)])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.soak) for seed in range(20)])
 def test_where_no_task_is_slow_nobody_is_named(up: Start, shape: str, seed: int) -> None:
     """In more than half a minute of training; the shorter workloads elsewhere make the rest of the slice."""
     rng = random.Random(f"none {shape}/{seed}")
