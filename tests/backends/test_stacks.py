@@ -50,6 +50,7 @@ def test_what_a_host_sends_is_waited_for(tmp_path: Path) -> None:
             path.write_text(before)
         assert here.look(), "nothing more comes"
         assert not remote.look()
+        assert (here.text, remote.text) == ("", ""), "another request's"
         assert "is not a Python program" in here.silence
         assert "its host can't be reached" in remote.silence
     path.write_text(HEADER)

@@ -62,7 +62,7 @@ def test_what_is_asked_of_a_run_reaches_the_tasks_on_its_hosts(up: Start, ck: Cl
     assert run.wait(20) == 143
 
 
-def test_a_program_on_a_host_that_is_no_python_sends_no_stacks(up: Start, ck: Clusterkit) -> None:
+def test_a_program_on_a_host_that_is_not_python_sends_no_stacks(up: Start, ck: Clusterkit) -> None:
     """It is not told to be paused, which only its agent could know."""
     run = up("--hosts", "1", "/bin/sleep", "600")
     run.wait_for("Spawned")

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusterkit.client.directory import RunDirectory
@@ -41,16 +41,16 @@ class Dump:
 
     def look(self) -> bool:
         """Read what is there; return whether it is complete."""
-        try:
-            _, header, after = _end_of(self.path).rpartition(self.header)
-        except OSError:
-            return not self.remote
+        seen = b""
+        with suppress(OSError):
+            seen = _end_of(self.path)
+        _, header, after = seen.rpartition(self.header)
         self.asked = bool(header)
+        if not self.asked:
+            return not self.remote
         text = after.partition(b"\n--- ")[0].decode(errors="replace")
         if text != self.text:
             self.text, self.grew_at = text, time.monotonic()
-        if not self.asked:
-            return not self.remote
         quiet = QUIET if self.text.rstrip().endswith(_LAST) else QUIET_AT_ANY_LINE
         return bool(self.text) and time.monotonic() - self.grew_at > quiet
 
@@ -68,14 +68,13 @@ def dumps_of(run: RunDirectory, attempts: Iterable[tuple[Task, int]], request: i
     """Return the dumps for the request with this number."""
     info = run.info()
     remote = info is not None and info.job.hosts.count > 0
-    dumps = {task: dump_for(run, task, attempt, f"request {request}") for task, attempt in attempts}
-    return {task: replace(dump, remote=remote) for task, dump in dumps.items()}
+    return {task: dump_for(run, task, attempt, f"request {request}", remote) for task, attempt in attempts}
 
 
-def dump_for(run: RunDirectory, task: Task, attempt: int, why: str) -> Dump:
+def dump_for(run: RunDirectory, task: Task, attempt: int, why: str, remote: bool = False) -> Dump:
     """Return the dump that `ask` requests, with its file and header; `why` is in the header."""
     header = f"--- {task}, attempt {attempt}: {why}\n".encode()
-    return Dump(run.stacks(task, attempt), header)
+    return Dump(run.stacks(task, attempt), header, remote)
 
 
 def ask(dump: Dump, pid: int) -> None:
