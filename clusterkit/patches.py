@@ -12,7 +12,7 @@ from clusterkit.task.patches import hook
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 
-REPAIRS = ("keras-fit", "callbacks-apart", "backup-whole")
+REPAIRS = ("keras-fit", "order", "callbacks-apart", "backup-whole")
 _applied: list[str] = []
 
 

@@ -37,6 +37,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "tf-config": job.tf_config is TfConfig.OURS,
         "coordinator": serves,
         "keras-fit": trains and gang and fixes_keras,
+        "order": trains and gang and job.patches,
         "callbacks-apart": trains and gang and job.patches and task != job.leader,
         "backup-whole": trains and gang and fixes_keras and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,

@@ -24,6 +24,7 @@ PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first of these that is set lists the hosts it reaches without it
 
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
+SEED = "CLUSTERKIT_SEED"  # of what all tasks have to draw alike, such as the order of unseeded data
 _OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,
@@ -116,6 +117,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
         **own_env,
         **keras_env(job, task),
         **debugging_env(job, paths, task),
+        SEED: seed_of(job, paths.run_id),
         **{name: str(value(paths, task)) for name, value in _OWN.items()},
     }
     return TaskPlan(
@@ -130,6 +132,11 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
     )
 
 
+def seed_of(job: JobSpec, run_id: str) -> str:
+    """What the order of unseeded data follows from: the seed, or the run that began the training."""
+    return str(job.seed) if job.seed is not None else job.began_as or run_id
+
+
 def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
     """What only the attempt decides; `restore` is the checkpoint that it has to wait for, if any."""
     return {
@@ -140,7 +147,7 @@ def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
 
 
 # The variables that clusterkit sets in every task, and that a job may not.
-RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, CORES, PATCHES, DEBUGGER, EDITOR, *_OWN, *attempt_env(0, "", "-")})
+RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, CORES, PATCHES, DEBUGGER, EDITOR, *_OWN, *attempt_env(0, "", "-")})
 
 
 def attempt_environment(

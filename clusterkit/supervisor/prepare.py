@@ -14,6 +14,7 @@ from clusterkit.client.store import RUN_ID, RunStore
 from clusterkit.job import preflight
 from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.options import Gathered, merged
+from clusterkit.job.plan import seed_of
 from clusterkit.job.spec import SHAPING, describe
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import JobSpec, Setup
@@ -59,7 +60,9 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     job = _anchored(job)
     if must_parse:
         refuse_unparsable(job)
-    return Prepared(replace(job, resume=resume.run_id if resume else None), run_id, resume, (*warnings, *_inherited()))
+    if resume is not None:
+        job = replace(job, resume=resume.run_id, began_as=_began_as(resume))
+    return Prepared(job, run_id, resume, (*warnings, *_inherited()))
 
 
 def _preflight(job: JobSpec) -> Preflight:
@@ -149,6 +152,12 @@ def _resume(job: JobSpec) -> RunDirectory | None:
     if run.is_live():
         raise ClusterkitError(f"The run {run.run_id} is still running, so it can't be resumed. Stop it first.")
     return run
+
+
+def _began_as(resumed: RunDirectory) -> str:
+    """What the order of unseeded data followed from in the resumed run."""
+    info = resumed.info()
+    return resumed.run_id if info is None else seed_of(info.job, resumed.run_id)
 
 
 def _inherited() -> list[str]:

@@ -112,6 +112,7 @@ class JobSpec:
     limits: Limits = Limits()
     checkpoint_dir: str | None = None
     resume: str | None = None
+    began_as: str | None = None  # the run whose training a chain of resumed runs continues
     watch: bool = False  # whether a change of the program restarts the tasks
     watch_fresh: bool = False  # the same, and they train from the start then
     progress_regex: str | None = None

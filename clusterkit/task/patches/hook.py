@@ -26,6 +26,15 @@ PATCHES = {
         TRAINER: ("keras_fit", "watch"),
         "keras.src.optimizers.base_optimizer": ("refusals", "refuse_old_optimizers"),
     },
+    "order": {
+        "tensorflow.python.data.util.random_seed": ("order", "seed_datasets"),
+        "tensorflow.python.data.ops.dataset_ops": ("order", "iterate_apart"),
+        f"{DISTRIBUTE}.input_lib": ("order", "iterate_apart"),
+        "keras.src.trainers.data_adapters.array_data_adapter": ("order", "shuffle_arrays"),
+        "keras.src.trainers.data_adapters.py_dataset_adapter": ("order", "shuffle_batches"),
+        "tf_keras.src.engine.data_adapter": ("order", "shuffle_arrays_of_keras_2"),
+        "tf_keras.src.utils.data_utils": ("order", "shuffle_batches"),
+    },
     "callbacks-apart": {
         f"keras.src.callbacks.{name}": ("callbacks", "write_apart")
         for name in ("backup_and_restore", "csv_logger", "model_checkpoint", "tensorboard")
@@ -94,8 +103,13 @@ def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
 
 
 def replace(owner: Any, name: str, method: Callable[..., Any]) -> None:
-    """Patch a method or function with another one, which shows itself as the plain one."""
-    setattr(owner, name, wraps(getattr(owner, name))(method))
+    """Patch a method or function with another one, which shows itself as the plain one.
+
+    TensorFlow's autograph leaves it as it is, as it leaves Keras's own functions.
+    """
+    method = wraps(getattr(owner, name))(method)
+    method.autograph_info__ = None  # type: ignore[attr-defined]
+    setattr(owner, name, method)
 
 
 def before(owner: Any, name: str, call: Callable[..., object]) -> None:

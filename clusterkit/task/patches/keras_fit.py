@@ -36,6 +36,22 @@ def watch(trainer: Any, load: Load) -> None:
         return strategy
 
     model.distribute_strategy = property(unconverted(distribute_strategy))
+    predict_in_order(trainer, load)
+
+
+def predict_in_order(trainer: Any, load: Load) -> None:
+    """Patch `predict` to shard a dataset by its elements: sharded by files, its rows would come back in another order."""
+    model, tf = trainer.TensorFlowTrainer, trainer.tf
+    plain = model.predict
+
+    def predict(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(x, tf.data.Dataset) and is_multi_worker(tf, self.distribute_strategy):
+            options = tf.data.Options()
+            options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+            x = x.with_options(options)
+        return plain(self, x, *args, **kwargs)
+
+    load("task/patches/hook").replace(model, "predict", predict)
 
 
 def is_multi_worker(tf: Any, strategy: Any) -> bool:
@@ -45,15 +61,29 @@ def is_multi_worker(tf: Any, strategy: Any) -> bool:
 
 
 def patch(trainer: Any, strategy: Any, load: Load) -> None:
-    """Fix the defects of this version, and print that once per job."""
+    """Fix the defects of this version, and print that once per job. Refuse a version whose internals are not known."""
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
-    due += load("task/patches/keras_rows").due(trainer, load)
+    try:
+        for name in ("rows", "losses", "logs", "optimizers", "normalization"):
+            due += load(f"task/patches/keras_{name}").fixes(trainer, load)
+    except (AssertionError, AttributeError, KeyError) as error:
+        load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
         fix(trainer)
-    if due and strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
+    if strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
         print(f"clusterkit: patched {what}; --no-patches leaves them as they are.", file=sys.stderr, flush=True)
+
+
+_said: set[str] = set()
+
+
+def say_once(tf: Any, text: str) -> None:
+    """Print a notice, once in this process, and in the chief or worker:0 alone."""
+    if text not in _said and tf.distribute.get_strategy().extended.should_checkpoint:
+        _said.add(text)
+        print(f"clusterkit: {text}", file=sys.stderr, flush=True)
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
@@ -143,16 +173,15 @@ def reduces_numbers_over_rows(trainer: Any) -> bool:
     return axes == [0]
 
 
-def reduce_numbers(trainer: Any) -> None:
-    """Patch Keras to reduce what a step returns over the workers alone, and over no axis."""
+def take_numbers(trainer: Any) -> None:
+    """Patch Keras to take what a step returns as it is: it is the same in all replicas, see keras_logs."""
     plain = trainer.reduce_per_replica
 
     @wraps(plain)
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:
-        if reduction not in ("auto", "mean", "sum") or not is_multi_worker(trainer.tf, strategy):
+        if reduction == "concat" or not is_multi_worker(trainer.tf, strategy):
             return plain(values, strategy, reduction)
-        how = "SUM" if reduction == "sum" else "MEAN"
-        return trainer.tree.map_structure(lambda value: strategy.reduce(how, value, axis=None), values)
+        return trainer.tree.map_structure(lambda value: strategy.experimental_local_results(value)[0], values)
 
     trainer.reduce_per_replica = unconverted(reduce_per_replica)
 
@@ -165,5 +194,5 @@ def unconverted(function: Any) -> Any:
 
 DEFECTS = (
     (builds_from_a_reduced_batch, build_from_a_part),
-    (reduces_numbers_over_rows, reduce_numbers),
+    (reduces_numbers_over_rows, take_numbers),
 )

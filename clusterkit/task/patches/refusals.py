@@ -10,7 +10,7 @@ import sys
 from types import FrameType
 from typing import Any, NoReturn
 
-LIBRARIES = ("keras", "tensorflow", "clusterkit", "task/patches/hook")  # whose code is not the program's
+LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # whose code is not the program's
 OLDEST_FOR_FIT = (3, 10)  # the first Keras 3 whose losses and metrics take other replicas into account
 OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first Keras 3 whose optimizers sum the gradients of all workers
 
@@ -44,6 +44,16 @@ def refuse_old_keras(frame: FrameType | None) -> None:
         f"{place} calls {method} on several workers with Keras {version}, which adds up their losses or metrics "
         f"wrongly. Upgrade it (pip install 'keras>=3.10'), or run the job with --keras 2. --no-patches trains with "
         f"Keras {version} as it is."
+    )
+
+
+def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
+    """Refuse a Keras that is made otherwise than those that the patches know."""
+    method, place = asked_by(frame)
+    stop(
+        f"{place} calls {method} on several workers with Keras {keras_version()}, which clusterkit does not know how to "
+        f"patch ({type(error).__name__}: {error}). Install a version that docs/versions.md names, or run the job with "
+        f"--keras 2. --no-patches trains with Keras {keras_version()} as it is, which is wrong on several workers."
     )
 
 
@@ -104,7 +114,7 @@ def refuse_to_make(kind: Any, what: str, load: Any) -> None:
 def asked_by(frame: FrameType | None) -> tuple[str, str]:
     """Return the library's method that the program has called, and where in the program that is."""
     called = ""
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in LIBRARIES:
+    while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
         if "self" in frame.f_locals:  # skips the wrappers around a method, which have other names
             called = frame.f_code.co_name
         frame = frame.f_back
@@ -112,6 +122,10 @@ def asked_by(frame: FrameType | None) -> tuple[str, str]:
         return called, "the program"
     file = frame.f_code.co_filename.rpartition("/")[2]
     return called, f"{file}, line {frame.f_lineno},"
+
+
+def _is_of_a_library(module: str) -> bool:
+    return module.partition(".")[0] in LIBRARIES or module.startswith("task/patches/")
 
 
 def stop(sentence: str) -> NoReturn:

@@ -1,0 +1,134 @@
+"""What a step of Keras 3 returns on several workers: the numbers of the whole batch, in each replica.
+
+Loaded by path: standard library only. A step returns results of metrics, losses, and whatever its program computes. A
+metric's result is computed from the sum of the replicas' variables, a loss is the sum of the replicas' parts, and any
+other number is their mean, weighed by rows. All of them travel in one collective operation for each type of number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+
+def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+    """Return the patches. Raises AttributeError for a Keras with other internals."""
+    assert callable(trainer.metrics_module.Metric.stateless_result)
+    assert callable(trainer.metrics_module.Mean.update_state)
+    return [partial(weigh_means, load=load)]
+
+
+def weigh_means(trainer: Any, load: Callable[[str], ModuleType]) -> None:
+    """Patch the metric `Mean`: a number that a step computes of its rows counts as many times as there are rows."""
+    tf, kind, steps = trainer.tf, trainer.metrics_module.Mean, load("task/patches/keras_step")
+    update = kind.update_state
+
+    def update_state(self: Any, values: Any, sample_weight: Any = None) -> Any:
+        step = steps.current(tf)
+        if step is None or not tf.is_tensor(values) or values.shape.rank != 0:
+            return update(self, values, sample_weight)
+        if step.is_part(values):
+            values = step.as_whole(values)
+        return update(self, values, step.share if sample_weight is None else sample_weight)
+
+    load("task/patches/hook").replace(kind, "update_state", update_state)
+
+
+@contextmanager
+def recording(step: Any, metrics: list[Any], tree: Any) -> Iterator[None]:
+    """Note which tensors are results of these metrics."""
+    for metric in metrics:
+        vars(metric)["result"] = _recorded(step, metric, tree)
+    try:
+        yield
+    finally:
+        for metric in metrics:
+            vars(metric).pop("result", None)
+
+
+def _recorded(step: Any, metric: Any, tree: Any) -> Callable[[], Any]:
+    plain = type(metric).result
+
+    def result() -> Any:
+        values = tree.map_structure(lambda value: _read(step.tf, value), plain(metric))
+        for place, value in enumerate(tree.flatten(values)):
+            if isinstance(value, step.tf.Tensor):
+                step.results[value.ref()] = metric, place
+        return values
+
+    return result
+
+
+def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], str]) -> Any:
+    """Return what a step has returned as numbers of the whole batch."""
+    leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
+    known = {place: step.results[leaf.ref()] for place, leaf in enumerate(leaves) if _is_known(step, leaf)}
+    metrics = {id(metric): metric for metric, _ in known.values()}
+    variables = [variable for metric in metrics.values() for variable in metric.variables]
+    others = [place for place, leaf in enumerate(leaves) if place not in known and _is_number(step.tf, leaf)]
+    parts = [variable.value for variable in variables] + [_part(step, leaves[place]) for place in others]
+    sums = iter(_sums(step, parts, wider))
+    totals = {id(variable): next(sums) for variable in variables}
+    for place in others:
+        leaves[place] = _restored(step.tf, next(sums), leaves[place])
+    results = {
+        key: tree.flatten(metric.stateless_result([totals[id(variable)] for variable in metric.variables]))
+        for key, metric in metrics.items()
+    }
+    for place, (metric, number) in known.items():
+        leaves[place] = results[id(metric)][number]
+    for place, leaf in enumerate(leaves):
+        if _has_rows(step.tf, leaf):
+            leaves[place] = step.gathered(leaf)
+    return tree.pack_sequence_as(outputs, leaves)
+
+
+def _read(tf: Any, value: Any) -> Any:
+    """Return the value of a variable, TensorFlow's or Keras's; anything else as it is."""
+    value = value if callable(getattr(value, "value", None)) else getattr(value, "value", value)
+    return tf.convert_to_tensor(value) if isinstance(value, tf.Variable) else value
+
+
+def _is_known(step: Any, leaf: Any) -> bool:
+    return isinstance(leaf, step.tf.Tensor) and leaf.ref() in step.results
+
+
+def _is_number(tf: Any, leaf: Any) -> bool:
+    return (
+        isinstance(leaf, tf.Tensor)
+        and leaf.shape.is_fully_defined()
+        and (leaf.dtype.is_floating or leaf.dtype.is_integer)
+    )
+
+
+def _has_rows(tf: Any, leaf: Any) -> bool:
+    if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank or leaf.dtype == tf.string:
+        return False
+    return leaf.shape[0] is None and leaf.shape[1:].is_fully_defined()
+
+
+def _part(step: Any, leaf: Any) -> Any:
+    if step.is_part(leaf):
+        return leaf
+    value = leaf if leaf.dtype.is_floating else step.tf.cast(leaf, "float64")
+    return step.tf.math.multiply_no_nan(value, step.tf.cast(step.share, value.dtype))
+
+
+def _restored(tf: Any, total: Any, leaf: Any) -> Any:
+    return total if leaf.dtype.is_floating else tf.cast(tf.round(total), leaf.dtype)
+
+
+def _sums(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
+    """Return the sums over all replicas, with one collective operation for each type of number."""
+    tf, found = step.tf, list(values)
+    for kind in dict.fromkeys(wider(value.dtype) for value in values):
+        places = [place for place, value in enumerate(values) if wider(value.dtype) == kind]
+        flat = [tf.reshape(tf.cast(values[place], kind), [-1]) for place in places]
+        total = step.all_reduced(tf.concat(flat, 0))
+        for place, part in zip(places, tf.split(total, [tf.size(each) for each in flat]), strict=True):
+            found[place] = tf.cast(tf.reshape(part, tf.shape(values[place])), values[place].dtype)
+            found[place].set_shape(values[place].shape)
+    return found

@@ -1,0 +1,182 @@
+"""Patches Keras 3 on several workers: each replica's loss becomes its part of the loss of the whole batch.
+
+Loaded by path: standard library only. Keras divides each replica's mean loss by the number of replicas, which is right
+only for means over rows, and if all replicas have the same number of them. Here a mean is weighed by the replica's
+share of the rows, a mean over masks or sample weights is divided by their sum over all replicas, and a loss function
+that returns one number is computed from the rows of all replicas, since such a number can't be divided into parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+Replace = Callable[[Any, str, Callable[..., Any]], None]
+MEANS = ("sum_over_batch_size", "mean")
+OTHERS = (
+    "compute_loss of {} adds a number that no Keras loss computes. It is taken for a mean over the rows of the batch, and "
+    "each worker's is weighed by the number of its rows."
+)
+
+
+class OneNumber(Exception):
+    """A loss function has returned a number that is not one per row."""
+
+
+def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+    """Return the patches. Raises AttributeError for a Keras with other internals."""
+    losses, kind = trainer.loss_module, trainer.loss_module.Loss
+    expected = losses.reduce_values, losses.reduce_weighted_values, losses.apply_mask, kind.__call__
+    expected += trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
+    assert all(map(callable, expected))
+    each = (
+        scale_means,
+        divide_by_the_sum_of_all,
+        compute_from_all_rows,
+        partial(add_parts, fit=load("task/patches/keras_fit")),
+    )
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
+    return [partial(fix, steps=steps, replace=replace) for fix in each]
+
+
+def scale_means(trainer: Any, steps: Any, replace: Replace) -> None:
+    """Patch the scaling of mean losses: by the replica's share, and not by the number of replicas."""
+    losses, tf = trainer.loss_module, trainer.tf
+    scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
+
+    def scale_loss_for_distribution(value: Any) -> Any:
+        step = steps.current(tf)
+        if step is None:
+            return scale(value)
+        return value if step.has_all_rows else step.as_part(value)
+
+    def unscale_loss_for_distribution(value: Any) -> Any:
+        step = steps.current(tf)
+        if step is None:
+            return unscale(value)
+        return step.as_whole(value) if step.is_part(value) else value
+
+    replace(losses, "scale_loss_for_distribution", scale_loss_for_distribution)
+    replace(losses, "unscale_loss_for_distribution", unscale_loss_for_distribution)
+
+
+def divide_by_the_sum_of_all(trainer: Any, steps: Any, replace: Replace) -> None:
+    """Patch losses that are divided by a sum of masks or weights: by the sum over all replicas."""
+    losses, tf = trainer.loss_module, trainer.tf
+    reduce, mask_weights = losses.reduce_values, losses.apply_mask
+
+    def reduce_values(values: Any, sample_weight: Any = None, reduction: Any = "sum_over_batch_size") -> Any:
+        step = steps.current(tf)
+        if step is None or step.has_all_rows or reduction in (None, "none"):
+            return reduce(values, sample_weight, reduction)
+        if reduction == "mean_with_sample_weight" and sample_weight is not None:
+            divisor = step.mark(step.all_reduced(step.own(tf.reduce_sum(tf.cast(sample_weight, values.dtype)))))
+            return tf.math.divide_no_nan(step.own(tf.reduce_sum(values)), divisor)
+        loss = reduce(values, sample_weight, reduction)
+        return (
+            tf.math.multiply_no_nan(loss, step.mark(tf.cast(step.rows > 0, loss.dtype))) if reduction == "sum" else loss
+        )
+
+    def apply_mask(sample_weight: Any, mask: Any, dtype: Any, reduction: Any) -> Any:
+        step = steps.current(tf)
+        if step is None or step.has_all_rows or mask is None or reduction not in MEANS or not step.in_loss:
+            return mask_weights(sample_weight, mask, dtype=dtype, reduction=reduction)
+        total, valid = tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))
+        total, valid = tf.unstack(step.all_reduced(step.own(tf.stack([total, valid]))))
+        # Weights that plain Keras would give each entry of the whole batch's mask, which is then divided by `total`.
+        weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(total, valid), tf.zeros((), dtype))
+        if sample_weight is None:
+            return weights
+        weights, sample_weight = losses.squeeze_or_expand_to_same_rank(weights, tf.cast(sample_weight, dtype))
+        return weights * sample_weight
+
+    replace(losses, "reduce_values", reduce_values)
+    replace(losses, "apply_mask", apply_mask)
+
+
+def compute_from_all_rows(trainer: Any, steps: Any, replace: Replace) -> None:
+    """Patch the call of a loss function: if it returns one number, it is computed from the rows of all replicas."""
+    losses, tf = trainer.loss_module, trainer.tf
+    call, reduce = losses.Loss.__call__, losses.reduce_weighted_values
+
+    def reduce_weighted_values(values: Any, *args: Any, **kwargs: Any) -> Any:
+        step = steps.current(tf)
+        if step is not None and step.in_loss and not step.has_all_rows and not has_rows(values, step.in_loss[-1]):
+            raise OneNumber
+        return reduce(values, *args, **kwargs)
+
+    def __call__(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        step = steps.current(tf)
+        if step is None or step.has_all_rows:
+            return call(self, y_true, y_pred, sample_weight)
+
+        def gathered(value: Any) -> Any:
+            return step.gathered(tf.convert_to_tensor(value))
+
+        with step.computing_loss(y_pred):
+            try:
+                return call(self, y_true, y_pred, sample_weight)
+            except OneNumber:
+                pass
+        whole = trainer.tree.map_structure(
+            lambda value: None if value is None else gathered(value), (y_true, y_pred, sample_weight)
+        )
+        with step.all_rows():
+            return step.as_part(call(self, *whole))
+
+    replace(losses.Loss, "__call__", __call__)
+    replace(losses, "reduce_weighted_values", reduce_weighted_values)
+
+
+def has_rows(values: Any, predictions: Any) -> bool:
+    """Whether a loss function's values can be one per row, or several."""
+    if not values.shape.rank:
+        return False
+    rows = next((each.shape[0] for each in _flat(predictions) if each.shape.rank), None)
+    return values.shape[0] in (None, rows)
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    if isinstance(values, dict):
+        values = list(values.values())
+    if isinstance(values, list | tuple):
+        for value in values:
+            yield from _flat(value)
+    else:
+        yield values
+
+
+def add_parts(trainer: Any, steps: Any, replace: Replace, fit: Any) -> None:
+    """Patch the total loss of a model: what its own `compute_loss` adds is weighed as a mean over rows is."""
+    tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
+    total, of_model = base.compute_loss, model._compute_loss
+
+    def compute_loss(self: Any, *args: Any, **kwargs: Any) -> Any:
+        loss, step = total(self, *args, **kwargs), steps.current(tf)
+        return loss if step is None or loss is None else step.mark(loss)
+
+    def _compute_loss(self: Any, *args: Any, **kwargs: Any) -> Any:
+        loss, step = of_model(self, *args, **kwargs), steps.current(tf)
+        if step is None or loss is None or not tf.is_tensor(loss) or hasattr(loss, "numpy"):
+            return loss
+        others = [term for term in terms(loss) if not step.is_part(term)]
+        if others:
+            fit.say_once(tf, OTHERS.format(type(self).__name__))
+        for term in others:
+            loss += tf.cast(step.as_part(term) - term, loss.dtype)
+        return loss
+
+    replace(base, "compute_loss", compute_loss)
+    replace(model, "_compute_loss", _compute_loss)
+
+
+def terms(loss: Any) -> Iterator[Any]:
+    """Yield the terms of a sum; constants are left out, which have no gradient."""
+    operation = loss.op
+    if operation.type in ("AddV2", "Add", "AddN") and all(each.shape.rank == 0 for each in operation.inputs):
+        for each in operation.inputs:
+            yield from terms(each)
+    elif operation.type != "Const":
+        yield loss

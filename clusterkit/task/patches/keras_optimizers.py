@@ -1,0 +1,181 @@
+"""Patches the optimizers of Keras 3 on several workers: what they decide, they decide of the gradients of all replicas.
+
+Loaded by path: standard library only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+UNSCALED = (
+    "{}: these gradients come from a loss that the program computes without a Keras loss. They are added up over all "
+    "workers. If the loss is a mean over rows, divide it by strategy.num_replicas_in_sync; a sum over rows, or one that "
+    "is divided by the global batch size, is right."
+)
+
+
+def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+    """Return the patches. Raises AttributeError or KeyError for a Keras with other internals."""
+    kind, scaled = optimizer(), loss_scaled()
+    expected = kind._all_reduce_sum_gradients, kind._clip_gradients, kind._overwrite_model_variables_with_average_value
+    assert all(map(callable, (*expected, scaled.check_finite)))
+    each = ignore_replicas_without_rows, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
+    return [partial(fix, load=load) for fix in each]
+
+
+def optimizer() -> Any:
+    """Return the base class of Keras's optimizers for TensorFlow."""
+    return sys.modules["keras.src.backend.tensorflow.optimizer"].TFOptimizer
+
+
+def loss_scaled() -> Any:
+    """Return the class of the optimizers for mixed precision, which skip steps that overflow."""
+    return sys.modules["keras.src.optimizers.loss_scale_optimizer"].LossScaleOptimizer
+
+
+def ignore_replicas_without_rows(trainer: Any, load: Any) -> None:
+    """Patch the sum of gradients: a replica without rows adds nothing."""
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    add = kind._all_reduce_sum_gradients
+
+    def _all_reduce_sum_gradients(self: Any, grads_and_vars: Any) -> Any:
+        step = steps.current(tf)
+        if step is None:
+            return add(self, grads_and_vars)
+        return add(self, [(_own(tf, step, grad), variable) for grad, variable in grads_and_vars])
+
+    load("task/patches/hook").replace(kind, "_all_reduce_sum_gradients", _all_reduce_sum_gradients)
+
+
+def name_unscaled(trainer: Any, load: Any) -> None:
+    """Patch the optimizers to print a notice if the gradients that they add up are of no Keras loss."""
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+
+    def look(self: Any, grads: Any, trainable_variables: Any = None) -> None:
+        step = steps.current(tf)
+        if step is None or step.is_eager or any(step.is_part(_dense(tf, grad)) for grad in grads if grad is not None):
+            return
+        _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
+        load("task/patches/keras_fit").say_once(tf, UNSCALED.format(place.rstrip(",")))
+
+    load("task/patches/hook").before(kind, "apply", look)
+
+
+def clip_sums(trainer: Any, load: Any) -> None:
+    """Patch the clipping of gradients: it clips their sum over the replicas, not each part."""
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    clip = kind._clip_gradients
+
+    def _clip_gradients(self: Any, grads: Any) -> Any:
+        step = steps.current(tf)
+        if step is None or not (self.clipnorm or self.global_clipnorm or self.clipvalue):
+            return clip(self, grads)
+        own = [_own(tf, step, grad) for grad in grads if grad is not None]
+        sums = iter(tf.distribute.get_replica_context().all_reduce("SUM", own))
+        clipped = clip(self, [None if grad is None else next(sums) for grad in grads])
+        # Keras now adds these up over the replicas, and all have the same: so each contributes its part.
+        return [_times(tf, grad, step.share) for grad in clipped]
+
+    load("task/patches/hook").replace(kind, "_clip_gradients", _clip_gradients)
+
+
+def agree_on_overflow(trainer: Any, load: Any) -> None:
+    """Patch the decision to skip a step whose gradients overflow: all replicas skip a step that one has to skip."""
+    tf, kind, steps = trainer.tf, loss_scaled(), load("task/patches/keras_step")
+    check = kind.check_finite
+
+    def check_finite(self: Any, grads: Any) -> Any:
+        step, finite = steps.current(tf), check(self, grads)
+        if step is None:
+            return finite
+        overflows = tf.logical_and(step.rows > 0, tf.logical_not(finite))
+        sum_of_all = load("task/patches/keras_rows").sum_of_all
+        return tf.equal(sum_of_all(tf, tf.cast(overflows, tf.int32)), 0)
+
+    load("task/patches/hook").replace(kind, "check_finite", check_finite)
+
+
+def average_in_place(trainer: Any, load: Any) -> None:
+    """Patch `ema_overwrite_frequency`: each replica assigns the average to its own copy of a variable."""
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    overwrite = kind._overwrite_model_variables_with_average_value
+
+    def _overwrite_model_variables_with_average_value(self: Any, trainable_variables: Any) -> Any:
+        if steps.current(tf) is None:
+            return overwrite(self, trainable_variables)
+        for variable, average in zip(trainable_variables, self._model_variables_moving_average, strict=True):
+            _copy(variable).assign(_copy(average))
+        return None
+
+    load("task/patches/hook").replace(kind, overwrite.__name__, _overwrite_model_variables_with_average_value)
+
+
+def accumulate(trainer: Any, load: Any) -> None:
+    """Patch `gradient_accumulation_steps`: the choice whether a step updates is made for all replicas at once."""
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    apply = kind._backend_apply_gradients
+
+    def _backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> None:
+        step, count = steps.current(tf), self.gradient_accumulation_steps
+        if step is None or not count:
+            return apply(self, grads, trainable_variables)
+        grads = [_own(tf, step, grad) for grad in grads]
+        step.accumulates = True
+        kept = [self._accumulated_gradients[self._get_variable_index(variable)] for variable in trainable_variables]
+
+        def update(*grads: Any) -> None:
+            sums = [(grad + _copy(sum_before)) / count for grad, sum_before in zip(grads, kept, strict=True)]
+            apply(self, sums, trainable_variables)
+            for each in kept:
+                _copy(each).assign(tf.zeros_like(_copy(each)))
+
+        def keep(*grads: Any) -> None:
+            for each, grad in zip(kept, grads, strict=True):
+                _copy(each).assign_add(grad)
+
+        def choose(strategy: Any, *grads: Any) -> None:
+            every = strategy.extended.call_for_each_replica
+            last = tf.equal((tf.convert_to_tensor(self._iterations.value) + 1) % count, 0)
+            tf.cond(last, lambda: every(update, grads), lambda: every(keep, grads))
+
+        averages, self.use_ema, self.gradient_accumulation_steps = self.use_ema, False, None
+        try:
+            tf.distribute.get_replica_context().merge_call(choose, args=tuple(grads))
+            self.use_ema = averages
+            apply(self, [], []) if averages else None
+        finally:
+            self.use_ema, self.gradient_accumulation_steps = averages, count
+        return None
+
+    load("task/patches/hook").replace(kind, "_backend_apply_gradients", _backend_apply_gradients)
+
+
+def _copy(variable: Any) -> Any:
+    """Return this replica's copy of a variable that each replica has the same value of."""
+    value = getattr(variable, "value", variable)
+    value = variable if callable(value) else value
+    return value._get() if hasattr(value, "_get") else value
+
+
+def _dense(tf: Any, grad: Any) -> Any:
+    return grad.values if isinstance(grad, tf.IndexedSlices) else grad
+
+
+def _own(tf: Any, step: Any, grad: Any) -> Any:
+    """Return a gradient, or zeros in a replica without rows. Accumulated gradients are of earlier rows, too."""
+    if step.accumulates:
+        return grad
+    return _times(tf, grad, step.rows > 0)
+
+
+def _times(tf: Any, grad: Any, factor: Any) -> Any:
+    """Multiply a gradient by a number; 0 times NaN is 0."""
+    if grad is None:
+        return None
+    if isinstance(grad, tf.IndexedSlices):
+        return tf.IndexedSlices(_times(tf, grad.values, factor), grad.indices, grad.dense_shape)
+    return tf.math.multiply_no_nan(grad, tf.cast(factor, grad.dtype))

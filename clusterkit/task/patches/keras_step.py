@@ -1,0 +1,147 @@
+"""The training, test or prediction step that a replica is computing, as the patches of Keras see it.
+
+Loaded by path: standard library only. Keras adds up the gradients of all replicas, so each replica's loss has to be a
+part of the whole batch's loss. The patches mark the tensors that make a loss a part: a value that depends on a mark is
+added up over the replicas when it is logged, and every other value is averaged by rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# Types that TensorFlow does not add up over workers, and those that they are cast to for that.
+WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
+
+
+class Step:
+    """One replica's step. `counts` are the rows of every replica, a vector; `place` is this replica's index there.
+
+    `share` is this replica's fraction of the rows, and `scale` the same for losses alone: it is a mark.
+    """
+
+    def __init__(self, tf: Any, counts: Any, place: Any) -> None:
+        self.tf = tf
+        self.counts = counts
+        self.place = place
+        self.rows = counts[place]
+        self.total = tf.reduce_sum(counts)
+        self.before = tf.reduce_sum(counts[:place])  # the rows of the replicas before this one
+        self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
+        self.marks: set[Any] = set()
+        self.whole: set[Any] = set()  # losses of the whole batch, made from a part
+        self.results: dict[Any, tuple[Any, int]] = {}  # by tensor: the metric that it is a result of, and which one
+        self.in_loss: list[Any] = []  # the predictions of the losses that are being computed
+        self.has_all_rows = False  # whether a loss is being computed from the rows of all replicas
+        self.accumulates = False  # whether gradients are added up over several steps
+        self.scale = self.mark(self.share)
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether the step is computed without a graph, in which what depends on a mark could be found."""
+        return hasattr(self.share, "numpy")
+
+    def mark(self, value: Any) -> Any:
+        """Return the tensor as a mark: what depends on it is a part of the batch's loss."""
+        marked = self.tf.identity(value)
+        self.marks.add(marked.ref())
+        return marked
+
+    def as_part(self, mean: Any) -> Any:
+        """Return a mean over this replica's rows as its part of the mean over all rows."""
+        part = self.tf.math.multiply_no_nan(mean, self.tf.cast(self.scale, mean.dtype))
+        self.marks.add(part.ref())  # for a step without a graph
+        return part
+
+    def own(self, value: Any) -> Any:
+        """Return the value, or zeros in a replica that has no rows: it then computes somebody else's row."""
+        return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
+
+    def as_whole(self, part: Any) -> Any:
+        """Return the loss of the whole batch, as far as this replica's rows tell: its part, divided by its share."""
+        whole = self.tf.math.divide_no_nan(part, self.tf.cast(self.share, part.dtype))
+        self.whole.add(whole.ref())
+        return whole
+
+    def is_part(self, value: Any) -> bool:
+        """Whether a tensor depends on a mark. Without a graph, only marks themselves are recognized."""
+        waiting, seen = [value], set[int]()
+        while waiting:
+            tensor = waiting.pop()
+            if not self.tf.is_tensor(tensor) or id(tensor) in seen or not hasattr(tensor, "ref"):
+                continue
+            seen.add(id(tensor))
+            if tensor.ref() in self.marks:
+                return True
+            if tensor.ref() not in self.whole and not hasattr(tensor, "numpy"):
+                waiting.extend(tensor.op.inputs)
+                # A branch of a condition is a graph of its own, whose placeholders stand for tensors of the outer one.
+                waiting.extend(outer for outer, inner in getattr(tensor.graph, "captures", ()) if inner is tensor)
+        return False
+
+    def all_reduced(self, value: Any) -> Any:
+        """Return the sum of a tensor over all replicas; it has a gradient."""
+        summed = self.tf.distribute.get_replica_context().all_reduce("SUM", self.tf.cast(value, wider(value.dtype)))
+        return self.tf.cast(summed, value.dtype)
+
+    def gathered(self, value: Any) -> Any:
+        """Return the rows of all replicas, in their order; it has a gradient."""
+        around = [[self.before, self.total - self.before - self.rows], *[[0, 0]] * (value.shape.rank - 1)]
+        return self.all_reduced(self.tf.pad(value[: self.rows], around))
+
+    @contextmanager
+    def computing_loss(self, predictions: Any) -> Iterator[None]:
+        """Note the predictions that a loss is being computed from."""
+        self.in_loss.append(predictions)
+        try:
+            yield
+        finally:
+            self.in_loss.pop()
+
+    @contextmanager
+    def all_rows(self) -> Iterator[None]:
+        """Compute a loss from the rows of all replicas: it is then no part."""
+        self.has_all_rows = True
+        try:
+            yield
+        finally:
+            self.has_all_rows = False
+
+
+def wider(dtype: Any) -> str:
+    """Return the name of the type in which TensorFlow can add up numbers of this type over workers."""
+    return WIDER.get(dtype.name, str(dtype.name))
+
+
+_steps: dict[int, Step] = {}  # by the number of the replica among those of this process
+
+
+def current(tf: Any) -> Step | None:
+    """Return the step that this thread's replica is computing; None outside a step, and in code of all replicas."""
+    return _steps.get(_replica(tf)) if _steps else None
+
+
+def _replica(tf: Any) -> int:
+    context = tf.distribute.get_replica_context()
+    number = getattr(context, "_replica_id", None)
+    return number if isinstance(number, int) else -1
+
+
+@contextmanager
+def computing(step: Step) -> Iterator[None]:
+    """Set the step of this thread's replica."""
+    replica = _replica(step.tf)
+    _steps[replica] = step
+    try:
+        yield
+    finally:
+        del _steps[replica]
+
+
+def begin(tf: Any, rows: Any) -> Step:
+    """Return a replica's step with so many rows; the replicas tell each other theirs."""
+    replica = tf.distribute.get_replica_context()
+    place = replica.replica_id_in_sync_group
+    own = tf.one_hot(place, replica.num_replicas_in_sync, dtype=tf.int32) * rows
+    return Step(tf, replica.all_reduce("SUM", own), place)

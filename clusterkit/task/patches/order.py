@@ -1,0 +1,159 @@
+"""Shuffles data alike in all workers of a gang, where the program gives no seed.
+
+Loaded by path: standard library only. A dataset that is sharded is read by every worker, and each keeps every n-th batch
+or row: workers that shuffle differently lose some rows and train on others twice. Data that is not sharded is meant to
+have another order in each worker, and keeps that. The seeds follow from the run's, so that a later attempt has the same
+order: the first iterator of a dataset has the order of the first epoch, and so on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import sys
+from collections import Counter
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+SEED = "CLUSTERKIT_SEED"  # of the run that began the training; without it, the cluster's addresses are the seed
+_places: Counter[str] = Counter()  # how often each line of the program has asked for a seed
+
+
+def agreed_seed(place: str) -> int:
+    """Return the seed that all workers have for something at this place of the program, at its nth execution."""
+    _places[place] += 1
+    text = os.environ.get(SEED) or json.dumps(json.loads(os.environ["TF_CONFIG"])["cluster"], sort_keys=True)
+    digest = hashlib.sha256(f"{text} {place} {_places[place]}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1
+
+
+def _is_seeded() -> bool:
+    """Whether the program has set TensorFlow's seed: then all workers that have set the same have the same order."""
+    context = sys.modules["tensorflow.python.eager.context"]
+    if context.executing_eagerly():
+        return context.global_seed() is not None
+    return sys.modules["tensorflow.python.framework.ops"].get_default_graph().seed is not None
+
+
+def seed_datasets(module: Any, load: Any) -> None:
+    """Patch `get_seed` of tf.data: shuffles and the like that have no seed get one that all workers have."""
+    plain = module.get_seed
+
+    @wraps(plain)
+    def get_seed(seed: Any) -> Any:
+        if seed is None and not _is_seeded():
+            _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
+            seed = agreed_seed(place)
+        return plain(seed)
+
+    module.get_seed = get_seed
+
+
+def iterate_apart(module: Any, load: Any) -> None:
+    """Patch the iteration over datasets: those that are not sharded have another order in each worker."""
+    for name in ("DatasetV2", "DistributedDataset", "DistributedDatasetsFromFunction"):
+        if (kind := getattr(module, name, None)) is not None:
+            _iterate_apart(kind)
+
+
+def _iterate_apart(kind: Any) -> None:
+    plain = kind.__iter__
+
+    @wraps(plain)
+    def __iter__(self: Any) -> Any:
+        if _places and (worker := _worker()) and not _is_sharded(self):
+            for _ in range(worker):
+                plain(self)  # each iterator has another order, so worker n takes the (n+1)th
+        return plain(self)
+
+    kind.__iter__ = __iter__
+
+
+def _worker() -> int:
+    """Return this worker's place among all."""
+    config = json.loads(os.environ["TF_CONFIG"])
+    kind, index = config["task"]["type"], int(config["task"]["index"])
+    return index + (len(config["cluster"].get("chief", ())) if kind == "worker" else 0)
+
+
+def _is_sharded(dataset: Any) -> bool:
+    """Whether each worker reads a part of a dataset: TensorFlow shards it, or the program has."""
+    if type(dataset).__name__ == "DistributedDataset":
+        policy = dataset._original_dataset.options().experimental_distribute.auto_shard_policy
+        return getattr(policy, "name", "AUTO") != "OFF"
+    waiting = list(getattr(dataset, "_datasets", [dataset]))
+    shuffled = False
+    for each in waiting:
+        if type(each).__name__ == "_ShardDataset":
+            return True
+        shuffled = shuffled or "Shuffle" in type(each).__name__ or "Random" in type(each).__name__
+        inputs = getattr(each, "_inputs", None)
+        waiting.extend(inputs() if callable(inputs) else ())
+    return not shuffled
+
+
+def shuffle_arrays(module: Any, load: Any) -> None:
+    """Patch how Keras 3 shuffles arrays: by a permutation that follows from a seed and the epoch's number."""
+    kind = module.ArrayDataAdapter
+    plain = kind.get_tf_dataset
+
+    @wraps(plain)
+    def get_tf_dataset(self: Any) -> Any:
+        return _with_shared_permutations(self, load, lambda: plain(self))
+
+    kind.get_tf_dataset = get_tf_dataset
+
+
+def shuffle_arrays_of_keras_2(module: Any, load: Any) -> None:
+    """Patch how Keras 2 does."""
+    kind = module.TensorLikeDataAdapter
+    plain = kind.__init__
+
+    @wraps(plain)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        _with_shared_permutations(self, load, lambda: plain(self, *args, **kwargs))
+
+    kind.__init__ = __init__
+
+
+def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
+    """Make a dataset whose permutations all workers share; the adapter keeps the number of the next one."""
+    tf = sys.modules["tensorflow"]
+    resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
+    if _is_seeded():
+        return make()
+    _, place = load("task/patches/refusals").asked_by(sys._getframe(2))
+    seed = agreed_seed(place)
+    with tf.init_scope(), tf.device("CPU:0"):  # not a variable of the strategy in whose scope this may be
+        adapter.permutations = resources.ResourceVariable(0, dtype=tf.int64, trainable=False)
+    plain = tf.random.shuffle
+
+    def shuffle(value: Any, **_: object) -> Any:
+        number = adapter.permutations.assign_add(1, read_value=True)
+        return tf.random.experimental.stateless_shuffle(value, seed=[seed, number])
+
+    tf.random.shuffle = shuffle
+    try:
+        return make()
+    finally:
+        tf.random.shuffle = plain
+
+
+def shuffle_batches(module: Any, load: Any) -> None:
+    """Patch how Keras shuffles the batches of a PyDataset, or of Keras 2's Sequence."""
+    shared = ModuleType("random")
+    vars(shared).update(vars(random))
+    generators: list[random.Random] = []
+
+    def shuffle(items: list[Any]) -> None:
+        if _is_seeded():
+            return random.shuffle(items)
+        if not generators:
+            generators.append(random.Random(agreed_seed("batches")))
+        return generators[0].shuffle(items)
+
+    vars(shared)["shuffle"] = shuffle
+    module.random = shared
