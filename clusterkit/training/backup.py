@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # not one of the strategy's
 
 from clusterkit.training import preemption as preempting
 from clusterkit.training import resumption, this_task
 from clusterkit.training.checkpointer import Checkpointer
+from clusterkit.training.data_order import DataOrder
 from clusterkit.training.keras_callback import ReportProgress
 
 
@@ -32,10 +37,10 @@ class Backup(ReportProgress):
     `ReportProgress` does. Put it last in the list of callbacks, so that it saves what the others change at the end of
     an epoch.
 
-    To resume within an epoch, it reads the batches that were already trained and skips them. This is exact if an epoch
-    has the same batches every time: unshuffled, or a function of the epoch's number. The metrics of the resumed epoch
-    cover the remaining batches only. Other callbacks start afresh, such as EarlyStopping with its patience; a `fit`
-    that was stopped early stays stopped.
+    To resume within an epoch, it reads the batches that were already trained and skips them, and restores the metrics.
+    This is exact if the order of the data follows from a seed, as in the tasks of a multi-worker job, or if it is not
+    shuffled. Data that is read with ``steps_per_epoch`` begins anew. Other callbacks start afresh, such as
+    EarlyStopping with its patience; a `fit` that was stopped early stays stopped.
 
     Args:
         every: ``epoch``, or the number of batches between two checkpoints; the end of `fit` is always saved. With
@@ -72,11 +77,14 @@ class Backup(ReportProgress):
         self._preemptible = preemption
         self._handler: preempting.Preemption | None = None
         self._checkpointer: Checkpointer
-        self._saved_position: Any  # a variable, so that it is saved with the model
+        self._logs: Mapping[str, Any] = {}  # of the last batch
+        self._order: DataOrder
+        self._saved_position: Any  # variables, so that they are saved with the model
+        self._saved_results: Any
 
     @property
     def step(self) -> int:
-        """The optimizer's step count at the newest checkpoint."""
+        """The number of batches trained at the newest checkpoint."""
         return self._checkpointer.step
 
     def save(self, step: int, *, wait: bool = False) -> str | None:
@@ -85,6 +93,7 @@ class Backup(ReportProgress):
         See `Checkpointer.save`.
         """
         self._saved_position.assign(self._position)
+        self._saved_results.assign(json.dumps(self._results()))
         self._unsaved = 0
         return self._checkpointer.save(step, wait=wait)
 
@@ -96,16 +105,20 @@ class Backup(ReportProgress):
         super().on_train_begin(logs)
         self._build()
         self._position = Position(0, 0, 0)
+        self._order = DataOrder()
+        self._order.begin()
         self._unsaved = self._skipped = 0  # batches
         self._trained = False
-        self._saved_position = tf.Variable(self._position, dtype=tf.int64, trainable=False)
+        self._saved_position = ResourceVariable(self._position, dtype=tf.int64, trainable=False)
+        self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False)
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
-        if seeds := resumption.seeds(self.model):
-            named["seeds"] = seeds
+        named |= {resumption.RESULTS: self._saved_results, **resumption.own_optimizers(self.model)}
         self._checkpointer = Checkpointer(self._directory, keep=self._keep, background=self._in_background, **named)
         # Partial: Keras creates a model's metrics in its first step, and resets them at the start of each epoch anyway.
-        if step := self._checkpointer.restore(partial=True):
-            self._resume(step)
+        self._checkpointer.restore(partial=True)
+        if (restored := self._checkpointer.restored) is not None:
+            self._done = restored.step
+            self._resume(restored.step)
         if self._preemptible:
             self._handler = preempting.on_preemption(self)
 
@@ -119,11 +132,11 @@ class Backup(ReportProgress):
             return
         super().on_train_batch_end(batch, logs)
         self._unsaved += batch + 1 - self._position.batches
-        self._position = self._position._replace(batches=batch + 1)
+        self._position, self._logs = self._position._replace(batches=batch + 1), logs or {}
+        if batch + 1 >= (self.params.get("steps") or math.inf):  # on_epoch_end saves, with the results of the epoch
+            return
         self._exit_if_preempted()
-        steps = self.params.get("steps")
-        # After an epoch's last batch, on_epoch_end saves instead: otherwise the resumed epoch would have no metrics.
-        if self._save_every and self._unsaved >= self._save_every and (not steps or batch + 1 < steps):
+        if self._save_every and self._unsaved >= self._save_every:
             self.save(self._steps())
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
@@ -138,6 +151,7 @@ class Backup(ReportProgress):
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         super().on_train_end(logs)
         resumption.reset_start(self.model)
+        self._order.end()
         if self._handler is not None:
             self._handler.close()
         if self._trained:  # saves what other callbacks changed at the end, such as restoring the best weights
@@ -162,9 +176,38 @@ class Backup(ReportProgress):
             print(f"fit was stopped early in epoch {epoch}, after {step} steps", flush=True)
             return
         print(f"fit resumes in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
+        self._order.resume(self._restored_results().get("iterators", 0), epoch)
         if batches:
             self._skipped = batches
-            resumption.skip_batches(self.model, batches)
+            resumption.skip_batches(self.model, batches, self._restore_results)
+
+    def _results(self) -> dict[str, Any]:
+        """Return the number of iterators; within an epoch also its logs and metrics so far, of all workers together."""
+        in_epoch = self._position.batches > 0
+        iterators = {"iterators": self._order.before(in_epoch)}
+        if not in_epoch:
+            return iterators
+        logs = {name: float(np.asarray(value)) for name, value in self._logs.items() if np.ndim(value) == 0}
+        variables = resumption.metric_variables(self.model)
+        values = [tf.convert_to_tensor(variable.value).numpy().tolist() for variable in variables]
+        return {**iterators, "logs": logs, "metrics": values}
+
+    def _restored_results(self) -> dict[str, Any]:
+        text = self._saved_results.numpy().decode()
+        found: dict[str, Any] = json.loads(text) if text else {}
+        return found
+
+    def _restore_results(self) -> Mapping[str, Any]:
+        """Restore the metrics, and return the logs. The chief's first replica gets what all have counted together."""
+        saved = {"logs": {}, "metrics": [], **self._restored_results()}
+        variables, strategy = resumption.metric_variables(self.model), self.model.distribute_strategy
+        if len(variables) == len(saved["metrics"]):
+            for variable, value in zip(variables, saved["metrics"], strict=True):
+                for place, copy in enumerate(strategy.experimental_local_results(variable.value)):
+                    is_first = place == 0 and this_task.is_chief()
+                    copy.assign(tf.cast(value, copy.dtype) if is_first else tf.zeros_like(copy))
+        logs: Mapping[str, Any] = saved["logs"]
+        return logs
 
     def _exit_if_preempted(self) -> None:
         if self._handler is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import operator
 import os
 import re
 import secrets
@@ -33,6 +34,17 @@ class Checkpoint(NamedTuple):
 
 class Damaged(Exception):
     """A checkpoint is unusable; the message is a clause that names the file and the reason."""
+
+
+def as_step(step: int) -> int:
+    """Return the number of a step as an integer. Raises ValueError if it is none, or negative."""
+    try:
+        value = operator.index(step)
+    except TypeError:
+        value = -1
+    if value < 0:
+        raise ValueError(f"Checkpointer.save({step!r}) is invalid: the step must be an integer from 0 up.")
+    return value
 
 
 class CheckpointStore:

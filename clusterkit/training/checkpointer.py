@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import operator
 import os
 import sys
 from collections.abc import Callable
@@ -13,9 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from clusterkit.training import agreement, progress, this_task
+from clusterkit.training import agreement, progress, resumption, this_task
 from clusterkit.training.background import PHASE, Background, finish_all, not_saved
-from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, verify
+from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, as_step, verify
 from clusterkit.training.snapshot import Snapshots
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
@@ -77,13 +76,15 @@ class Checkpointer:
         self._keep = keep
         self._in_background = background
         self._background = Background(path)
-        self._checkpoint = tf.train.Checkpoint(**trackables)
+        self._state = {**trackables, **resumption.random_states(trackables)}
+        self._checkpoint = tf.train.Checkpoint(**self._state)
         # Traced once: otherwise TensorFlow traces its saver for each save and sends it to every worker, and waits even
         # for a worker that it can't reach.
         self._save = tf.function(self._checkpoint.write) if this_task.has_ps() else self._checkpoint.write
         self._snapshots = Snapshots(self._checkpoint)
         self._damaged: list[str] = []
         self._step = 0
+        self._restored: Checkpoint | None = None
         tf.get_logger().addFilter(_is_not_retracing)
         if not this_task.is_evaluator():
             finish_all()  # another Checkpointer may be writing into this directory
@@ -98,6 +99,11 @@ class Checkpointer:
     def step(self) -> int:
         """The step that this object last saved or restored; 0 before that."""
         return self._step
+
+    @property
+    def restored(self) -> Checkpoint | None:
+        """The checkpoint that `restore` last restored; None if it found none."""
+        return self._restored
 
     def save(self, step: int, *, wait: bool = False) -> str | None:
         """Save the state after `step` steps, atomically: if killed meanwhile, the earlier checkpoints stay intact.
@@ -120,7 +126,7 @@ class Checkpointer:
             RuntimeError: the task is an evaluator, or a worker or ps of a parameter-server job.
             CheckpointNotSaved: the checkpoint before this one could not be written, or this one if `wait` is True.
         """
-        step = _as_step(step)
+        step = as_step(step)
         _require_saving_task()
         with progress.phase(PHASE):
             self._background.wait()
@@ -162,7 +168,7 @@ class Checkpointer:
             found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
             while found is not None and not self._read(found, partial or this_task.is_evaluator()):
                 found = self._choose()  # another task has removed it meanwhile
-        self._step = found.step if found else 0
+        self._step, self._restored = (found.step if found else 0), found
         if not this_task.is_evaluator():  # which restores checkpoints, but does not resume training
             progress.channel().send("resumed", step=self._step, path=found.path if found else None)
         return self._step
@@ -232,7 +238,10 @@ class Checkpointer:
     def _read(self, found: Checkpoint, partial: bool) -> bool:
         """Restore the values; return whether the checkpoint was there. Workers in step have agreed on it: Damaged."""
         try:
-            status = self._checkpoint.read(str(Path(found.path, PREFIX)))
+            prefix = str(Path(found.path, PREFIX))
+            status = tf.train.Checkpoint(**resumption.restorable(self._state, tf.train.list_variables(prefix))).read(
+                prefix
+            )
             if partial:
                 status.assert_existing_objects_matched().expect_partial()
             else:
@@ -279,16 +288,6 @@ def _require_saving_task() -> None:
             f"{this_task.task()} called Checkpointer.save, but only training tasks save, and with parameter servers "
             "only the chief. Call serve() before anything else, and do not save in an evaluator."
         )
-
-
-def _as_step(step: int) -> int:
-    try:
-        value = operator.index(step)
-    except TypeError:
-        value = -1
-    if value < 0:
-        raise ValueError(f"Checkpointer.save({step!r}) is invalid: the step must be an integer from 0 up.")
-    return value
 
 
 def _warn(sentence: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import tensorflow as tf
 
@@ -13,13 +14,22 @@ RESERVED = frozenset({"step", "total"})  # keywords of `report`
 EVALUATION = "evaluation"
 
 
+class _Fits:
+    """The calls of `fit` in this process that are over: their steps, and the optimizers that they have used."""
+
+    done = 0
+    optimizers: ClassVar[WeakSet[Any]] = WeakSet()
+
+
 class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tensorflow ships no types
     """Reports the step, the loss and the metrics after batches and at the end of each epoch.
 
         model.fit(dataset, epochs=10, callbacks=[training.ReportProgress()])
 
-    The step is the optimizer's `iterations`, so it continues from a restored checkpoint. Evaluations are reported as
-    a phase, so that they do not count as a stall.
+    The step is the number of batches that `fit` has trained, in all calls of `fit` in this process, and with those
+    before a restored checkpoint: the `iterations` that the model's optimizer has when it is first used. With parameter
+    servers, where Keras reports no batches, the step is the optimizer's `iterations`. Evaluations are reported as a
+    phase, so that they do not count as a stall.
 
     Args:
         every: report each batch whose number is a multiple of this. Each report fetches the logs from the device, so
@@ -36,18 +46,29 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         self._every = every
         self._total: int | None = None  # steps at the end of `fit`
         self._skipped = 0  # batches of the epoch that were trained before a restart
+        self._done = 0  # steps
+        self._counted = 0  # batches of the epoch that are counted in `_done`
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        self._done = _Fits.done + (0 if self.model.optimizer in _Fits.optimizers else self._iterations())
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        self._counted = self._skipped
         steps = self.params.get("steps")  # None: Keras does not know it before the end of the first epoch
         left = None if steps is None else (self.params["epochs"] - epoch) * steps - self._skipped
         self._total = None if left is None else self._steps() + left
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        self._done, self._counted = self._done + batch + 1 - self._counted, batch + 1
         if (batch + 1) % self._every == 0:
             self._report(logs)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._report(logs)
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        _Fits.done = max(_Fits.done, self._steps())
+        _Fits.optimizers.add(self.model.optimizer)
 
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         progress.begin_phase(EVALUATION)
@@ -64,5 +85,9 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         progress.report(self._steps(), total=self._total, **metrics)
 
     def _steps(self) -> int:
-        """Return the optimizer's step count, which includes the steps before a restart."""
-        return int(self.model.optimizer.iterations.numpy())
+        """Return the number of steps, which includes those before a restart."""
+        return self._iterations() if this_task.has_ps() else self._done
+
+    def _iterations(self) -> int:
+        iterations = getattr(self.model.optimizer, "iterations", None)  # None: a model without an optimizer
+        return 0 if iterations is None else int(iterations.numpy())

@@ -63,17 +63,20 @@ def compiled(model, optimizer=None, **options):
     return model
 
 
+def first(values, rows):
+    """The first rows of arrays."""
+    return None if values is None else tf.nest.map_structure(lambda value: value[:rows], values)
+
+
 def fitted(model, x=X, y=Y, rows=ROWS, **options):
     """Fit with arrays in their order; return the model and its history."""
-    take = lambda values: None if values is None else tf.nest.map_structure(lambda value: value[:rows], values)
     options = {"batch_size": BATCH, "epochs": EPOCHS, "shuffle": False, "verbose": 0, **options}
     if "sample_weight" in options:
-        options["sample_weight"] = take(options["sample_weight"])
-    history = model.fit(take(x), take(y), **options).history
+        options["sample_weight"] = first(options["sample_weight"], rows)
+    history = model.fit(first(x, rows), first(y, rows), **options).history
     return model, dict(history)
 
 
 def dataset(x=X, y=Y, rows=ROWS, batch=BATCH):
     """A dataset of these rows in their order."""
-    take = lambda values: tf.nest.map_structure(lambda value: value[:rows], values)
-    return tf.data.Dataset.from_tensor_slices((take(x), take(y))).batch(batch)
+    return tf.data.Dataset.from_tensor_slices((first(x, rows), first(y, rows))).batch(batch)

@@ -188,8 +188,8 @@ def files():
 
 
 def from_lines(lines):
-    row = lambda line: tf.strings.to_number(line, tf.int64)
-    return lines.map(lambda line: (tf.gather(X, row(line)), row(line)))
+    numbers = lines.map(lambda line: tf.strings.to_number(line, tf.int64))
+    return numbers.map(lambda row: (tf.gather(X, row), row))
 
 
 @case

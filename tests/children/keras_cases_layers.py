@@ -31,6 +31,14 @@ def layer_synchronized_after_a_logarithm():
     return fitted(model, positive.numpy(), rows=LESS)
 
 
+@case
+def layer_not_synchronized_after_a_logarithm():
+    """The same, where each replica has statistics of its own rows."""
+    logarithm = layers.Lambda(lambda x: tf.math.log(x))
+    model = classifier(logarithm, layers.BatchNormalization(momentum=0.8))
+    return fitted(model, (tf.abs(X) + 0.5).numpy(), rows=LESS)
+
+
 class Least(layers.Layer):
     """Keeps the smallest number that it has seen; each replica its own."""
 

@@ -21,6 +21,7 @@ from clusterkit.client import control
 from clusterkit.words import events
 from clusterkit.words.grammar import parse_fault
 from tests.support import ROOT
+from tests.task import keras_verdicts
 
 DOCS = ROOT / "docs"
 PAGES = [
@@ -205,6 +206,11 @@ def test_the_rows_of_tensorflows_failures_are_its_tests() -> None:
     }
     tests = (ROOT / "tests/e2e/test_tensorflow_facts.py").read_text()
     assert named == set(re.findall(r"^def test_(\w+)", tests, re.M))
+
+
+def test_the_table_of_keras_is_that_of_its_tests() -> None:
+    """Every case of tests/children/keras_cases_*.py, and the limits that the comparison allows."""
+    assert keras_verdicts.filled(keras_verdicts.PAGE.read_text()) == keras_verdicts.PAGE.read_text()
 
 
 def test_the_readme_is_short() -> None:

@@ -43,13 +43,23 @@ def test_a_task_is_told_all_about_itself() -> None:
         "PYTHONUNBUFFERED": "1",
         "TF_GRPC_REUSE_PORT": "true",
         "CLUSTERKIT_RUN_ID": "r-1",
+        "CLUSTERKIT_SEED": "r-1",
         "CLUSTERKIT_TASK": "worker:1",
         "CLUSTERKIT_CHECKPOINT_DIR": "/data/ckpt",
         "CLUSTERKIT_RUN_DIR": "/state/runs/r-1",
         "CLUSTERKIT_PROGRESS": "/state/runs/r-1/tasks/worker:1/progress",
-        "CLUSTERKIT_PATCHES": "keras-fit,callbacks-apart,sigterm,steps,stages,breakpoints",
+        "CLUSTERKIT_PATCHES": "keras-fit,order,callbacks-apart,sigterm,steps,stages,breakpoints",
     }
     assert '"index": 1' in env["TF_CONFIG"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "began_as", "expected"), [(None, None, "r-1"), (None, "r-0", "r-0"), (0, None, "0"), (7, "r-0", "7")]
+)
+def test_what_the_order_of_data_follows_from(seed: int | None, began_as: str | None, expected: str) -> None:
+    """The seed, if the job has one; else the run in which the training began."""
+    env = plan(replace(job(workers=2), seed=seed, began_as=began_as), "worker:1").env
+    assert env["CLUSTERKIT_SEED"] == expected
 
 
 def test_a_job_may_not_set_what_clusterkit_sets() -> None:

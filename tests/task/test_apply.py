@@ -31,10 +31,10 @@ def config(cluster: dict[str, list[str]], kind: str = "worker", index: int = 0) 
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        (config(TWO), ["keras-fit", "backup-whole"]),
-        (config(TWO, index=1), ["keras-fit", "callbacks-apart"]),
-        (config({"chief": ["c:1"], **TWO}), ["keras-fit", "callbacks-apart"]),
-        (config({"chief": ["c:1"], **TWO}, "chief"), ["keras-fit", "backup-whole"]),
+        (config(TWO), ["keras-fit", "order", "backup-whole"]),
+        (config(TWO, index=1), ["keras-fit", "order", "callbacks-apart"]),
+        (config({"chief": ["c:1"], **TWO}), ["keras-fit", "order", "callbacks-apart"]),
+        (config({"chief": ["c:1"], **TWO}, "chief"), ["keras-fit", "order", "backup-whole"]),
         (config({"worker": ["a:1"]}), []),
         (config(TWO, "evaluator"), []),
         (config({"chief": ["c:1"], "ps": ["p:1"], **TWO}, "chief"), []),

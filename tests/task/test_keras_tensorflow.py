@@ -62,10 +62,10 @@ def test_a_worker_in_the_coordinators_code_is_told_so(up: Start) -> None:
 @pytest.mark.skipif(not OLD_KERAS, reason=f"Keras {version('keras')} is not too old for several workers")
 def test_fit_on_several_workers_is_refused_with_an_old_keras(up: Start, tmp_path: Path) -> None:
     """In one sentence, with the line of the program, and no traceback."""
-    run = up("--workers", "2", "--restart", "never", CHILDREN / "keras_fit.py", tmp_path / "out", "dense")
+    run = up("--workers", "2", "--restart", "never", CHILDREN / "keras_table.py", tmp_path / "out", "rows_of_arrays")
     assert run.wait(120) == 1
     said = run.log("worker:0").decode()
-    assert "clusterkit: keras_fit.py, line " in said
+    assert "clusterkit: keras_cases_data.py, line " in said
     what = "creates an optimizer of" if NO_OPTIMIZERS else "calls fit on several workers with"
     assert f"{what} Keras {version('keras')}, which" in said
     assert "Traceback" not in said
@@ -75,7 +75,9 @@ def test_fit_on_several_workers_is_refused_with_an_old_keras(up: Start, tmp_path
 @pytest.mark.long
 def test_without_the_mends_keras_3_fails_as_it_does(up: Start, tmp_path: Path) -> None:
     """Where this test fails, upstream has fixed it: then clusterkit steps aside by itself."""
-    run = up("--workers", "2", "--restart", "never", "--no-patches", CHILDREN / "keras_fit.py", tmp_path, "dense")
+    run = up(
+        "--workers", "2", "--restart", "never", "--no-patches", CHILDREN / "keras_table.py", tmp_path, "rows_of_arrays"
+    )
     assert run.wait(120) == 1
     assert "ValueError: Attempt to convert a value (PerReplica:{" in run.output
     assert "patched" not in run.output

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -13,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.task.patches import hook, keras_fit, keras_rows, refusals
+from clusterkit.task.patches import hook, keras_fit
 from tests import support
-
-FAULTY_AXIS, MENDED_AXIS = 0, None
+from tests.task.keras_fakes import Distributed, MultiWorker, keras
 
 
 @pytest.fixture
@@ -89,58 +87,10 @@ def test_every_mend_has_its_file_and_function() -> None:
             assert callable(getattr(load(f"task/patches/{file}"), function))
 
 
-class MultiWorker:
-    """A strategy whose every other worker has what this one has, doubled."""
-
-    def __init__(self, chief: bool = True) -> None:
-        self.extended = SimpleNamespace(_in_multi_worker_mode=lambda: True, should_checkpoint=chief)
-
-    def reduce(self, how: str, value: Any, axis: object) -> Any:
-        assert axis is None, "a number has no rows"
-        return {"MEAN": 1.5, "SUM": 3.0}[how] * value
-
-    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
-        return (value.mine,)
-
-    scope = nullcontext
-
-
-class Distributed:
-    """A batch of which this worker has a part."""
-
-    mine = "my part"
-
-
-def keras(faulty: bool) -> Any:
-    """A module made as Keras's trainer is, with both faults or with none. What an epoch gives has its batches last."""
-
-    class Trainer:
-        built: Any = None
-
-        def __init__(self, strategy: Any) -> None:
-            self._distribute_strategy = strategy
-
-        @property
-        def distribute_strategy(self) -> Any:
-            return self._distribute_strategy
-
-        def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-            if iterator is not None:
-                strategy, (*_, batches) = self.distribute_strategy, next(iter(iterator))
-                batch = next(batches)
-                data_batch = strategy.reduce("MEAN", batch, axis=None) if faulty else batch.mine
-            self._symbolic_build(data_batch=data_batch)
-
-        def _symbolic_build(self, data_batch: Any) -> None:
-            self.built = data_batch
-
-    def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:
-        return strategy.reduce("MEAN", values, axis=FAULTY_AXIS if faulty else MENDED_AXIS)
-
-    kinds = SimpleNamespace(MultiWorkerMirroredStrategy=MultiWorker, DistributedValues=Distributed)
-    tf = SimpleNamespace(distribute=kinds, experimental=SimpleNamespace(Optional=ModuleType), OptionalSpec=ModuleType)
-    tree = SimpleNamespace(map_structure=lambda function, value: function(value))
-    return SimpleNamespace(TensorFlowTrainer=Trainer, reduce_per_replica=reduce_per_replica, tf=tf, tree=tree)
+@pytest.fixture(autouse=True)
+def no_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The repairs of steps, losses and optimizers need the real Keras: tests/task/test_keras_equivalence.py."""
+    monkeypatch.setattr(keras_fit, "REPAIRS", ())
 
 
 def test_keras_is_patched_when_a_model_asks_for_the_strategy(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,8 +106,7 @@ def test_keras_is_patched_when_a_model_asks_for_the_strategy(capsys: pytest.Capt
     assert trainer.TensorFlowTrainer.distribute_strategy is plain[1]
     model._maybe_symbolic_build(iterator=[(0, 1, iter([Distributed()]))])
     assert model.built == "my part"
-    assert trainer.reduce_per_replica(2.0, strategy, "auto") == 3.0
-    assert trainer.reduce_per_replica(2.0, strategy, "sum") == 6.0
+    assert trainer.reduce_per_replica(Distributed(), strategy, "auto") == "my part"
     said = capsys.readouterr().err
     assert said.count("clusterkit: patched fit, evaluate and predict of Keras") == said.count("\n") == 1
     assert "--no-patches leaves them as they are." in said
@@ -183,40 +132,6 @@ def test_a_model_is_built_whatever_an_epoch_gives(steps: tuple[int, ...]) -> Non
     assert model.built == "my part"
 
 
-@pytest.mark.parametrize(
-    ("version", "refused"), [("3.0.0", True), ("3.9.2", True), ("3.10.0", False), ("3.15.1", False)]
-)
-def test_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, refused: bool) -> None:
-    """Several workers would learn something else than one process, and nobody would say so."""
-    monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(__version__=version))
-    trainer = keras(faulty=True)
-    keras_fit.watch(trainer, load)
-    assert trainer.TensorFlowTrainer("no strategy of several workers").distribute_strategy
-    if not refused:
-        assert trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
-        return
-    with pytest.raises(SystemExit) as stopped:
-        _ = trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
-    sentence = str(stopped.value)
-    assert sentence.startswith("clusterkit: test_patches.py, line ")
-    assert f"on several workers with Keras {version}" in sentence
-    assert "pip install 'keras>=3.10'" in sentence
-    assert "--no-patches" in sentence
-
-
-@pytest.mark.parametrize(("version", "refused"), [("3.2.0", True), ("3.4.1", True), ("3.5.0", False)])
-def test_an_optimizer_of_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, refused: bool) -> None:
-    """Measured: with Keras 3.2.0 and 3.4.1 the workers' weights differ after a step, with 3.5.0 they do not."""
-    monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(__version__=version))
-    optimizer: Any = type("BaseOptimizer", (), {"__init__": lambda self, rate: setattr(self, "rate", rate)})
-    refusals.refuse_old_optimizers(SimpleNamespace(BaseOptimizer=optimizer), load)
-    if not refused:
-        assert optimizer(0.1).rate == 0.1
-        return
-    with pytest.raises(SystemExit, match=rf"test_patches.py, line \d+, creates an optimizer of Keras {version}, "):
-        optimizer(0.1)
-
-
 def test_a_keras_without_the_faults_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """As soon as upstream is fixed: the very same functions, and no line."""
     trainer = keras(faulty=False)
@@ -237,64 +152,18 @@ def test_a_keras_that_is_made_otherwise_is_left_alone() -> None:
     assert trainer.reduce_per_replica is plain
 
 
+def test_a_notice_is_printed_once_by_the_chief(capsys: pytest.CaptureFixture[str]) -> None:
+    """However often a step is traced."""
+    for chief in (False, True, True):
+        tf = SimpleNamespace(distribute=SimpleNamespace(get_strategy=lambda chief=chief: MultiWorker(chief)))
+        keras_fit.say_once(tf, "something is different")
+    assert capsys.readouterr().err == "clusterkit: something is different\n"
+
+
 def test_only_the_chief_says_it(capsys: pytest.CaptureFixture[str]) -> None:
     """The others have the same mend, and nothing to add."""
     trainer = keras(faulty=True)
     keras_fit.watch(trainer, load)
     assert trainer.TensorFlowTrainer(MultiWorker(chief=False)).distribute_strategy
-    assert trainer.reduce_per_replica(2.0, MultiWorker(), "mean") == 3.0
+    assert trainer.reduce_per_replica(Distributed(), MultiWorker(), "mean") == "my part"
     assert capsys.readouterr().err == ""
-
-
-def test_a_share_counts_inside_of_a_step_alone() -> None:
-    """Also after a step that has failed."""
-
-    def step() -> None:
-        with keras_rows.counted(0.25):
-            raise KeyError(keras_rows.share())
-
-    with pytest.raises(KeyError, match=r"0\.25"):
-        step()
-    assert keras_rows.share() is None
-
-
-def test_fit_under_parameter_servers_is_refused() -> None:
-    """With the place in the program, and both ways out; other strategies are not looked at."""
-
-    class ParameterServer: ...
-
-    trainer = keras(faulty=True)
-    trainer.tf.distribute.ParameterServerStrategy = ParameterServer
-    trainer.tf.__version__ = "2.21.0"
-    refusals.refuse_fit(trainer, load)
-    assert trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
-    with pytest.raises(SystemExit) as stopped:
-        _ = trainer.TensorFlowTrainer(ParameterServer()).distribute_strategy
-    sentence = str(stopped.value)
-    assert sentence.startswith("clusterkit: test_patches.py, line ")
-    assert "under ParameterServerStrategy, which Keras 3 can't do" in sentence
-    assert "--keras 2 (pip install 'tf_keras==2.21.*')" in sentence
-    assert "ClusterCoordinator" in sentence
-
-
-@pytest.mark.parametrize(
-    ("refuse", "name"),
-    [
-        (refusals.refuse_strategy, "ParameterServerStrategyV2"),
-        (refusals.refuse_coordinator, "ClusterCoordinator"),
-    ],
-)
-def test_a_worker_that_makes_the_coordinators_things_is_told_so(
-    refuse: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which task, where in the program, and what to do instead."""
-    module = SimpleNamespace(**{name: type(name, (), {})})
-    monkeypatch.setenv("CLUSTERKIT_TASK", "worker:1")
-    refuse(module, load)
-    with pytest.raises(SystemExit) as stopped:
-        getattr(module, name)()
-    sentence = str(stopped.value)
-    assert sentence.startswith("clusterkit: worker:1 has reached the coordinator's code: test_patches.py, line ")
-    assert f"creates a {name.removesuffix('V2')}, which only the chief can do" in sentence
-    assert "clusterkit.training.serve()" in sentence
-    assert "--servers builtin" in sentence

@@ -50,6 +50,18 @@ def test_fit_is_counted_from_the_optimizers_step_on(reports: Reports) -> None:
     assert {report["attempt"] for report in told} == {3}
 
 
+def test_several_fits_are_counted_together(reports: Reports) -> None:
+    """Of a model for each fold, of one model twice, and of one that was compiled again."""
+    first, second = Optimizer(0), Optimizer(0)
+    for optimizer in (first, second, second, Optimizer(5)):
+        fit = callbacks(SimpleNamespace(optimizer=optimizer))
+        fit.on_train_begin()
+        fit.on_epoch_begin(0)
+        fit.on_train_batch_end(0)
+        fit.on_train_end()
+    assert [report["step"] for report in reports.read()] == [1, 2, 3, 9]
+
+
 def test_several_steps_in_one_call(reports: Reports) -> None:
     """`steps_per_execution`: the callback is called once for all of them."""
     fit = callbacks(SimpleNamespace(optimizer=None))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clusterkit import training
-from clusterkit.training import background, progress
+from clusterkit.training import background, progress, resumption
 from tests.support import Lazily
 
 pytestmark = pytest.mark.tensorflow
@@ -221,8 +221,38 @@ def test_keras_model_and_optimizer(tmp_path: Path) -> None:
     assert int(other_optimizer.iterations.numpy()) == 1
 
 
-def keras_pair() -> tuple[Any, Any]:
-    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2)])
+def test_what_dropout_draws_next_is_restored(tmp_path: Path) -> None:
+    """A loop with Dropout that is resumed draws the masks of one that was not interrupted."""
+    (model, optimizer), x = keras_pair(tf.keras.layers.Dropout(0.5)), tf.ones((3, 4))
+    model(x, training=True)
+    training.Checkpointer(tmp_path, model=model, optimizer=optimizer).save(1)
+    expected = [model(x, training=True).numpy() for _ in range(3)]
+    other, other_optimizer = keras_pair(tf.keras.layers.Dropout(0.5))
+    training.Checkpointer(tmp_path, model=other, optimizer=other_optimizer).restore()
+    assert [(other(x, training=True).numpy() == values).all() for values in expected] == [True] * 3
+
+
+def test_a_checkpoint_without_random_states_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an earlier clusterkit has saved it."""
+    model, optimizer = keras_pair(tf.keras.layers.Dropout(0.5))
+    with monkeypatch.context() as before:
+        before.setattr(resumption, "random_states", lambda objects: {})
+        training.Checkpointer(tmp_path, model=model, optimizer=optimizer).save(1)
+    other, other_optimizer = keras_pair(tf.keras.layers.Dropout(0.5))
+    assert training.Checkpointer(tmp_path, model=other, optimizer=other_optimizer).restore() == 1
+    assert all((one == two).all() for one, two in zip(model.get_weights(), other.get_weights(), strict=True))
+
+
+def test_nothing_restored_is_told_from_step_0(tmp_path: Path) -> None:
+    """`restore` returns 0 for both; `restored` tells them apart."""
+    checkpointer = training.Checkpointer(tmp_path, weights=variable())
+    assert (checkpointer.restore(), checkpointer.restored) == (0, None)
+    path = checkpointer.save(0, wait=True)
+    assert (checkpointer.restore(), checkpointer.restored) == (0, (0, path))
+
+
+def keras_pair(*hidden: Any) -> tuple[Any, Any]:
+    model = tf.keras.Sequential([tf.keras.Input((4,)), *hidden, tf.keras.layers.Dense(2)])
     optimizer = tf.keras.optimizers.Adam(0.1)
     optimizer.build(model.trainable_variables)
     return model, optimizer

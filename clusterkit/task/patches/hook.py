@@ -41,7 +41,10 @@ PATCHES = {
     }
     | {"tf_keras.src.callbacks": ("callbacks", "log_apart")},
     "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_whole")},
-    "keras-ps": {TRAINER: ("refusals", "refuse_fit")},
+    "keras-ps": {
+        TRAINER: ("refusals", "refuse_fit"),
+        "keras.src.backend.tensorflow.core": ("keras_counters", "add_on_the_server"),
+    },
     "coordinator": {
         f"{DISTRIBUTE}.parameter_server_strategy_v2": ("refusals", "refuse_strategy"),
         COORDINATOR: ("refusals", "refuse_coordinator"),

@@ -16,6 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
+REPAIRS = ("rows", "losses", "logs", "optimizers", "normalization")  # files keras_*.py, for every version
 
 
 class ProbeCalled(Exception):
@@ -40,7 +41,7 @@ def watch(trainer: Any, load: Load) -> None:
 
 
 def predict_in_order(trainer: Any, load: Load) -> None:
-    """Patch `predict` to shard a dataset by its elements: sharded by files, its rows would come back in another order."""
+    """Patch `predict` to shard a dataset by its elements: sharded by files, its rows come back in another order."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     plain = model.predict
 
@@ -64,13 +65,13 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
     """Fix the defects of this version, and print that once per job. Refuse a version whose internals are not known."""
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
     try:
-        for name in ("rows", "losses", "logs", "optimizers", "normalization"):
+        for name in REPAIRS:
             due += load(f"task/patches/keras_{name}").fixes(trainer, load)
     except (AssertionError, AttributeError, KeyError) as error:
         load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
         fix(trainer)
-    if strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
+    if due and strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
         print(f"clusterkit: patched {what}; --no-patches leaves them as they are.", file=sys.stderr, flush=True)

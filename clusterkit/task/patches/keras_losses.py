@@ -16,7 +16,7 @@ from typing import Any
 Replace = Callable[[Any, str, Callable[..., Any]], None]
 MEANS = ("sum_over_batch_size", "mean")
 OTHERS = (
-    "compute_loss of {} adds a number that no Keras loss computes. It is taken for a mean over the rows of the batch, and "
+    "compute_loss of {} adds a number that no Keras loss computes. It is taken for a mean over the rows of the batch: "
     "each worker's is weighed by the number of its rows."
 )
 
@@ -28,9 +28,9 @@ class OneNumber(Exception):
 def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
     """Return the patches. Raises AttributeError for a Keras with other internals."""
     losses, kind = trainer.loss_module, trainer.loss_module.Loss
-    expected = losses.reduce_values, losses.reduce_weighted_values, losses.apply_mask, kind.__call__
-    expected += trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
-    assert all(map(callable, expected))
+    totals = trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
+    reductions = losses.reduce_values, losses.reduce_weighted_values, losses.apply_mask
+    assert all(map(callable, (*totals, *reductions, kind.__call__)))
     each = (
         scale_means,
         divide_by_the_sum_of_all,

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 UNSCALED = (
-    "{}: these gradients come from a loss that the program computes without a Keras loss. They are added up over all "
-    "workers. If the loss is a mean over rows, divide it by strategy.num_replicas_in_sync; a sum over rows, or one that "
+    "{}: these gradients come from a loss that the program computes without a Keras loss. They are added up over "
+    "all workers. If the loss is a mean over rows, divide it by strategy.num_replicas_in_sync; a sum over rows, or one that "
     "is divided by the global batch size, is right."
 )
 
@@ -119,7 +119,7 @@ def accumulate(trainer: Any, load: Any) -> None:
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     apply = kind._backend_apply_gradients
 
-    def _backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> None:
+    def _backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> Any:
         step, count = steps.current(tf), self.gradient_accumulation_steps
         if step is None or not count:
             return apply(self, grads, trainable_variables)

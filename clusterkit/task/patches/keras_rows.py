@@ -22,7 +22,7 @@ def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any
 
 
 def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
-    """Patch the step functions: each knows its share of the rows, has at least one, and returns what all have logged."""
+    """Patch the step functions: each knows its share of the rows, has at least one, and returns the logs of all."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs"))
     make = model._make_function
@@ -47,14 +47,18 @@ def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
             if self.jit_compile:
                 fit.say_once(tf, "jit_compile=True is not supported on several workers and is ignored.")
                 self.jit_compile = False
-            return in_python(self, partial(make, self, with_rows(self, step_function)))
+            return in_python(tf, self, partial(make, self, with_rows(self, step_function)))
         return make(self, step_function)
 
     load("task/patches/hook").replace(model, "_make_function", _make_function)
 
 
-def in_python(model: Any, make: Callable[[], Any]) -> Any:
-    """Return a function of several steps: TensorFlow can't compute those of several workers in a loop of its own."""
+def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
+    """Return a function of one step or several, which reads data only as long as there is some.
+
+    TensorFlow can't compute steps of several workers in a loop of its own. And a worker whose step ends with an error,
+    since its data has ended, now and then leaves the others waiting for its last message (TensorFlow 2.21).
+    """
     count, model.steps_per_execution = model.steps_per_execution, 1
     one_step = make()
     model.steps_per_execution = count
@@ -63,15 +67,28 @@ def in_python(model: Any, make: Callable[[], Any]) -> Any:
         model.steps_per_execution, outputs = 1, None  # which the function reads when it is traced
         try:
             for _ in range(count):
-                outputs = one_step(iterator)
-        except StopIteration:
-            if outputs is None:
-                raise
+                if (data := rest(tf, iterator)) is None:
+                    break
+                outputs = one_step(data)
         finally:
             model.steps_per_execution = count
+        if outputs is None:
+            raise StopIteration
         return outputs
 
-    return one_step if count == 1 else function
+    return function
+
+
+def rest(tf: Any, iterator: Any) -> Any:
+    """Return what the next step is to read: the iterator, or a batch of it; None at the end of the data."""
+    number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
+    if number >= 0:
+        iterator.batches_read = getattr(iterator, "batches_read", 0) + 1
+        return iterator if iterator.batches_read <= number else None
+    if number == tf.data.INFINITE_CARDINALITY:
+        return iterator
+    batch = iterator.get_next_as_optional()
+    return iter([batch.get_value()]) if batch.has_value() else None
 
 
 def predict_own_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:

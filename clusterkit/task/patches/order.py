@@ -1,9 +1,9 @@
 """Shuffles data alike in all workers of a gang, where the program gives no seed.
 
-Loaded by path: standard library only. A dataset that is sharded is read by every worker, and each keeps every n-th batch
-or row: workers that shuffle differently lose some rows and train on others twice. Data that is not sharded is meant to
-have another order in each worker, and keeps that. The seeds follow from the run's, so that a later attempt has the same
-order: the first iterator of a dataset has the order of the first epoch, and so on.
+Loaded by path: standard library only. A dataset that is sharded is read by every worker, and each keeps every n-th
+batch or row: workers that shuffle differently lose some rows and train on others twice. Data that is not sharded is
+meant to have another order in each worker, and keeps that. The seeds follow from the run's, so that a later attempt has
+the same order: the first iterator of a dataset has the order of the first epoch, and so on.
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
     """Refuse a Keras that is made otherwise than those that the patches know."""
     method, place = asked_by(frame)
     stop(
-        f"{place} calls {method} on several workers with Keras {keras_version()}, which clusterkit does not know how to "
-        f"patch ({type(error).__name__}: {error}). Install a version that docs/versions.md names, or run the job with "
-        f"--keras 2. --no-patches trains with Keras {keras_version()} as it is, which is wrong on several workers."
+        f"{place} calls {method} on several workers with Keras {keras_version()}, which clusterkit does not know how "
+        f"to patch ({type(error).__name__}: {error}). Install a version that docs/versions.md names, or run the job "
+        f"with --keras 2. --no-patches trains with Keras {keras_version()} as it is, which is wrong on several workers."
     )
 
 

@@ -41,6 +41,7 @@ class Steps:
         self.epoch_began: int | None = None  # at this step
         self.total: int | None = None  # steps at the end of `fit`
         self.optimizers: list[Callable[[], Any]] = []  # weak references
+        self.fitted: list[Callable[[], Any]] = []  # weak references to those that `fit` has used
         self.read: dict[int, int] = {}  # the last count of each optimizer, by its id
         self.coordinates = False
         self.base: int | None = None  # the step at which the coordinator began
@@ -135,10 +136,15 @@ class Steps:
             self.send_step()
 
     def begin_fit(self, model: Any) -> None:
-        """Start to count at the step that the model's optimizer has."""
+        """Start to count: after the fits before this one, and the steps that a new optimizer has been restored to."""
         self.batch, self.epoch_began = -1, None
-        if not self.coordinates:
-            self.step = steps_of(getattr(model, "optimizer", None))
+        if self.coordinates:
+            return
+        optimizer = getattr(model, "optimizer", None)
+        is_known = any(made() is optimizer for made in self.fitted)
+        self.step = (self.step or 0) + (0 if is_known else steps_of(optimizer))
+        if not is_known and optimizer is not None:
+            self.fitted.append(ref(optimizer))
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
         """Note how many steps are left. An epoch has as many as the one before it, where Keras does not know."""

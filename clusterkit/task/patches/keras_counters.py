@@ -1,0 +1,64 @@
+"""Patches the variables of Keras 3 on parameter servers: what several workers add to a variable, is added.
+
+Loaded by path: standard library only. Keras adds to a variable by assigning it the sum of its value and another one. Of
+two workers that do so at the same time, one overwrites what the other has added: a third of all steps and of the rows
+of metrics is lost with two workers. The patch finds such sums in the graph of a step, and lets the server add.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+SAME = ("Identity", "Cast")  # operations that pass on a value, or its value in the same type
+
+
+def add_on_the_server(module: Any, load: Any) -> None:
+    """Patch the assignment to a variable."""
+    kind = module.Variable
+    assign = kind._direct_assign
+
+    def _direct_assign(self: Any, value: Any) -> Any:
+        tf = sys.modules["tensorflow"]
+        if tf.executing_eagerly() or not isinstance(
+            tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy
+        ):
+            return assign(self, value)
+        found = change_of(tf, self._value, value)
+        if found is None:
+            return assign(self, value)
+        sign, change = found
+        add = self._value.assign_add if sign > 0 else self._value.assign_sub
+        add(tf.cast(change, self._value.dtype))
+        return None
+
+    load("task/patches/hook").replace(kind, "_direct_assign", _direct_assign)
+
+
+def change_of(tf: Any, variable: Any, value: Any) -> tuple[int, Any] | None:
+    """Return by what a value differs from that of the variable, and with which sign; None if that can't be seen."""
+    operation = getattr(passed(value), "op", None)
+    if operation is None or operation.type not in ("AddV2", "Add", "Sub"):
+        return None
+    first, second = operation.inputs
+    if first.shape == variable.shape and is_read_of(tf, variable, first):
+        return (-1 if operation.type == "Sub" else 1), second
+    if operation.type != "Sub" and second.shape == variable.shape and is_read_of(tf, variable, second):
+        return 1, first
+    return None
+
+
+def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
+    """Whether a tensor is the value of the variable."""
+    operation = passed(tensor).op
+    handle = getattr(variable, "handle", None)
+    if operation.type != "ReadVariableOp" or handle is None:
+        return False
+    return operation.inputs[0] is tf.compat.v1.get_default_graph().capture(handle)
+
+
+def passed(tensor: Any) -> Any:
+    """Return the tensor that this one passes on."""
+    while getattr(getattr(tensor, "op", None), "type", "") in SAME and tensor.op.inputs[0].dtype == tensor.dtype:
+        tensor = tensor.op.inputs[0]
+    return tensor
