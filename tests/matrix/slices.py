@@ -18,10 +18,11 @@ SLICES = {
     "jobs": ("e2e/test_workloads.py",),
     "recovery": ("e2e/test_recovery.py",),
     "parity": ("warm/test_parity.py",),
-    "fit": ("task/test_keras_tensorflow.py", "task/test_keras_equivalence.py"),
+    "fit": ("task/test_keras_tensorflow.py", "task/test_counters_tensorflow.py", "task/test_keras_equivalence.py"),
+    "resume": ("training/test_resume_table.py",),
     "facts": ("e2e/test_tensorflow_facts.py",),
 }
-WITH_OLDEST_KERAS = ("jobs", "parity", "fit")
+WITH_OLDEST_KERAS = ("jobs", "parity", "fit", "resume")
 FAREWELL = 60.0  # seconds for pytest to end what it has started
 
 

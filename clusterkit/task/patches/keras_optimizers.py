@@ -13,8 +13,8 @@ from typing import Any
 
 UNSCALED = (
     "{}: these gradients come from a loss that the program computes without a Keras loss. They are added up over "
-    "all workers. If the loss is a mean over rows, divide it by strategy.num_replicas_in_sync; a sum over rows, or one that "
-    "is divided by the global batch size, is right."
+    "all workers. If the loss is a mean over rows, divide it by strategy.num_replicas_in_sync; a sum over rows, or one "
+    "that is divided by the global batch size, is right."
 )
 
 
