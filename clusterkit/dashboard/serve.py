@@ -78,7 +78,7 @@ class Server:
                 ws="none",
                 lifespan="on",
                 log_level="error",
-                access_log=False,  # it would have the token
+                access_log=False,
                 server_header=False,
                 proxy_headers=False,
                 limit_concurrency=MOST_CONNECTIONS,
@@ -93,8 +93,8 @@ class Server:
         return self._dashboard.places.taken
 
     def address(self, path: str = "/") -> str:
-        """The address to open, with the token."""
-        return f"http://{HOST}:{self.port}{path}?token={self.token}"
+        """The address to open, with the token in its fragment, which browsers send to no server."""
+        return f"http://{HOST}:{self.port}{path}#token={self.token}"
 
     def run(self) -> None:
         """Serve until `end`, or a signal."""

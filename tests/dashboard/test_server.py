@@ -34,14 +34,14 @@ class Browser:
 
     def __post_init__(self) -> None:
         self.place = urlsplit(self.address)
-        self.cookie = self.get(f"{self.place.path}?{self.place.query}").headers["set-cookie"].partition(";")[0]
+        self.token = self.place.fragment.removeprefix("token=")
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, offset: int | None = None
     ) -> http.client.HTTPResponse:
         """Send a request; the answer is open."""
         connection = http.client.HTTPConnection(self.place.netloc, timeout=WITHIN)
-        own = {"cookie": self.cookie} if hasattr(self, "cookie") else {}
+        own = {"authorization": f"Bearer {self.token}"}
         own |= {} if offset is None else {"last-event-id": str(offset)}
         connection.request(method, path, body, {**own, "origin": f"http://{self.place.netloc}"})
         return connection.getresponse()
@@ -140,7 +140,7 @@ def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     run = up("--workers", "2", "--dashboard-control", CHILDREN / "reports.py", tmp_path / "stop")
     browser = opened(run)
     run.wait_for("Spawned", task="worker:1")
-    token = browser.place.query.partition("=")[2]
+    token = browser.token
     name = run.run.name
     browser.follow(name)
     for what in processes_of(home).items():
