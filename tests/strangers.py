@@ -15,19 +15,19 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can open a s
 
 
 @contextmanager
-def as_stranger() -> Iterator[None]:
+def as_stranger(uid: int = STRANGER) -> Iterator[None]:
     """What this thread opens meanwhile belongs to another user."""
     libc = ctypes.CDLL(None)
-    libc.setfsuid(STRANGER)
+    libc.setfsuid(uid)
     try:
         yield
     finally:
         libc.setfsuid(os.getuid())
 
 
-def connected(address: tuple[str, int], family: int = socket.AF_INET) -> socket.socket:
+def connected(address: tuple[str, int], family: int = socket.AF_INET, uid: int = STRANGER) -> socket.socket:
     """A connection that another user has opened."""
-    with as_stranger():
+    with as_stranger(uid):
         client = socket.socket(family, socket.SOCK_STREAM)
     client.settimeout(10)
     client.connect(address)
