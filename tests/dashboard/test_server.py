@@ -90,10 +90,12 @@ class Browser:
 
 
 def opened(command: Command) -> Browser:
-    """A browser at the address that a command prints."""
+    """A browser at the address that `clusterkit dashboard` prints, or that a run keeps in its file for `ps`."""
 
     def printed() -> str | None:
-        found = re.search(r"http://127\.0\.0\.1:\d+/\S*token=\S+", command.output)
+        file = command.run / "dashboard" if isinstance(command, Up) else None
+        text = command.output if file is None else file.read_text() if file.exists() else ""
+        found = re.search(r"http://127\.0\.0\.1:\d+/\S*token=\S+", text)
         return found[0] if found else None
 
     return Browser(wait_until(printed, WITHIN, lambda: f"an address in {command.output!r}"))
@@ -136,7 +138,7 @@ def test_a_run_whose_supervisor_is_killed_while_one_looks_is_lost_and_stays_to_b
 def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     up: Callable[..., Up], home: Path, tmp_path: Path
 ) -> None:
-    """What is asked on the page is seen on it; the token is in no command line, journal or environment."""
+    """What is asked on the page is seen on it; the token is in no command line, journal, log or environment."""
     run = up("--workers", "2", "--dashboard-control", CHILDREN / "reports.py", tmp_path / "stop")
     browser = opened(run)
     run.wait_for("Spawned", task="worker:1")
@@ -155,7 +157,9 @@ def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     assert browser.ended.wait(WITHIN)
     assert (browser.over, browser.known["run"]["state"]) == (True, "stopped")
     assert {one["how"] for key, one in browser.known.items() if key.startswith("attempt/")} == {"ended"}
-    assert token not in (run.run / "journal.jsonl").read_text()
+    assert token not in (run.run / "journal.jsonl").read_text() + run.output
+    assert f"The dashboard is open at http://127.0.0.1:{browser.place.port}/run/{name}. " in run.output
+    assert f"`clusterkit ps {name}`" in run.output
     assert not (run.run / "dashboard").exists()
     assert (run.run / "dashboard.log").read_text() == ""
     assert processes_of(home) == {}
