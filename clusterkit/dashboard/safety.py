@@ -179,9 +179,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _answer(
-    send: Send, status: int, answer: Mapping[str, str], more: Sequence[tuple[bytes, bytes]] = ()
-) -> None:
+async def _answer(send: Send, status: int, answer: Mapping[str, str], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
     body = json.dumps(answer).encode()
     headers = [
         (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),

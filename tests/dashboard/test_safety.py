@@ -161,7 +161,9 @@ def test_a_ticket_opens_one_file_for_a_while(client: TestClient) -> None:
         assert client.get("/api/ticket", params={"path": path}, headers=GRANTED).json() == {"ticket": ""}
 
 
-@given(ticket=st.text(max_size=90) | st.from_regex(r"\d{1,12}\.[0-9a-f]{64}", fullmatch=True), path=st.text(max_size=60))
+@given(
+    ticket=st.text(max_size=90) | st.from_regex(r"\d{1,12}\.[0-9a-f]{64}", fullmatch=True), path=st.text(max_size=60)
+)
 def test_tickets_cannot_be_guessed_or_stretched(ticket: str, path: str) -> None:
     """Nothing that the server has not issued is one, and what it has issued ends."""
     now = [100.0]
