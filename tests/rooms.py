@@ -67,6 +67,6 @@ PURE = (
 INSIDE = (
     *("task/debug_session", "task/debugger", "task/debugger_pdb", "task/entry", "task/join", "task/patches"),
     "task/peers",
-    *("warm/fork_server", "warm/fresh", "warm/importing", "warm/warm_server", "network/switch"),
+    *("warm/confinement", "warm/fork_server", "warm/fresh", "warm/importing", "warm/warm_server", "network/switch"),
 )
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}

@@ -34,7 +34,7 @@ def uid_of(connection: socket.socket) -> int | None:
     return None
 
 
-def owner_of(ends: set[tuple[str, str]]) -> int | None:
+def owner_of(ends: set[tuple[str, ...]]) -> int | None:
     """The owner of the socket with these ends. Raises OSError, ValueError."""
     for path in TABLES:
         try:
