@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @option(
     "--show-secrets",
     is_flag=True,
-    help="Show variables named like TOKEN, SECRET, PASSWORD, KEY or CREDENTIAL.",
+    help="Show what is hidden: the values of variables, and credentials in URLs.",
 )
 @json_option
 def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:

@@ -54,6 +54,7 @@ class ProcessOptions(TypedDict, total=False):
     """Processes"""
 
     env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone passes yours on.", "setup.env")]
+    show_env: Annotated[bool, Option("Show the values of these variables: in files, reports and pages.", "show_env")]
     cwd: Annotated[Path, Option("The directory in which the tasks run.", "setup.cwd", "DIR")]
     python: Annotated[Path, Option("The interpreter of the tasks.", "setup.python", "PATH", "clusterkit's own")]
     start: Annotated[
