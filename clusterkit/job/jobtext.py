@@ -58,10 +58,11 @@ def _table(values: Mapping[str, object], entries: Mapping[str, Entry], name: str
     if name and plain:
         yield from ("", f"[{name}]")
     for entry in plain:
-        value = values[entry.name] if hide is None else hide(entry.kind, values[entry.name])
-        if value != values[entry.name]:
+        whole = _value(entry.kind, values[entry.name])
+        shown = whole if hide is None else _value(entry.kind, hide(entry.kind, values[entry.name]))
+        if shown != whole:
             yield "# The credentials in a URL are hidden: use --show-secrets."
-        yield f"{entry.key} = {_value(entry.kind, value)}"
+        yield f"{entry.key} = {shown}"
     if env := cast(Mapping[str, str], values.get("env", {})):
         yield from ("", f"[{name}.env]" if name else "[env]")
         for key, text in (env if hide is None else hide(Kind.VARIABLES, env)).items():
