@@ -70,7 +70,8 @@ class Submission:
     def submit(self, script: str, shown: str, secret: str) -> int:
         """Write the files and submit the job; return Slurm's id of it. Raises RunDirectoryError, SlurmError.
 
-        `shown` and `secret` are the texts of the two job files. If Slurm refuses the job, the files are removed: the run was not submitted.
+        `shown` and `secret` are the texts of the two job files. If Slurm refuses the job, the files are removed: the
+        run was not submitted.
         """
         try:
             make_private(self.place.parent)
