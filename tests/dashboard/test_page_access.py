@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clusterkit.client.store import RunStore
+from clusterkit.words import events as ev
+from clusterkit.words.vitals import Vitals
 from tests.dashboard.browser import TOKEN, Browser, Served
-from tests.dashboard.histories import beginning, progress, written
+from tests.dashboard.histories import beginning, line, progress, written
 from tests.histories import job
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -23,17 +27,29 @@ FOREIGN = r"Failed to load resource|blocked by CORS|has been blocked|ERR_|Refuse
 class Stranger(ThreadingHTTPServer):
     """Another user's server on another port of 127.0.0.1, which notes all that browsers send to it."""
 
+    daemon_threads = False  # so that `server_close` waits for them
+
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.noted: list[str] = []
+        self.clients: list[socket.socket] = []
         self.page = b""
         self.thread = threading.Thread(target=self.serve_forever, daemon=True)
         self.thread.start()
 
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Remember who is connected: the browser keeps connections that it does not use."""
+        client, address = super().get_request()
+        self.clients.append(client)
+        return client, address
+
     def end(self) -> None:
-        """Listen no more."""
+        """Listen no more, and hang up."""
         self.shutdown()
         self.thread.join(10)
+        for client in self.clients:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
         self.server_close()
 
 
@@ -68,7 +84,9 @@ def stranger() -> Iterator[Stranger]:
 def run(home: Path) -> Path:
     """A run that is over, with a file of stacks."""
     spec = job(workers=1)
-    made = written(RunStore(home).path / "over", spec, [*beginning(spec), *progress(spec.tasks[0], 20)])
+    looked = ev.Inspected({spec.tasks[0]: Vitals(1, True, "S", "waits in recv")}, ev.Look.STALL, "stacks/stall-1.txt")
+    stall = [line(40.0, looked), line(40.1, ev.Warned("No progress for 60 s."))]
+    made = written(RunStore(home).path / "over", spec, [*beginning(spec), *progress(spec.tasks[0], 20), *stall])
     (made.all_stacks / "stall-1.txt").write_text("a frame of the program\n")
     return made.path
 
@@ -124,15 +142,20 @@ def test_the_page_stays_open_to_its_own_tabs(run: Path, serve: Serve, browser: B
     browser.driver.switch_to.new_window("tab")
     browser.open(f"http://127.0.0.1:{served.port}/")
     browser.wait_text("table.list", run.name)
-    address = browser.run(
-        """const { openAccess } = await import('/static/access.js');
-        return (await openAccess()).ticketed('/api/run/over/file/stacks/stall-1.txt');"""
-    )
-    assert TOKEN not in address
+    browser.click("table.list a")
+    browser.click("summary", "Stacks of all tasks")
+    browser.wait_text(".stall pre", "a frame of the program")
+    before = set(browser.driver.window_handles)
+    browser.click(".stall button", "Open in a tab")
     browser.expected.append(r"favicon\.ico")  # which the browser asks for by itself, for a page that names none
-    browser.open(f"http://127.0.0.1:{served.port}{address}")
-    assert browser.text("body") == "a frame of the program\n"
-    browser.driver.close()
+    browser.wait(lambda: set(browser.driver.window_handles) - before, "another tab")
+    browser.driver.switch_to.window((set(browser.driver.window_handles) - before).pop())
+    browser.wait_text("body", "a frame of the program")
+    assert "stall-1.txt?ticket=" in browser.driver.current_url
+    assert TOKEN not in browser.driver.current_url
+    for handle in set(browser.driver.window_handles) - {first}:
+        browser.driver.switch_to.window(handle)
+        browser.driver.close()
     browser.driver.switch_to.window(first)
 
 
