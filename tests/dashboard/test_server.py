@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -176,3 +177,17 @@ def test_a_run_does_not_notice_that_its_dashboard_is_killed(up: Callable[..., Up
     assert run.wait(WITHIN) == 0
     assert run.output.count("The dashboard is not available") == 1
     assert processes_of(home) == {}
+
+
+def test_the_token_of_a_run_in_the_background_is_in_no_file_but_its_own(ck: Clusterkit, tmp_path: Path) -> None:
+    """`ps` prints it; console.log has the address without it."""
+    run = ck.up("--workers", "1", "--dashboard", CHILDREN / "reports.py", tmp_path / "stop")
+    file = run / "dashboard"
+    wait_until(lambda: file.exists() and file.read_text().strip(), WITHIN, "the address")
+    address, _, token = file.read_text().strip().partition("#token=")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert f"Dashboard: {address}#token={token}" in ck("ps", run.name).out
+    wait_until(lambda: address in (run / "console.log").read_text(), WITHIN, "the address in the log")
+    ck("down", run.name)
+    held = [path for path in run.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]
+    assert held == []
