@@ -125,4 +125,4 @@ def _command(asked: JobTemplate, terms: Terms) -> str:
     own += [] if terms.measure.tolerance is None else [f"--tolerance={terms.measure.tolerance:g}"]
     own += ["--fail-fast"] * terms.fail_fast + ["--keep"] * terms.keep
     words = ["clusterkit", "chaos", *own, *asked.changed({"seed": terms.seed}, "run_id").words()]
-    return without_credentials(shlex.join(words))
+    return shlex.join(map(without_credentials, words))

@@ -53,7 +53,7 @@ class JobTemplate:
 
     def command(self) -> str:
         """The same to type. Secrets are not in it: they come from the environment in which it is typed."""
-        return without_credentials(shlex.join(["clusterkit", "up", *self.words()]))
+        return shlex.join(map(without_credentials, ["clusterkit", "up", *self.words()]))
 
     def words(self) -> list[str]:
         """The options, the program and its arguments, to type."""
