@@ -14,7 +14,7 @@ from clusterkit.job.options import OPTIONS, Entry
 from clusterkit.job.spec import UNFIT
 from clusterkit.words.errors import BadJob
 from clusterkit.words.options import Options, Path
-from clusterkit.words.secrets import looks_secret
+from clusterkit.words.secrets import HIDDEN, masked
 from clusterkit.words.spelling import did_you_mean
 
 T = TypeVar("T")
@@ -91,9 +91,9 @@ def invocation(
     return Invocation([UNFIT.sub("\ufffd", word) for word in words], Handed(dict(env), problems))
 
 
-def env_flags(env: Mapping[str, str]) -> list[str]:
-    """The environment as flags for people to type; what looks like a secret is to come from their own environment."""
-    return [f"--env={name}" if looks_secret(name) else f"--env={name}={value}" for name, value in env.items()]
+def env_flags(env: Mapping[str, str], show: bool) -> list[str]:
+    """The environment as flags for people to type; hidden values are to come from their own environment."""
+    return [f"--env={name}" if HIDDEN in text else f"--env={name}={text}" for name, text in masked(env, show).items()]
 
 
 def _collected(make: Callable[[Any], Iterator[T]], value: Any, problems: list[str]) -> list[T]:

@@ -16,7 +16,7 @@ from clusterkit.chaos.text import document
 from clusterkit.chaos.trial import JobTemplate
 from clusterkit.client.campaigns import RUNNING, CampaignFile
 from clusterkit.words import wire
-from clusterkit.words.secrets import without_secrets
+from clusterkit.words.secrets import without_credentials, without_secrets
 
 FORMAT = 1  # of the record; a reader ignores what it does not know
 
@@ -124,4 +124,5 @@ def _command(asked: JobTemplate, terms: Terms) -> str:
     own += [] if terms.measure.name is None else [f"--metric={terms.measure.name}"]
     own += [] if terms.measure.tolerance is None else [f"--tolerance={terms.measure.tolerance:g}"]
     own += ["--fail-fast"] * terms.fail_fast + ["--keep"] * terms.keep
-    return shlex.join(["clusterkit", "chaos", *own, *asked.changed({"seed": terms.seed}, "run_id").words()])
+    words = ["clusterkit", "chaos", *own, *asked.changed({"seed": terms.seed}, "run_id").words()]
+    return shlex.join(map(without_credentials, words))

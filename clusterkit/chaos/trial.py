@@ -27,6 +27,7 @@ from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.options import JobOptions, Options
 from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.secrets import without_credentials
 
 LONG = 1e9  # seconds: the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches: the
@@ -52,7 +53,7 @@ class JobTemplate:
 
     def command(self) -> str:
         """The same to type. Secrets are not in it: they come from the environment in which it is typed."""
-        return shlex.join(["clusterkit", "up", *self.words()])
+        return shlex.join(map(without_credentials, ["clusterkit", "up", *self.words()]))
 
     def words(self) -> list[str]:
         """The options, the program and its arguments, to type."""
@@ -60,7 +61,7 @@ class JobTemplate:
         end = words.index("--")
         if not words[end + 1 : end + 2] or not words[end + 1].startswith("-"):
             words = words[:end] + words[end + 1 :]
-        return [*env_flags(handed.env), *words]
+        return [*env_flags(handed.env, self.job.show_env), *words]
 
     def changed(self, changes: Options, *without: str) -> JobTemplate:
         """The same with other options, and without some."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @option(
     "--show-secrets",
     is_flag=True,
-    help="Show variables named like TOKEN, SECRET, PASSWORD, KEY or CREDENTIAL.",
+    help="Show what is hidden: the values of variables, and credentials in URLs.",
 )
 @json_option
 def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
@@ -42,6 +42,7 @@ def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) ->
     """
     from clusterkit.supervisor.prepare import gather, prepare
     from clusterkit.supervisor.resolve import resolved_file, resolved_json
+    from clusterkit.words.secrets import without_secrets
 
     with exit_on_error():
         gathered = gather(given(values))
@@ -50,7 +51,9 @@ def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) ->
             text = resolved_json(prepared, show_secrets)
         else:
             text = resolved_file(prepared, gathered.options, show_secrets, tasks) + _batch_script(prepared)
-    for warning in prepared.warnings:
+    hides = not (show_secrets or as_json) and without_secrets(prepared.job) != prepared.job
+    hidden = ["Something is hidden in this job file. With --show-secrets it is complete."] if hides else []
+    for warning in (*prepared.warnings, *hidden):
         echo(f"clusterkit: {warning}", err=True)
     echo(text, nl=False)
 

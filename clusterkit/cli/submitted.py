@@ -34,8 +34,11 @@ def up_submitted(prepared: Prepared, options: Gathered, detach: bool) -> int:
     """
     run_id = prepared.run_id or new_run_id()
     one = submission(run_id)
-    job_file = resolved_file(prepared, options.options, secrets=True, tasks=False)
-    number = one.submit(one.script(prepared.job), job_file)
+    given = options.options.copy()
+    if env := dict(prepared.job.setup.env):  # also what a Python process has handed over
+        given["env"] = env
+    shown, secret = (resolved_file(prepared, given, secrets, tasks=False) for secrets in (False, True))
+    number = one.submit(one.script(prepared.job), shown, secret)
     echo(f"clusterkit: the run {run_id} is job {number} of Slurm. Its files: {one.place}", err=True)
     if detach:
         echo(run_id)

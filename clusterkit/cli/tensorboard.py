@@ -26,7 +26,7 @@ def command(run: str | None, port: int) -> None:
     """Show a live or finished run in TensorBoard until Ctrl-C is pressed.
 
     In addition to what the tasks wrote, it shows what clusterkit recorded: steps, steps per second, reported metrics
-    and, while the run is live, CPU and memory usage. It listens on 127.0.0.1 only.
+    and, while the run is live, CPU and memory usage. It listens on 127.0.0.1, and answers programs of yours only.
     """
     from clusterkit.job.preflight import tensorboard_problems
     from clusterkit.tensorboard.process import TensorBoard

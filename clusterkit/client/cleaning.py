@@ -104,6 +104,8 @@ def remove(run: RunDirectory) -> None:
     with suppress(OSError):
         address(run).unlink()
     try:
+        if run.submitted.exists():
+            shutil.rmtree(run.submitted)
         shutil.rmtree(run.path)
     except OSError as error:
         why = f"{error.strerror} ({error.filename})"

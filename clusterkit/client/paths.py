@@ -17,6 +17,7 @@ class Paths(Generic[P_co]):
         self.path = path
         self.run_id = path.name
         self.checkpoints = checkpoint_dir or path / "checkpoints"
+        self.submitted = path.parent.parent / "submitted" / path.name  # what a queue got
         self.job_file = path / "job.json"  # what was asked for
         self.result_file = path / "result.json"  # how the run ended
         self.journal = path / "journal.jsonl"  # everything that happened and was decided, an event a line

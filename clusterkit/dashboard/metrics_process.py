@@ -46,7 +46,7 @@ class MetricsProcess:
     def _heard(self, message: Any) -> None:
         match message:
             case {"address": str(address)}:
-                self._post(Noted(f"Metrics are served at {address}"))
+                self._post(Noted(f"Metrics are served to every user of this machine at {address}"))
             case {"lost": str(lost)}:
                 self._lost = True
                 self._post(Impaired(f"There are no metrics: {lost} (the log: {self._log})."))

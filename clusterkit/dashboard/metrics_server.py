@@ -11,7 +11,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.dashboard.live import LiveRun
 from clusterkit.dashboard.metrics import CONTENT_TYPE, exposition
 from clusterkit.dashboard.scraping import scraped
-from clusterkit.dashboard.serve import HOST, LONGEST_HEAD, Protocol, bound
+from clusterkit.dashboard.serve import HOST, LONGEST_HEAD, MOST_OF_OTHERS, Protocol, bound
 
 PATH = "/metrics"
 MOST_CONNECTIONS = 16
@@ -64,7 +64,7 @@ class MetricsServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=MOST_CONNECTIONS + MOST_OF_OTHERS,
             h11_max_incomplete_event_size=LONGEST_HEAD,
             timeout_graceful_shutdown=1,
         )

@@ -21,7 +21,8 @@ Post = Callable[[DashboardReady | DashboardLost | Crashed], None]
 class DashboardProcess:
     """The dashboard of a run. Posts DashboardReady, or DashboardLost if it fails or ends by itself.
 
-    The address with the token is only told to `say`, and written to the run's file for it, which no other user reads.
+    The address with the token is only told to `say` on a terminal, and written to the run's file for it, which no
+    other user reads.
 
     Create it in a thread that lives as long as this process: the parent-death signal is tied to that thread.
     """
@@ -65,13 +66,21 @@ class DashboardProcess:
             with open(file, "w") as opened:
                 opened.write(f"{address}\n")
         if self._say is not None:
-            self._say(f"The dashboard is open at {address}")
+            self._say(_said(address, self._run.run_id, sys.stdout is not None and sys.stdout.isatty()))
         parts = urlsplit(address)
         self._post(DashboardReady(f"{parts.scheme}://{parts.netloc}/"))
 
     def _ended(self) -> None:
         if not self._lost:
             self._post(DashboardLost(f"its process has ended (its log: {self._log})"))
+
+
+def _said(address: str, run_id: str, terminal: bool) -> str:
+    """Where the page is. The token is for a person who looks: anything but a terminal may be a log."""
+    if terminal:
+        return f"The dashboard is open at {address}"
+    place = urlsplit(address)._replace(fragment="").geturl()
+    return f"The dashboard is open at {place}. `clusterkit ps {run_id}` prints the address with its token."
 
 
 def _argv(run: RunDirectory, channel: int, control: bool) -> Sequence[str]:

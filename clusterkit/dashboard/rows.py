@@ -60,7 +60,7 @@ def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
     return Run(
         id=paths.run_id,
         program="" if job is None else clean(str(job.program)),
-        command="" if job is None else clean(command_of(without_secrets(job))),
+        command="" if job is None else clean(command_of(job)),
         shape="" if job is None else shape_text(job),
         strategy="" if job is None else STRATEGIES[job.shape],
         phase=RunPhase.STARTING.value,
@@ -132,7 +132,7 @@ def _note(of: TaskStatus) -> str:
 
 
 def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
-    """The job as a job file, and the TF_CONFIG of each task, without the values of variables that look secret."""
+    """The job as a job file, and the TF_CONFIG of each task, without what is hidden of it."""
     job = without_secrets(info.job)
     try:
         text = job_text(options_of(job))

@@ -2,23 +2,27 @@
 
 Any web page can make a browser send requests to 127.0.0.1, and a hostile name server can make that page's own name mean
 127.0.0.1 (DNS rebinding). So each request has to name this server as its host, must not come from another page, and
-has to have the token.
+has to have the token in a header. The page itself, which has nothing to hide, is given to everybody: it finds the token
+in the fragment of its address. Why not a cookie: browsers send it to all ports of 127.0.0.1, whoever listens there.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
-from collections.abc import Sequence
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qsl, urlencode
+from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from clusterkit.dashboard.tickets import Tickets
 
 LOOKING = frozenset({"GET", "HEAD"})
 LONGEST_BODY = 1 << 16  # bytes of a request
 LONGEST_ADDRESS = 1 << 13
+TICKETS = "/api/ticket"  # ?path=PATH: a ticket for a file, with which the browser can open it
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -33,9 +37,10 @@ HEADERS = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
 NO_TOKEN = (
-    "This address lacks the dashboard's token, or has an old one. Open the address that clusterkit printed when the "
-    "dashboard was started."
+    "This request lacks the dashboard's token, or has an old one. Open the address that clusterkit printed when the "
+    "dashboard was started. Programs send its token in the header Authorization: Bearer TOKEN."
 )
+_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/static/.*")  # the page, whatever it will show
 
 
 def new_token() -> str:
@@ -60,9 +65,8 @@ class Safety:
     def __init__(self, app: ASGIApp, token: str, port: int, posts: Sequence[str] = ("/act",)) -> None:
         self._app = app
         self._token = token.encode()
+        self._tickets = Tickets()
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-        self._origins = {f"http://{host}" for host in self._hosts}
-        self._cookie = f"clusterkit-{port}"
         self._posts = tuple(posts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +85,11 @@ class Safety:
             self._check(scope)
             body = b"" if scope["method"] in LOOKING else await _body(scope, receive)
         except Refused as refused:
-            await _answer(send_safely, refused)
+            await _answer(send_safely, refused.status, {"error": refused.why}, refused.more)
+            return
+        if scope["path"] == TICKETS and scope["method"] == "GET":
+            asked = dict(_pairs(scope["query_string"])).get("path", "")
+            await _answer(send_safely, 200, {"ticket": self._tickets.issue(asked)})
             return
         if scope["method"] in LOOKING:
             await self._app(scope, receive, send_safely)
@@ -115,20 +123,13 @@ class Safety:
             raise Refused(403, "A request that changes something has to say where it comes from, in the header Origin.")
 
     def _check_token(self, scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        method, path = scope["method"], scope["path"]
         if any(self._is_token(one.removeprefix("Bearer ")) for one in _values(headers, b"authorization")):
             return
-        pairs = _pairs(scope["query_string"])
-        given = [value for name, value in pairs if name == "token"]
-        if given and scope["method"] == "GET":
-            if len(given) != 1 or not self._is_token(given[0]):
-                raise Refused(403, NO_TOKEN)
-            rest = urlencode([pair for pair in pairs if pair[0] != "token"])
-            # Of this server, whatever the path looks like: `//other.host` would be an address elsewhere.
-            place = "/" + scope["raw_path"].decode("latin-1").partition("?")[0].lstrip("/\\")
-            cookie = f"{self._cookie}={given[0]}; Path=/; HttpOnly; SameSite=Strict"
-            to = (place + (f"?{rest}" if rest else "")).encode("latin-1")
-            raise Refused(303, "", [(b"location", to), (b"set-cookie", cookie.encode())])
-        if not any(map(self._is_token, _cookies(headers, self._cookie))):
+        if method in LOOKING and _OPEN.fullmatch(path):
+            return
+        tickets = [value for name, value in _pairs(scope["query_string"]) if name == "ticket"]
+        if method != "GET" or len(tickets) != 1 or not self._tickets.admits(tickets[0], path):
             raise Refused(403, NO_TOKEN)
 
     def _is_token(self, text: str) -> bool:
@@ -149,17 +150,6 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
         return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
     except ValueError:
         raise Refused(400, "The address has too many parts.") from None
-
-
-def _cookies(headers: Sequence[tuple[bytes, bytes]], name: str) -> list[str]:
-    found = []
-    for text in _values(headers, b"cookie"):
-        try:
-            cookies = SimpleCookie(text)
-        except CookieError:
-            continue
-        found += [cookies[name].value] if name in cookies else []
-    return found
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
@@ -189,11 +179,11 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _answer(send: Send, refused: Refused) -> None:
-    body = json.dumps({"error": refused.why}).encode() if refused.why else b""
+async def _answer(send: Send, status: int, answer: Mapping[str, str], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    body = json.dumps(answer).encode()
     headers = [
         (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"), *refused.more,
+        (b"cache-control", b"no-store"), *more,
     ]  # fmt: skip
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

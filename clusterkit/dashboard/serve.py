@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from typing import Any
 
@@ -12,23 +13,36 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from clusterkit.client.store import RunStore
 from clusterkit.dashboard.app import Dashboard, Settings
 from clusterkit.dashboard.safety import Safety, new_token
+from clusterkit.task.peers import uid_of
 from clusterkit.words.errors import ClusterkitError
 
 HOST = "127.0.0.1"
 MOST_CONNECTIONS = 256
+MOST_OF_ANOTHER, MOST_OF_OTHERS = 16, 64  # connections of one other user of this machine, and of all of them
 BEGIN_WITHIN = 10.0  # seconds for a client to send a request
+NOBODY = -1  # stands for the user of a client that has hung up
 LONGEST_HEAD = 1 << 14  # bytes of a request's headers
 
 
 class Protocol(H11Protocol):
     """HTTP for one client: lets a stream cut off a client that does not read, and cuts off one that asks nothing.
 
-    uvicorn itself waits for the rest of a request for as long as it takes.
+    uvicorn itself waits for the rest of a request for as long as it takes. Other users get few connections, so that
+    there are always some for this one.
     """
+
+    uid: int | None = None  # of the client; None for root and this user
 
     def connection_made(self, transport: Any) -> None:
         """A client has connected."""
         super().connection_made(transport)
+        uid = uid_of(transport.get_extra_info("socket"))
+        if uid not in (0, os.getuid()):
+            self.uid = NOBODY if uid is None else uid
+            clients = [one for one in self.connections if isinstance(one, Protocol) and not one.transport.is_closing()]
+            others = [one.uid for one in clients if one.uid is not None]
+            if len(others) > MOST_OF_OTHERS or others.count(self.uid) > MOST_OF_ANOTHER:
+                transport.abort()
         self.app_state = {**self.app_state, "abort": transport.abort}
         self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
 
@@ -78,10 +92,10 @@ class Server:
                 ws="none",
                 lifespan="on",
                 log_level="error",
-                access_log=False,  # it would have the token
+                access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=MOST_CONNECTIONS,
+                limit_concurrency=MOST_CONNECTIONS + MOST_OF_OTHERS,
                 h11_max_incomplete_event_size=LONGEST_HEAD,
                 timeout_graceful_shutdown=1,
             ),
@@ -93,8 +107,8 @@ class Server:
         return self._dashboard.places.taken
 
     def address(self, path: str = "/") -> str:
-        """The address to open, with the token."""
-        return f"http://{HOST}:{self.port}{path}?token={self.token}"
+        """The address to open, with the token in its fragment, which browsers send to no server."""
+        return f"http://{HOST}:{self.port}{path}#token={self.token}"
 
     def run(self) -> None:
         """Serve until `end`, or a signal."""

@@ -12,7 +12,7 @@ from clusterkit.words import wire
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.options import JobOptions
-from clusterkit.words.secrets import HIDDEN, looks_secret
+from clusterkit.words.secrets import HIDDEN, without_secrets
 
 _BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})
 
@@ -36,8 +36,8 @@ def options_of(job: JobSpec) -> JobOptions:
 
 
 def command_of(job: JobSpec) -> str:
-    """A command line that runs the job; what differs between task types is in a job file, which it names."""
-    options = cast(dict[str, Any], options_of(job))
+    """A command line that runs the job, to show; what differs between task types is in a job file, which it names."""
+    options = cast(dict[str, Any], options_of(without_secrets(job)))
     words = ["clusterkit", "up", *(["-f", "job.toml"] if "task" in options else [])]
     for name, entry in OPTIONS.items():
         if name in options:
@@ -70,7 +70,7 @@ def _words(entry: Entry, value: Any) -> Iterator[str]:
                 yield from (entry.flag, str(one))
         case Kind.VARIABLES:
             for name, text in value.items():
-                yield from (entry.flag, name if looks_secret(name) or text == HIDDEN else f"{name}={text}")
+                yield from (entry.flag, name if HIDDEN in text else f"{name}={text}")
         case _:
             short = entry.about.short or entry.flag
             yield from (short if entry.name == "module" else entry.flag, _number(value))

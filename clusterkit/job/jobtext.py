@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, cast
 
 from clusterkit.job.jobfile import TASK
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Kind
 from clusterkit.words.durations import compact, seconds
 from clusterkit.words.errors import BadJob
 from clusterkit.words.options import JobOptions
-from clusterkit.words.secrets import HIDDEN, looks_secret
+from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 
 WIDTH = 100  # columns of a list in one line
+Hide = Callable[[Kind, Any], Any]
 _PROGRAM = (Entry("program", Kind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
 _ENTRIES = {entry.name: entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file}
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -23,13 +25,15 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def job_text(options: JobOptions, secrets: bool = False) -> str:
     """Write the options as TOML, with the paths as they are.
 
-    Unless `secrets`, the variables that look like secrets are comments. Raises BadJob for what TOML can't hold.
+    Unless `secrets`, hidden variables are comments, and URLs have no credentials. Raises BadJob for what TOML can't
+    hold.
     """
     given = cast(Mapping[str, object], options)
-    lines = list(_table(given, _ENTRIES, "", secrets))
+    hide = None if secrets else partial(_without_secrets, show=bool(options.get("show_env")))
+    lines = list(_table(given, _ENTRIES, "", hide))
     tables = cast(Mapping[str, Mapping[str, object]], given.get(TASK, {}))
     for kind, table in tables.items():
-        lines += _table(table, TASK_OPTIONS, f"{TASK}.{kind}", secrets)
+        lines += _table(table, TASK_OPTIONS, f"{TASK}.{kind}", hide)
     text = "".join(f"{line}\n" for line in lines)
     if re.search("[\ud800-\udfff]", text):  # they stand for bytes
         bad = [line.partition(" = ")[0] for line in lines if re.search("[\ud800-\udfff]", line)]
@@ -37,16 +41,32 @@ def job_text(options: JobOptions, secrets: bool = False) -> str:
     return text
 
 
-def _table(values: Mapping[str, object], entries: Mapping[str, Entry], name: str, secrets: bool) -> Iterator[str]:
+def _without_secrets(kind: Kind, value: Any, show: bool) -> Any:
+    """The value of an option as everybody may see it."""
+    match kind:
+        case Kind.VARIABLES:
+            return masked(value, show)
+        case Kind.TEXTS:
+            return [without_credentials(str(item)) for item in value]
+        case Kind.TEXT | Kind.PATH:
+            return without_credentials(str(value))
+    return value
+
+
+def _table(values: Mapping[str, object], entries: Mapping[str, Entry], name: str, hide: Hide | None) -> Iterator[str]:
     plain = [entry for key, entry in entries.items() if key in values and entry.kind is not Kind.VARIABLES]
     if name and plain:
         yield from ("", f"[{name}]")
     for entry in plain:
-        yield f"{entry.key} = {_value(entry.kind, values[entry.name])}"
+        whole = _value(entry.kind, values[entry.name])
+        shown = whole if hide is None else _value(entry.kind, hide(entry.kind, values[entry.name]))
+        if shown != whole:
+            yield "# The credentials in a URL are hidden: use --show-secrets."
+        yield f"{entry.key} = {shown}"
     if env := cast(Mapping[str, str], values.get("env", {})):
         yield from ("", f"[{name}.env]" if name else "[env]")
-        for key, value in env.items():
-            yield from [f"{_key(key)} = {quoted(value)}"] if secrets or not looks_secret(key) else _hidden(key)
+        for key, text in (env if hide is None else hide(Kind.VARIABLES, env)).items():
+            yield from [f"{_key(key)} = {quoted(text)}"] if hide is None or HIDDEN not in text else _hidden(key, text)
 
 
 def _value(kind: Kind, value: object) -> str:
@@ -66,10 +86,9 @@ def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else quoted(name)
 
 
-def _hidden(name: str) -> Iterator[str]:
-    shown = _key(name)
-    yield "# The value is hidden: use --show-secrets, or pass it on with `up --env NAME`."
-    yield f'# {shown} = "{HIDDEN}"'
+def _hidden(name: str, shown: str) -> Iterator[str]:
+    yield "# The value is hidden: use --show-env, or pass it on with `up --env NAME`."
+    yield f"# {_key(name)} = {quoted(shown)}"
 
 
 def quoted(text: str) -> str:

@@ -35,15 +35,15 @@ PORTS = "The ports are examples of free ones: `up` chooses and holds its own."
 
 
 def resolved_json(prepared: Prepared, secrets: bool) -> str:
-    """The job and every task's plan, as JSON. The values of variables that look like secrets only if `secrets`."""
+    """The job and every task's plan, as JSON. What is hidden of a job is in it only if `secrets`."""
     return json.dumps(_document(prepared, secrets), indent=2) + "\n"
 
 
 def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks: bool) -> str:
     """A job file for the same job, with absolute paths; `tasks`: with every task's plan as comments.
 
-    Raises BadJob for what a job file can't hold. The values of variables that look like secrets are in it only if
-    `secrets`. The ports are free ones that are released again: `up` chooses its own.
+    Raises BadJob for what a job file can't hold. What is hidden of a job is in it only if `secrets`. The ports are free
+    ones that are released again: `up` chooses its own.
     """
     job = prepared.job
     counts = ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from clusterkit.tensorboard.series import Scalar
+from clusterkit.tensorboard.visitors import for_own_names, for_own_user
 
 # If this module exists, TensorBoard uses its stub in place of TensorFlow.
 sys.modules.setdefault("tensorboard.compat.notf", ModuleType("tensorboard.compat.notf"))
@@ -33,10 +34,16 @@ def event_of(scalar: Scalar) -> Any:
 
 
 def serve(logdir: Path, port: int, title: str) -> str:
-    """Start TensorBoard's server in a thread, on localhost and for port 0 on a free port. Returns its address."""
+    """Start TensorBoard's server for this user in a thread, on localhost and for port 0 on a free port.
+
+    Returns its address.
+    """
     from tensorboard import default, program
 
-    board = program.TensorBoard(plugins=default.get_plugins())
+    def server(application: Any, flags: Any) -> Any:
+        return for_own_user(program.WerkzeugServer(for_own_names(application), flags))
+
+    board = program.TensorBoard(plugins=default.get_plugins(), server_class=server)
     options = {
         "--logdir": logdir,
         "--host": "127.0.0.1",

@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -27,7 +26,6 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # ENDING of system/p
 PR_SET_CHILD_SUBREAPER = 36
 REQUEST_WITHIN = 5.0  # seconds for a connected client to begin its request
 READ_WITHIN = 1.0  # seconds for the rest of the request, while other clients wait
-SAME = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")  # namespaces that a client has to share with this process
 
 
 class WarmServer:
@@ -36,6 +34,7 @@ class WarmServer:
     def __init__(self, entry: ModuleType, listener: socket.socket, options: Mapping[str, Any]) -> None:
         self.entry = entry
         self.fork_server, _ = entry.load("warm/fork_server"), entry.load("warm/fresh")
+        self.confinement = entry.load("warm/confinement")
         self.listener = listener
         self.options = options
         self.report: dict[str, Any] = entry.load("warm/importing").prepare(options)
@@ -133,7 +132,7 @@ class WarmServer:
     ) -> Continuation | None:
         """Execute a request: `status`, `stop`, or `run`."""
         if message["do"] == "run":
-            why = self.problem or self.why_refused(pid)
+            why = self.problem or self.why_refused(pid, message.get("told"))
             if why:
                 send(client, {"refused": why})
             return None if why else self.start_run(client, message, descriptors)
@@ -143,19 +142,13 @@ class WarmServer:
             self.exit()
         return None
 
-    def why_refused(self, pid: int) -> str | None:
+    def why_refused(self, pid: int, told: object) -> str | None:
         """Return why the client's run can't start from this server, as a clause; None if it can."""
         if module_files() != self.imported_files:
             self.problem = "files that it has imported have changed"
             return self.problem
-        for name in SAME:
-            with suppress(OSError):
-                if os.readlink(f"/proc/self/ns/{name}") != os.readlink(f"/proc/{pid}/ns/{name}"):
-                    return f"it runs in another {name} namespace"
-        with suppress(OSError):
-            if Path("/proc/self/cgroup").read_bytes() != Path(f"/proc/{pid}/cgroup").read_bytes():
-                return "it runs in another control group"
-        return None
+        what = self.confinement.difference(pid, told)
+        return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
         """Fork a guardian, which forks the rest. Returns None in the server, and a continuation in the fork server."""

@@ -136,6 +136,7 @@ class JobSpec:
     faults: tuple[Fault, ...] = ()
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
     given_up: tuple[Task, ...] = ()  # workers that the job continues without
+    show_env: bool = False  # whether the values of the variables in its setups are stored and shown
 
     @property
     def every_setup(self) -> dict[str, Setup]:

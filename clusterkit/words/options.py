@@ -54,6 +54,7 @@ class ProcessOptions(TypedDict, total=False):
     """Processes"""
 
     env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone passes yours on.", "setup.env")]
+    show_env: Annotated[bool, Option("Show the values of these variables: in files, reports and pages.", "show_env")]
     cwd: Annotated[Path, Option("The directory in which the tasks run.", "setup.cwd", "DIR")]
     python: Annotated[Path, Option("The interpreter of the tasks.", "setup.python", "PATH", "clusterkit's own")]
     start: Annotated[
@@ -206,7 +207,10 @@ class ProgressOptions(TypedDict, total=False):
     dashboard: Annotated[bool, Option("Show the run in a browser, on a page of this machine.", "dashboard")]
     dashboard_control: Annotated[bool, Option("The same, and the page can act on the run.", "dashboard_control")]
     metrics_port: Annotated[
-        int, Option("Serve metrics of the run on this port, 0 for a free one, as /metrics.", "metrics_port", most=65535)
+        int,
+        Option(
+            "Serve metrics on this port, 0 for a free one, to all users of this machine.", "metrics_port", most=65535
+        ),
     ]
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[

@@ -1,35 +1,80 @@
-"""Environment variables whose values are nobody's business but the tasks'."""
+"""What is hidden of a job wherever it is stored or shown: the values of variables, and credentials inside URLs."""
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar
 
-from clusterkit.words.job import JobSpec, Setup
+from clusterkit.words.job import JobSpec
 
 HIDDEN = "***"
-_SECRET = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|KEY|CREDENTIAL", re.IGNORECASE)
+T = TypeVar("T")
+# Variables that configure programs and libraries. Any other one may hold a password: nobody knows all their names.
+_HARMLESS = re.compile(
+    r"(TF|TF2|TFDS|XLA|KERAS|JAX|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|TPU"
+    r"|OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|MALLOC|CLUSTERKIT)_.*"
+    r"|GRPC_(VERBOSITY|TRACE|ENABLE_FORK_SUPPORT|POLL_STRATEGY)|LD_(LIBRARY_PATH|PRELOAD|DEBUG)|PYTHON[A-Z]*"
+    r"|PATH|HOME|USER|LOGNAME|SHELL|PWD|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|TMPDIR|TMP|TEMP|DISPLAY"
+    r"|XDG_[A-Z]+_(HOME|DIR|DIRS)|VIRTUAL_ENV|CONDA_PREFIX|CONDA_DEFAULT_ENV|NO_COLOR|FORCE_COLOR|CI"
+)
+_SUSPECT = r"TOKEN|SECRET|PASS|PWD|KEY|CREDENTIAL|AUTH|SIG|COOKIE|JWT|SESSION"
+_SUSPECT_NAME = re.compile(f"{_SUSPECT}|_VAR_", re.IGNORECASE)
+# From `://` to the last `@` that can end a user and a password, which may have any character in it, or a user alone.
+_USER = re.compile(r"(://)(?:[^\s/?#:@]*:(?![0-9]*(?:[/?#\s]|$))\S{0,1000}|[^\s/?#]*)@")
+_PARAMETER = re.compile(rf"([?&;#][^=&;#\s]{{0,100}}(?:{_SUSPECT}|CODE)[^=&;#\s]{{0,100}}=)[^&;#\s]+", re.IGNORECASE)
+_WEBHOOK = re.compile(r"(https?://(?=\S{0,1000}hook|api\.telegram\.org/)[^\s/?#]+/)[^\s'\"]+", re.IGNORECASE)
 
 
-def looks_secret(name: str) -> bool:
-    """Whether a variable of that name is likely to hold a password or the like."""
-    return _SECRET.search(name) is not None
+def is_harmless(name: str) -> bool:
+    """Whether everybody may see the value of a variable of this name."""
+    return _HARMLESS.fullmatch(name) is not None and (name == "PWD" or _SUSPECT_NAME.search(name) is None)
 
 
-def masked(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables, without the values of those that look like secrets."""
-    return {name: HIDDEN if looks_secret(name) else value for name, value in env.items()}
+def without_credentials(text: str) -> str:
+    """A text without what in its URLs gives access: users with passwords, such parameters, paths of webhooks."""
+    if "://" not in text:
+        return text
+    text = _WEBHOOK.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", text))
+    return _PARAMETER.sub(rf"\1{HIDDEN}", text)
+
+
+def masked(env: Mapping[str, str], show: bool = False) -> dict[str, str]:
+    """The variables with what may be seen of their values. `show`: all but the credentials in URLs."""
+    return {name: without_credentials(value) if show or is_harmless(name) else HIDDEN for name, value in env.items()}
+
+
+def hidden_in(env: Mapping[str, str], show: bool) -> list[str]:
+    """The names of the variables of which something is hidden."""
+    return [name for name, text in masked(env, show).items() if text != env[name]]
+
+
+def has_credentials(job: JobSpec) -> bool:
+    """Whether a URL has credentials in it, anywhere in the job but in its variables."""
+    bare = replace(job, setup=replace(job.setup, env={}), setups={k: replace(s, env={}) for k, s in job.setups.items()})
+    return _cleaned(bare) != bare
 
 
 def without_secrets(job: JobSpec) -> JobSpec:
-    """The job as it can be stored and shown."""
-    return replace(
-        job,
-        setup=_without_secrets(job.setup),
-        setups={kind: _without_secrets(setup) for kind, setup in job.setups.items()},
-    )
+    """The job as it can be stored and shown. No task is started from that."""
+    setups = {kind: replace(setup, env=masked(setup.env, job.show_env)) for kind, setup in job.setups.items()}
+    setup = replace(job.setup, env=masked(job.setup.env, job.show_env))
+    return _cleaned(replace(job, setup=setup, setups=setups))
 
 
-def _without_secrets(setup: Setup) -> Setup:
-    return replace(setup, env=masked(setup.env))
+def _cleaned(value: T) -> T:
+    """The value without credentials in any text within it."""
+    found: object = value
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        found = without_credentials(value)
+    elif isinstance(value, tuple) and not hasattr(value, "_fields"):
+        found = tuple(map(_cleaned, value))
+    elif isinstance(value, Mapping):
+        found = {key: _cleaned(one) for key, one in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        new = {name: _cleaned(one) for name, one in old.items()}
+        found = replace(value, **{name: one for name, one in new.items() if one != old[name]})
+    return found  # type: ignore[return-value]

@@ -49,11 +49,9 @@ def test_the_environment_is_on_no_command_line() -> None:
 
 def test_a_command_to_type_has_no_secrets() -> None:
     """They come from the environment of whoever types it."""
-    assert env_flags({"A": "1", "DB_PASSWORD": "hush", "ApiKey": "x"}) == [
-        "--env=A=1",
-        "--env=DB_PASSWORD",
-        "--env=ApiKey",
-    ]
+    env = {"OMP_NUM_THREADS": "1", "LEVEL": "3", "TF_HOME": "s3://me:hush@host"}
+    assert env_flags(env, False) == ["--env=OMP_NUM_THREADS=1", "--env=LEVEL", "--env=TF_HOME"]
+    assert env_flags(env, True) == ["--env=OMP_NUM_THREADS=1", "--env=LEVEL=3", "--env=TF_HOME"]
 
 
 def test_every_keyword_is_a_flag_of_up() -> None:

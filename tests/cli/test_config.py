@@ -36,7 +36,7 @@ def resolved(clusterkit: Start, *args: str | Path, **kwargs: Any) -> dict[str, A
 def test_every_task_is_shown_and_nothing_is_started(clusterkit: Start, home: Path) -> None:
     """TF_CONFIG, command and environment of each; no run directory is made."""
     shape = ("--workers", "2", "--ps", "1", "--evaluator")
-    command = clusterkit("config", "--tasks", *shape, "--env", "A=1", ROLES, "--steps", "3")
+    command = clusterkit("config", "--tasks", *shape, "--env", "A=1", "--show-env", ROLES, "--steps", "3")
     assert command.wait(20) == 0
     assert "# parameter server; the leader is chief:0" in command.output
     for task in ("chief:0", "worker:0", "worker:1", "ps:0", "evaluator:0"):
@@ -112,7 +112,7 @@ def test_a_job_file_is_resolved_from_its_own_directory(clusterkit: Start, tmp_pa
         "[env]\nA = '1'\nB = '1'\n"
         "[task.ps]\ncwd = 'work'\nargs = ['--serve']\npython = './python'\n[task.ps.env]\nB = '2'\n"
     )
-    tasks = resolved(clusterkit, "-f", place / "job.toml", "--env", "C=3", cwd=tmp_path)["tasks"]
+    tasks = resolved(clusterkit, "-f", place / "job.toml", "--env", "C=3", "--show-env", cwd=tmp_path)["tasks"]
     worker, ps = tasks["worker:0"], tasks["ps:0"]
     assert worker["command"] == [sys.executable, str(place / "train.py"), "--all"]
     assert ps["command"] == [str(place / "python"), str(place / "train.py"), "--serve"]
@@ -229,19 +229,19 @@ def job_in(document: str, project: Path) -> dict[str, Any]:
 def test_the_job_file_is_the_same_job(project: Path, home: Path, name: str) -> None:
     """Wherever it lies and is used; and it is the job file of that job, too."""
     args = JOBS[name]
-    text = called("config", *args, cwd=project, home=home)
+    text = called("config", "--show-secrets", *args, cwd=project, home=home)
     path = project / "elsewhere" / "job.toml"
     path.write_text(text)
-    again = ["config", "-f", str(path)]
+    again = ["config", "--show-secrets", "-f", str(path)]
     where = project if "-m" in args else project / "elsewhere"
     assert called(*again, cwd=where, home=home) == text
-    before = called("config", "--json", *args, cwd=project, home=home)
+    before = called("config", "--show-secrets", "--json", *args, cwd=project, home=home)
     assert job_in(called(*again, "--json", cwd=where, home=home), project) == job_in(before, project)
 
 
 def test_what_a_job_file_can_not_hold_is_one_clear_error(clusterkit: Start) -> None:
     """Bytes that are no text."""
-    command = clusterkit("config", "--env", os.fsdecode(b"A=\xff"), ROLES, os.fsdecode(b"\xfe"))
+    command = clusterkit("config", "--show-env", "--env", os.fsdecode(b"A=\xff"), ROLES, os.fsdecode(b"\xfe"))
     assert command.wait(20) == 2
     for name in ("args", "A"):
         assert f"clusterkit: {name} has bytes that are not UTF-8 text, and can't be in a job file." in command.output
@@ -249,14 +249,19 @@ def test_what_a_job_file_can_not_hold_is_one_clear_error(clusterkit: Start) -> N
 
 def test_hidden_variables_are_left_out_of_the_job(clusterkit: Start, tmp_path: Path) -> None:
     """A comment says so; a job with three asterisks for a password would be another one."""
-    command = clusterkit("config", "--env", "MY_TOKEN=hush", "--env", "LEVEL=3", ROLES)
+    given = ["--env", "DB_PASS=hush", "--env", "OMP_NUM_THREADS=3", ROLES, "postgres://me:hush@db"]
+    command = clusterkit("config", *given)
     assert command.wait(20) == 0
-    assert tomllib.loads(command.output)["env"] == {"LEVEL": "3"}
-    assert "# The value is hidden: use --show-secrets" in command.output
-    assert '# MY_TOKEN = "***"' in command.output
-    shown = clusterkit("config", "--show-secrets", "--env", "MY_TOKEN=hush", ROLES)
+    text = command.output.partition("\n# single")[2]
+    assert command.output.startswith("clusterkit: Something is hidden")
+    assert "# The value is hidden: use --show-env" in text
+    assert '# DB_PASS = "***"' in text
+    assert tomllib.loads(f"#{text}")["env"] == {"OMP_NUM_THREADS": "3"}
+    assert tomllib.loads(f"#{text}")["args"] == ["postgres://***@db"]
+    shown = clusterkit("config", "--show-secrets", *given)
     assert shown.wait(20) == 0
-    assert tomllib.loads(shown.output)["env"] == {"MY_TOKEN": "hush"}
+    assert tomllib.loads(shown.output)["env"] == {"OMP_NUM_THREADS": "3", "DB_PASS": "hush"}
+    assert "postgres://me:hush@db" in shown.output
 
 
 def test_the_batch_script_for_slurm_is_shown_as_comments(clusterkit: Start, home: Path) -> None:

@@ -20,7 +20,7 @@ pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
 
 ROLES = CHILDREN / "roles.py"
-NAME = "DB_PASSWORD"
+NAME = "DB_PASS"
 
 
 class Onlooker:

@@ -194,7 +194,7 @@ class Served:
 
     def address(self, path: str = "/", token: str = TOKEN) -> str:
         """Of a page, with the token."""
-        return f"http://127.0.0.1:{self.port}{path}?token={token}"
+        return f"http://127.0.0.1:{self.port}{path}#token={token}"
 
     def _answers(self) -> bool:
         with socket.socket() as client:

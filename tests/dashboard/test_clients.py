@@ -6,7 +6,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from clusterkit.client.store import RunStore
 from clusterkit.dashboard import serve
 from clusterkit.dashboard.app import Settings
+from tests.strangers import STRANGER, connected, needs_root
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
 WITHIN = 50.0  # seconds
@@ -58,3 +59,15 @@ def test_a_client_that_does_not_finish_its_request_is_cut_off(
         with suppress(ConnectionResetError, BrokenPipeError):
             client.sendall(begun)
             assert answers.read() == b""
+
+
+@needs_root
+def test_idle_connections_of_another_user_lock_nobody_out(port: int) -> None:
+    """Neither the owner nor a third user: a monitoring system, for example."""
+    with ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(connected((serve.HOST, port)))
+        third = stack.enter_context(connected((serve.HOST, port), uid=STRANGER + 1))
+        for client in (stack.enter_context(socket.create_connection((serve.HOST, port), WITHIN)), third):
+            client.sendall(REQUEST)
+            assert client.makefile("rb").readline().startswith(b"HTTP/1.1 421 ")

@@ -132,7 +132,8 @@ def test_the_matrix_shows_what_faults_do_to_packets() -> None:
 def test_secret_variables_are_not_shown() -> None:
     """Neither in the job file nor in the command."""
     spec = job(workers=1)
-    spec = replace(spec, setup=replace(spec.setup, env={"API_TOKEN": "hunter2", "PLAIN": "seen"}))
+    spec = replace(spec, setup=replace(spec.setup, env={"DB_PASS": "hunter2", "TF_PLAIN": "seen"}))
+    spec = replace(spec, program=replace(spec.program, args=("postgres://me:hunter2@db",)))
     text = str(model_of(spec).board.entities())
     assert "hunter2" not in text
     assert "seen" in text

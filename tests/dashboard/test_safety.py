@@ -7,12 +7,15 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message
 
 from clusterkit.client.store import RunStore
 from clusterkit.dashboard.app import Dashboard, Settings
 from clusterkit.dashboard.safety import HEADERS, LONGEST_BODY, Safety, new_token
+from clusterkit.dashboard.tickets import VALID, Tickets
 from tests.dashboard.histories import beginning, progress, written
 from tests.histories import job
 
@@ -20,13 +23,14 @@ PORT = 8090
 HERE = f"http://127.0.0.1:{PORT}"
 TOKEN = new_token()
 ROUTES = (
-    *("/", "/run/over", "/campaign/x", "/static/index.html", "/api/config", "/api/runs", "/api/run/over/entities"),
+    *("/api/config", "/api/runs", "/api/run/over/entities", "/api/ticket?path=/api/run/over/file/stacks/stall-1.txt"),
     *("/api/campaigns", "/api/campaign/nope", "/metrics"),
     *("/api/run/over/stream", "/api/run/over/series?names=step/worker:0", "/api/run/over/log?from=end"),
     *("/api/run/over/log/stream", "/api/run/over/file/stacks/stall-1.txt", "/api/run/over/act", "/nowhere"),
 )
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
-COOKIE = {"cookie": f"clusterkit-{PORT}={TOKEN}"}
+PAGES = ("/", "/run/over", "/run/nope", "/campaign/x", "/static/index.html")  # the same for everybody
+GRANTED = {"authorization": f"Bearer {TOKEN}"}
 ORIGIN = {"origin": HERE}
 
 
@@ -61,21 +65,21 @@ def test_nobody_learns_anything_who_may_not(store: RunStore, method: str) -> Non
     app = Safety(Dashboard(store, Settings(True)).app(), TOKEN, PORT)
     wrong = [
         ({}, 403),
-        ({"cookie": f"clusterkit-{PORT}={new_token()}"}, 403),
-        ({"cookie": f"clusterkit-{PORT + 1}={TOKEN}"}, 403),
-        ({"cookie": f"clusterkit-{PORT}="}, 403),
-        ({"cookie": "\xff; a=b; =;"}, 403),
+        ({"cookie": f"clusterkit-{PORT}={TOKEN}; token={TOKEN}"}, 403),
         ({"authorization": f"Bearer {new_token()}"}, 403),
-        ({**COOKIE, "host": f"evil.example:{PORT}"}, 421),
-        ({**COOKIE, "host": "127.0.0.1"}, 421),
-        ({**COOKIE, "host": f"127.0.0.1:{PORT + 1}"}, 421),
-        ({**COOKIE, "host": f"127.0.0.1:{PORT}@evil.example"}, 421),
-        ({**COOKIE, "origin": "http://evil.example"}, 403),
-        ({**COOKIE, "origin": "null"}, 403),
-        ({**COOKIE, "origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
-        ({**COOKIE, "origin": f"http://localhost:{PORT}"}, 403),
-        ({**COOKIE, **ORIGIN, "sec-fetch-site": "cross-site"}, 403),
-        ({**COOKIE, **ORIGIN, "sec-fetch-site": "same-site"}, 403),
+        ({"authorization": f"Basic {TOKEN}"}, 403),
+        ({"authorization": "Bearer \xff"}, 403),
+        ({"authorization": "Bearer "}, 403),
+        ({**GRANTED, "host": f"evil.example:{PORT}"}, 421),
+        ({**GRANTED, "host": "127.0.0.1"}, 421),
+        ({**GRANTED, "host": f"127.0.0.1:{PORT + 1}"}, 421),
+        ({**GRANTED, "host": f"127.0.0.1:{PORT}@evil.example"}, 421),
+        ({**GRANTED, "origin": "http://evil.example"}, 403),
+        ({**GRANTED, "origin": "null"}, 403),
+        ({**GRANTED, "origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
+        ({**GRANTED, "origin": f"http://localhost:{PORT}"}, 403),
+        ({**GRANTED, **ORIGIN, "sec-fetch-site": "cross-site"}, 403),
+        ({**GRANTED, **ORIGIN, "sec-fetch-site": "same-site"}, 403),
     ]
     for headers, status in wrong:
         given = [(b"host", f"127.0.0.1:{PORT}".encode())] * ("host" not in headers)
@@ -105,21 +109,21 @@ async def asked(app: ASGIApp, method: str, route: str, headers: list[tuple[bytes
 def test_what_changes_something_is_asked_in_one_way_only(client: TestClient, method: str) -> None:
     """By POST, at one address, and by the page itself."""
     for route in ROUTES:
-        answer = client.request(method, route, headers={**COOKIE, **ORIGIN})
+        answer = client.request(method, route, headers={**GRANTED, **ORIGIN})
         if method == "POST" and route.endswith("/act"):
             assert answer.status_code in (400, 403)
         else:
             assert answer.status_code == 405, route
-        assert client.request(method, route, headers=COOKIE).status_code == 403, "without an origin"
+        assert client.request(method, route, headers=GRANTED).status_code == 403, "without an origin"
 
 
 @pytest.mark.slow
 def test_who_has_the_token_sees_and_every_answer_is_guarded(client: TestClient) -> None:
     """No answer may be put into a frame, be read by others, or run a script."""
-    for route in ROUTES:
-        answer = client.get(route, headers=COOKIE)
+    for route in (*ROUTES, *PAGES):
+        answer = client.get(route, headers=GRANTED)
         assert answer.status_code in (200, 404, 405), route
-        assert client.get(route, headers={"authorization": f"Bearer {TOKEN}"}).status_code == answer.status_code
+        assert "set-cookie" not in answer.headers
         for name, value in HEADERS:
             assert answer.headers[name.decode()] == value.decode()
         assert "access-control-allow-origin" not in answer.headers
@@ -128,21 +132,52 @@ def test_who_has_the_token_sees_and_every_answer_is_guarded(client: TestClient) 
         assert "frame-ancestors 'none'" in policy
 
 
-def test_the_token_in_the_address_becomes_a_cookie(client: TestClient) -> None:
-    """It goes out of the address at once, and the rest stays; to another server nobody is sent."""
-    answer = client.get(f"/run/over?token={TOKEN}&at=5")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/run/over?at=5")
-    cookie = answer.headers["set-cookie"]
-    assert cookie == f"clusterkit-{PORT}={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
-    for path in ("//evil.example/", "/\\evil.example", "/%2F/evil.example"):
-        place = client.get(f"{path}?token={TOKEN}").headers["location"]
-        assert place.startswith("/")
-        assert not place.startswith(("//", "/\\"))
-    for wrong in ("x", "", TOKEN[:-1], f"{TOKEN}x", "\u2603"):
-        assert client.get("/", params={"token": wrong}).status_code == 403
-    assert client.get(f"/?token={TOKEN}&token={TOKEN}").status_code == 403
-    client.cookies.clear()
+def test_the_page_is_given_to_everybody_and_says_nothing(client: TestClient) -> None:
+    """It is the same whatever it will show; nothing is kept in the browser, and no address carries the token."""
+    answers = [client.get(path) for path in PAGES]
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert not [answer for answer in answers if "set-cookie" in answer.headers]
+    for path in PAGES:
+        assert client.get(path, headers={"host": "evil.example"}).status_code == 421
+        assert client.post(path, headers=ORIGIN).status_code == 403
+    for path in ("/api/runs", "/api/run/over/entities", "/metrics"):
+        assert client.get(f"{path}?token={TOKEN}").status_code == 403
     assert client.post(f"/api/run/over/act?token={TOKEN}", headers=ORIGIN).status_code == 403
+
+
+def test_a_ticket_opens_one_file_for_a_while(client: TestClient) -> None:
+    """Whoever has one, and no token, gets that file and nothing else, and can't change anything."""
+    file, other = "/api/run/over/file/stacks/stall-1.txt", "/api/run/over/file/stacks/stall-2.txt"
+    ticket = client.get("/api/ticket", params={"path": file}, headers=GRANTED).json()["ticket"]
+    assert client.get(file, params={"ticket": ticket}).text.startswith("frame")
+    assert client.get(f"{file}?ticket={ticket}&ticket={ticket}").status_code == 403
+    for path in (other, "/api/run/over/log", "/api/runs", "/api/ticket", f"{file}/", "/metrics"):
+        assert client.get(path, params={"ticket": ticket, "path": file}).status_code == 403, path
+    assert client.post(f"/api/run/over/act?ticket={ticket}", headers=ORIGIN).status_code == 403
+    foreign = {"origin": "http://evil.example"}
+    assert client.get(file, params={"ticket": ticket}, headers=foreign).status_code == 403
+    for path in ("/api/runs", "/api/run/over/act", "/api/run/over/log", "", "/etc/passwd"):
+        assert client.get("/api/ticket", params={"path": path}, headers=GRANTED).json() == {"ticket": ""}
+
+
+@given(
+    ticket=st.text(max_size=90) | st.from_regex(r"\d{1,12}\.[0-9a-f]{64}", fullmatch=True), path=st.text(max_size=60)
+)
+def test_tickets_cannot_be_guessed_or_stretched(ticket: str, path: str) -> None:
+    """Nothing that the server has not issued is one, and what it has issued ends."""
+    now = [100.0]
+    tickets = Tickets(lambda: now[0])
+    file = "/api/run/over/file/stacks/stall-1.txt"
+    assert not tickets.admits(ticket, file)
+    assert not tickets.admits(ticket, path)
+    real = tickets.issue(file)
+    until, _, seal = real.partition(".")
+    assert tickets.admits(real, file)
+    assert not tickets.admits(f"{int(until) + 1}.{seal}", file)
+    assert not Tickets(lambda: now[0]).admits(real, file)
+    now[0] += VALID + 1
+    assert not tickets.admits(real, file)
 
 
 def test_tokens_cannot_be_guessed() -> None:
@@ -159,7 +194,7 @@ def test_no_path_leads_out_of_what_is_listed(client: TestClient, path: str) -> N
     """Of a run, of the page, of the store."""
     files = "/api/run/over/file"
     for place in (f"{files}/stacks/{path}", f"{files}/{path}/x", f"/static/{path}", f"/api/run/{path}/log"):
-        answer = client.get(place, headers=COOKIE)
+        answer = client.get(place, headers=GRANTED)
         assert answer.status_code in (400, 404), place
         assert "root:" not in answer.text
         assert "secret" not in answer.text
@@ -167,14 +202,14 @@ def test_no_path_leads_out_of_what_is_listed(client: TestClient, path: str) -> N
 
 def test_files_of_a_run_are_text_and_no_links(client: TestClient) -> None:
     """With what a terminal would act on made visible."""
-    answer = client.get("/api/run/over/file/stacks/stall-1.txt", headers=COOKIE)
+    answer = client.get("/api/run/over/file/stacks/stall-1.txt", headers=GRANTED)
     assert (answer.text, answer.headers["content-type"]) == ("frame␛[2J\n", "text/plain; charset=utf-8")
-    assert client.get("/api/run/over/file/stacks/link.txt", headers=COOKIE).status_code == 404
+    assert client.get("/api/run/over/file/stacks/link.txt", headers=GRANTED).status_code == 404
 
 
 def test_markup_in_a_log_stays_text(client: TestClient) -> None:
     """It is sent as JSON, colors are kept, and other sequences are made visible."""
-    answer = client.get("/api/run/over/log?from=end", headers=COOKIE)
+    answer = client.get("/api/run/over/log?from=end", headers=GRANTED)
     assert answer.headers["content-type"] == "application/json"
     (one,) = answer.json()["lines"]
     assert one["text"] == "<script>alert(1)</script>\x1b[31mred\x1b[0m␛]0;title␇"
@@ -189,10 +224,10 @@ def test_bad_questions_get_a_sentence(client: TestClient) -> None:
         *("series?begin=x", "series?points=nan", "series?names=" + ",".join(map(str, range(300)))),
     )
     for query in bad:
-        answer = client.get(f"/api/run/over/{query}", headers=COOKIE)
+        answer = client.get(f"/api/run/over/{query}", headers=GRANTED)
         assert answer.status_code == 400, query
         assert answer.json()["error"].endswith((".", "'")), answer.text
-    long = client.get("/api/runs?" + "x" * 10_000, headers=COOKIE)
+    long = client.get("/api/runs?" + "x" * 10_000, headers=GRANTED)
     assert long.status_code == 414
 
 
@@ -206,7 +241,7 @@ def test_acts_are_checked_before_anything_is_asked_of_a_run(store: RunStore) -> 
     for control in (False, True):
         app = Safety(Dashboard(store, Settings(control)).app(), TOKEN, PORT)
         with TestClient(app, base_url=HERE) as asking:
-            headers = {**COOKIE, **ORIGIN}
+            headers = {**GRANTED, **ORIGIN}
             for body in bodies:
                 answer = asking.post("/api/run/over/act", content=body, headers=headers)
                 assert answer.status_code == (400 if control else 403), body
@@ -225,10 +260,10 @@ def test_streams_are_bounded_in_number(store: RunStore) -> None:
     with TestClient(app, base_url=HERE) as asking:
         while dashboard.places.taken < 64:
             dashboard.places.take()
-        answer = asking.get("/api/run/over/stream", headers=COOKIE)
+        answer = asking.get("/api/run/over/stream", headers=GRANTED)
         assert (answer.status_code, "Too many" in answer.json()["error"]) == (503, True)
         dashboard.places.leave()
-        full = asking.get("/api/run/over/stream", headers=COOKIE)
+        full = asking.get("/api/run/over/stream", headers=GRANTED)
         assert full.status_code == 200
         end = (store.path / "over/journal.jsonl").stat().st_size
         assert full.text.endswith(f"event: over\nid: {end}\ndata: {{}}\n\n")

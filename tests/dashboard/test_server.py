@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -34,14 +35,14 @@ class Browser:
 
     def __post_init__(self) -> None:
         self.place = urlsplit(self.address)
-        self.cookie = self.get(f"{self.place.path}?{self.place.query}").headers["set-cookie"].partition(";")[0]
+        self.token = self.place.fragment.removeprefix("token=")
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, offset: int | None = None
     ) -> http.client.HTTPResponse:
         """Send a request; the answer is open."""
         connection = http.client.HTTPConnection(self.place.netloc, timeout=WITHIN)
-        own = {"cookie": self.cookie} if hasattr(self, "cookie") else {}
+        own = {"authorization": f"Bearer {self.token}"}
         own |= {} if offset is None else {"last-event-id": str(offset)}
         connection.request(method, path, body, {**own, "origin": f"http://{self.place.netloc}"})
         return connection.getresponse()
@@ -90,10 +91,12 @@ class Browser:
 
 
 def opened(command: Command) -> Browser:
-    """A browser at the address that a command prints."""
+    """A browser at the address that `clusterkit dashboard` prints, or that a run keeps in its file for `ps`."""
 
     def printed() -> str | None:
-        found = re.search(r"http://127\.0\.0\.1:\d+/\S*token=\S+", command.output)
+        file = command.run / "dashboard" if isinstance(command, Up) else None
+        text = command.output if file is None else file.read_text() if file.exists() else ""
+        found = re.search(r"http://127\.0\.0\.1:\d+/\S*token=\S+", text)
         return found[0] if found else None
 
     return Browser(wait_until(printed, WITHIN, lambda: f"an address in {command.output!r}"))
@@ -136,11 +139,11 @@ def test_a_run_whose_supervisor_is_killed_while_one_looks_is_lost_and_stays_to_b
 def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     up: Callable[..., Up], home: Path, tmp_path: Path
 ) -> None:
-    """What is asked on the page is seen on it; the token is in no command line, journal or environment."""
+    """What is asked on the page is seen on it; the token is in no command line, journal, log or environment."""
     run = up("--workers", "2", "--dashboard-control", CHILDREN / "reports.py", tmp_path / "stop")
     browser = opened(run)
     run.wait_for("Spawned", task="worker:1")
-    token = browser.place.query.partition("=")[2]
+    token = browser.token
     name = run.run.name
     browser.follow(name)
     for what in processes_of(home).items():
@@ -155,7 +158,9 @@ def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     assert browser.ended.wait(WITHIN)
     assert (browser.over, browser.known["run"]["state"]) == (True, "stopped")
     assert {one["how"] for key, one in browser.known.items() if key.startswith("attempt/")} == {"ended"}
-    assert token not in (run.run / "journal.jsonl").read_text()
+    assert token not in (run.run / "journal.jsonl").read_text() + run.output
+    assert f"The dashboard is open at http://127.0.0.1:{browser.place.port}/run/{name}. " in run.output
+    assert f"`clusterkit ps {name}`" in run.output
     assert not (run.run / "dashboard").exists()
     assert (run.run / "dashboard.log").read_text() == ""
     assert processes_of(home) == {}
@@ -172,3 +177,17 @@ def test_a_run_does_not_notice_that_its_dashboard_is_killed(up: Callable[..., Up
     assert run.wait(WITHIN) == 0
     assert run.output.count("The dashboard is not available") == 1
     assert processes_of(home) == {}
+
+
+def test_the_token_of_a_run_in_the_background_is_in_no_file_but_its_own(ck: Clusterkit, tmp_path: Path) -> None:
+    """`ps` prints it; console.log has the address without it."""
+    run = ck.up("--workers", "1", "--dashboard", CHILDREN / "reports.py", tmp_path / "stop")
+    file = run / "dashboard"
+    wait_until(lambda: file.exists() and file.read_text().strip(), WITHIN, "the address")
+    address, _, token = file.read_text().strip().partition("#token=")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert f"Dashboard: {address}#token={token}" in ck("ps", run.name).out
+    wait_until(lambda: address in (run / "console.log").read_text(), WITHIN, "the address in the log")
+    ck("down", run.name)
+    held = [path for path in run.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]
+    assert held == []

@@ -17,7 +17,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
 from clusterkit.words.options import JobOptions
 from clusterkit.words.printable import printable_lines
-from clusterkit.words.secrets import looks_secret
+from clusterkit.words.secrets import HIDDEN, masked
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES: dict[Kind, Any] = {
@@ -62,14 +62,26 @@ def test_it_can_be_printed(written: dict[str, Any]) -> None:
     assert printable_lines(text) == text
 
 
-@given(st.dictionaries(st.sampled_from(["A", "API_TOKEN", "key", "a\nKEY"]), texts))
-def test_secrets_are_comments(values: dict[str, str]) -> None:
-    """They are no part of the job then."""
-    env = {name: f"{'hush' if looks_secret(name) else 'say'} {value}" for name, value in values.items()}
-    text = job_text({"env": env})
-    assert tomllib.loads(text).get("env", {}) == {name: value for name, value in env.items() if not looks_secret(name)}
-    assert text.count("# The value is hidden") == sum(map(looks_secret, env))
-    assert '"hush' not in text
+@given(
+    st.dictionaries(
+        st.sampled_from(["OMP_NUM_THREADS", "TF_HOME", "LEVEL", "a\nKEY"]), texts.map("s3://a:b@{}".format) | texts
+    ),
+    st.booleans(),
+)
+def test_what_is_hidden_is_a_comment(env: dict[str, str], show: bool) -> None:
+    """It is no part of the job then."""
+    text = job_text({"env": env, "show_env": show})
+    shown = {name: value for name, value in masked(env, show).items() if HIDDEN not in value}
+    assert tomllib.loads(text).get("env", {}) == shown
+    assert text.count("# The value is hidden") == len(env) - len(shown)
+
+
+def test_credentials_in_other_texts_are_hidden_and_a_comment_says_so() -> None:
+    """Unless all is to be shown."""
+    options: JobOptions = {"program": "train.py", "args": ["--db", "postgres://me:hush@host/db"], "on_end": "true"}
+    assert 'args = ["--db", "postgres://***@host/db"]' in job_text(options)
+    assert job_text(options).count("# The credentials in a URL are hidden") == 1
+    assert "hush" in job_text(options, secrets=True)
 
 
 @given(texts)
@@ -81,5 +93,5 @@ def test_a_quoted_text_is_toml(text: str) -> None:
 def test_what_toml_can_not_hold_is_named() -> None:
     """All of it."""
     with pytest.raises(BadJob) as raised:
-        job_text({"program": "/\udcff", "args": ["\udc80"], "env": {"A": "\udcfe"}, "workers": 2})
-    assert [problem.split()[0] for problem in raised.value.problems] == ["program", "args", "A"]
+        job_text({"program": "/\udcff", "args": ["\udc80"], "env": {"TF_A": "\udcfe"}, "workers": 2})
+    assert [problem.split()[0] for problem in raised.value.problems] == ["program", "args", "TF_A"]

@@ -7,6 +7,7 @@ import json
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from clusterkit.task.patches import editor as patch
+from tests.strangers import STRANGER, connected, needs_root
 from tests.support import CHILDREN, Up, wait_until
 
 pytest.importorskip("debugpy")
@@ -134,6 +136,44 @@ def test_an_editor_that_goes_leaves_the_program_to_itself(up: Start, tmp_path: P
     assert run.result["restarts"] == 0
 
 
+@needs_root
+def test_another_user_of_the_machine_can_not_attach(up: Start, tmp_path: Path) -> None:
+    """An editor runs code in the task, so whoever connects has to be this user; who is refused disturbs nobody."""
+    program = tmp_path / "program.py"
+    program.write_text("print('begun')\n")
+    run = up("--workers", "1", "--debugpy", "worker:0", "--debugpy-wait", program)
+    address = run.wait_for("EditorAwaited")["address"]
+    host, port = address.split(":")
+    for _ in range(2):
+        with connected((host, int(port))) as stranger:
+            text = json.dumps({"seq": 1, "type": "request", "command": "initialize", "arguments": {"adapterID": "x"}})
+            with suppress(ConnectionResetError, BrokenPipeError):
+                stranger.sendall(f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
+                assert stranger.recv(1) == b""
+    assert run.output.count(f"the user {STRANGER} tried to attach to this task's debugpy") == 1
+    editor = Editor(address)
+    try:
+        editor.attach()
+        editor.ask("configurationDone")
+        assert run.wait(30) == 0
+    finally:
+        editor.close()
+
+
+def test_a_debugpy_that_can_not_be_guarded_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a version that opens its port in another way, everybody could attach."""
+    monkeypatch.setenv("CLUSTERKIT_DEBUGPY", "0")
+    thread = SimpleNamespace(run=lambda: None)
+    pydevd = SimpleNamespace(PyDB=SimpleNamespace(_WaitForConnectionThread=thread), create_server_socket=print)
+    for found in (pydevd, SimpleNamespace()):
+        for name, module in {"debugpy": SimpleNamespace(), "debugpy.server.api": None, "pydevd": found}.items():
+            monkeypatch.setitem(sys.modules, name, module or SimpleNamespace())
+        patch.start(None, lambda name: SimpleNamespace())
+        assert "debugpy does not start: this version of it lets every user" in capsys.readouterr().err
+
+
 def test_an_editor_is_told_of_an_address_that_it_can_connect_to(monkeypatch: pytest.MonkeyPatch) -> None:
     """debugpy returns when its thread has bound the port, and may not listen yet."""
 
@@ -148,6 +188,7 @@ def test_an_editor_is_told_of_an_address_that_it_can_connect_to(monkeypatch: pyt
 
     monkeypatch.setenv("CLUSTERKIT_DEBUGPY", "0")
     monkeypatch.setitem(sys.modules, "debugpy", SimpleNamespace(configure=lambda **_: None, listen=bind))
+    monkeypatch.setattr(patch, "guard", lambda peers: None)
     with socket.socket() as bound:
         monkeypatch.setattr(patch, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: bound.listen()))
         with pytest.raises(SystemExit):

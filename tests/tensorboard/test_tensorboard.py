@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -17,6 +18,7 @@ import pytest
 
 from clusterkit.system import procfs
 from tests.commands import Clusterkit
+from tests.strangers import connected
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -40,6 +42,18 @@ def get(address: str, path: str, **query: str) -> Any:
 def shows(address: str, run: str, tags: set[str]) -> None:
     """Wait until TensorBoard shows these tags of a run."""
     wait_until(lambda: tags <= set(get(address, "tags").get(run, {})), 30, lambda: f"{tags} in {get(address, 'tags')}")
+
+
+def answers_nobody_else(port: int) -> None:
+    """Another user's request gets no answer, and neither does one for another host."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", "/", headers={"host": f"rebound.example:{port}"})
+    assert connection.getresponse().status == 421
+    connection.close()
+    if os.getuid() == 0:
+        with connected(("127.0.0.1", port)) as stranger, suppress(ConnectionResetError, BrokenPipeError):
+            stranger.sendall(b"GET / HTTP/1.0\r\nhost: localhost\r\n\r\n")
+            assert stranger.recv(1) == b""
 
 
 def board_of(home: Path) -> int | None:
@@ -118,6 +132,7 @@ def test_a_finished_run_can_be_shown_again_and_again(ck: Clusterkit, clusterkit:
         losses = get(address, "scalars", **query)
         assert losses[-1][1:] == [50, pytest.approx(1 / 50)]
         assert len({step for _, step, _ in losses}) == len(losses)
+        answers_nobody_else(urlsplit(address).port or 0)
         shown.signal(signal.SIGINT)
         assert shown.wait(20) == 0
     assert len(list((run / "tensorboard/clusterkit/worker:0").iterdir())) == 1

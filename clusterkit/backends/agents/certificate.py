@@ -10,6 +10,7 @@ import datetime
 import errno
 import os
 import ssl
+import stat
 from pathlib import Path
 
 from clusterkit.system.files import write_whole
@@ -68,9 +69,19 @@ def client_context(pem: Path) -> ssl.SSLContext:
 
 
 def pinned(pem: Path) -> bytes:
-    """The certificate in a file, as the other side presents it. Raises CertificateError."""
+    """The certificate in a file, as the other side presents it. Raises CertificateError.
+
+    As with ssh, the file must not be for others. One that belongs to another user is that user's business: Kubernetes
+    lets the pod's group read it.
+    """
     try:
-        text = pem.read_text("ascii")
+        with pem.open(encoding="ascii") as file:
+            seen, text = os.fstat(file.fileno()), file.read()
+        if seen.st_uid == os.getuid() and seen.st_mode & 0o077:
+            raise CertificateError(
+                f"Other users can use the key {pem} (mode {stat.S_IMODE(seen.st_mode):03o}), so it is refused. Make it "
+                f"yours alone: chmod 600 {pem}"
+            )
         start, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER)
         return ssl.PEM_cert_to_DER_cert(text[start : end + len(ssl.PEM_FOOTER)])
     except OSError as error:

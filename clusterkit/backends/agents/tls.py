@@ -5,6 +5,13 @@ from __future__ import annotations
 import ssl
 
 CHUNK = 1 << 16
+# By OpenSSL's codes. Both are said of the run's own certificate: that of another run is refused before.
+_TIMES = {
+    9: "the run's certificate is not valid yet by this host's clock, which is behind",
+    10: "the run's certificate has expired by this host's clock",
+}
+_REFUSALS = {"SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_CERTIFICATE_EXPIRED"}
+REFUSED = "the other host refused the run's certificate: compare key and clocks"
 
 
 class Untrusted(Exception):
@@ -33,10 +40,11 @@ class Tls:
             return self._read()
         except ssl.SSLWantReadError:
             return b""
-        except ssl.SSLCertVerificationError:
-            raise Untrusted("its certificate is not this run's") from None
+        except ssl.SSLCertVerificationError as error:
+            raise Untrusted(_TIMES.get(error.verify_code, "its certificate is not this run's")) from None
         except ssl.SSLError as error:
-            raise Untrusted(f"TLS failed ({error.reason or type(error).__name__})") from None
+            refused = error.reason in _REFUSALS
+            raise Untrusted(REFUSED if refused else f"TLS failed ({error.reason or type(error).__name__})") from None
 
     def send(self, data: bytes | bytearray) -> None:
         """Encrypt bytes for the network; `take` returns them."""

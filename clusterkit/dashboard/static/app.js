@@ -53,7 +53,7 @@ function footer({ version, made, left_out: left, log_bytes: all }) {
 }
 
 async function start() {
-  const source = openSource();
+  const source = await openSource();
   const store = new Store();
   let config;
   try {

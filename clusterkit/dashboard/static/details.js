@@ -178,8 +178,21 @@ export class Stalls {
       if (!details.open || text.textContent) return;
       text.textContent = await this.source.file(`stacks/${name}`).catch((error) => error.message);
     };
-    const details = h("details", { ontoggle: open }, h("summary", null, "Stacks of all tasks"), text);
+    const details = h("details", { ontoggle: open }, h("summary", null, "Stacks of all tasks"), this.opener(`stacks/${name}`, text), text);
     return details;
+  }
+
+  /** A button that opens a file in a tab; a report file has none. */
+  opener(path, problem) {
+    if (!this.source.addressOf) return null;
+    const open = async () => {
+      try {
+        window.open(await this.source.addressOf(path), "_blank", "noopener");
+      } catch (error) {
+        problem.textContent = error.message;
+      }
+    };
+    return h("button", { class: "small", type: "button", onclick: open }, "Open in a tab");
   }
 }
 

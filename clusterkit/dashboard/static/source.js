@@ -1,6 +1,8 @@
 // Where the page's data comes from: a dashboard's server, or what is embedded in a report file.
 
+import { openAccess } from "./access.js";
 import { embeddedSource } from "./embedded.js";
+import { follow } from "./events.js";
 
 /** An answer that is no data. `kind`: refused, missing, gone (no server), or wrong. */
 export class SourceError extends Error {
@@ -11,29 +13,29 @@ export class SourceError extends Error {
 }
 
 /** The source of this document. */
-export function openSource() {
+export async function openSource() {
   const element = document.getElementById("embedded");
-  return element ? embeddedSource(JSON.parse(element.textContent)) : new LiveSource(location.pathname);
+  return element ? embeddedSource(JSON.parse(element.textContent)) : new LiveSource(location.pathname, await openAccess());
 }
 
-async function ask(path, options) {
-  let answer;
-  try {
-    answer = await fetch(path, options);
-  } catch {
+async function ask(access, path, options) {
+  const answer = await access.fetch(path, options).catch(() => {
     throw new SourceError("gone", "The dashboard's server does not answer.");
-  }
-  if (answer.status === 401 || answer.status === 403) {
-    const why = await errorOf(answer);
-    throw new SourceError("refused", why ?? "The server has not accepted this browser.");
-  }
-  if (answer.status === 404) throw new SourceError("missing", (await errorOf(answer)) ?? "There is nothing here.");
-  if (!answer.ok) throw new SourceError("wrong", (await errorOf(answer)) ?? `The server answered ${answer.status}.`);
+  });
+  if (!answer.ok) throw await refusal(answer);
   try {
     return await answer.json();
   } catch {
     throw new SourceError("gone", "The server's answer was cut off.");
   }
+}
+
+/** What an answer that is no data says. */
+async function refusal(answer) {
+  const why = await errorOf(answer);
+  if (answer.status === 401 || answer.status === 403) return new SourceError("refused", why ?? "The server has not accepted this browser.");
+  if (answer.status === 404) return new SourceError("missing", why ?? "There is nothing here.");
+  return new SourceError("wrong", why ?? `The server answered ${answer.status}.`);
 }
 
 async function errorOf(answer) {
@@ -57,8 +59,9 @@ export function placeOf(path) {
 }
 
 class LiveSource {
-  constructor(path) {
+  constructor(path, access) {
     this.live = true;
+    this.access = access;
     this.home = { href: "/", text: "All runs" };
     this.place = placeOf(path);
     this.base = `/api/run/${encodeURIComponent(this.place.id ?? "")}`;
@@ -69,106 +72,96 @@ class LiveSource {
     return `/run/${encodeURIComponent(run)}`;
   }
 
+  ask(path, options) {
+    return ask(this.access, path, options);
+  }
+
   config() {
-    return ask("/api/config");
+    return this.ask("/api/config");
   }
 
   /** Keep the store up to date. `tell(state, text)`: connected, over, reconnecting, gone, refused, missing. */
   watch(store, tell) {
-    if (this.place.page === "run") return new RunStream(this.base, store, tell).open();
+    if (this.place.page === "run") return new RunStream(this.access, this.base, store, tell).open();
     const paths = { runs: ["/api/runs", "/api/campaigns"], campaign: [`/api/campaign/${encodeURIComponent(this.place.id)}`] };
-    return poll(paths[this.place.page], store, tell);
+    return poll((path) => this.ask(path), paths[this.place.page], store, tell);
   }
 
   series(names, begin, end, points) {
-    return ask(`${this.base}/series?${query({ names: names.join(","), begin, end, points })}`).then((a) => a.series);
+    return this.ask(`${this.base}/series?${query({ names: names.join(","), begin, end, points })}`).then((a) => a.series);
   }
 
   log(asked) {
-    return ask(`${this.base}/log?${query(asked)}`);
+    return this.ask(`${this.base}/log?${query(asked)}`);
   }
 
   /** A text file of the run's directory, such as the stacks of a stall. */
   async file(path) {
-    const answer = await fetch(`${this.base}/file/${path}`).catch(() => null);
+    const answer = await this.access.fetch(`${this.base}/file/${path}`).catch(() => null);
     if (!answer?.ok) throw new SourceError("missing", `${path} can't be read; it is in the run's directory.`);
     return answer.text();
   }
 
+  /** The address of such a file, for a tab of its own. */
+  addressOf(path) {
+    return this.access.ticketed(`${this.base}/file/${path}`);
+  }
+
   /** Follow the log from a cursor; `over` is called when nobody writes any more. Returns what ends that. */
   followLog(asked, cursor, take, over) {
-    let stream = null;
+    let end = null;
     let timer = null;
     let from = cursor;
+    const heard = (data) => {
+      from = data.next ?? from;
+      take(data);
+    };
     const open = () => {
-      stream = new EventSource(`${this.base}/log/stream?${query({ ...asked, from })}`);
-      stream.onmessage = (message) => {
-        const data = JSON.parse(message.data);
-        from = data.next ?? from;
-        take(data);
-      };
-      stream.addEventListener("over", () => {
-        stream.close();
-        over();
-      });
-      stream.onerror = () => {
-        stream.close(); // it would begin at its first cursor again
-        timer = setTimeout(open, 1000);
-      };
+      const lost = () => (timer = setTimeout(open, 1000));
+      end = follow(this.access, `${this.base}/log/stream?${query({ ...asked, from })}`, { heard, over, lost });
     };
     open();
     return () => {
       clearTimeout(timer);
-      stream.close();
+      end();
     };
   }
 
   act(body) {
     const headers = { "Content-Type": "application/json" };
-    return ask(`${this.base}/act`, { method: "POST", headers, body: JSON.stringify(body) }).then((a) => a.text);
+    return this.ask(`${this.base}/act`, { method: "POST", headers, body: JSON.stringify(body) }).then((a) => a.text);
   }
 }
 
 /** The changes of a run, over as many connections as it takes. */
 class RunStream {
-  constructor(base, store, tell) {
-    Object.assign(this, { base, store, tell });
+  constructor(access, base, store, tell) {
+    Object.assign(this, { access, base, store, tell });
     this.failures = 0;
   }
 
   open() {
-    const stream = new EventSource(`${this.base}/stream${this.offset ? `?from=${this.offset}` : ""}`);
-    stream.onopen = () => {
-      this.failures = 0;
-      this.tell("connected");
-    };
-    stream.onmessage = (message) => {
-      const { set, now } = JSON.parse(message.data);
-      this.store.apply(set, now, !this.offset); // the first message has everything
-      this.offset = message.lastEventId || "0";
-    };
-    stream.addEventListener("over", () => {
-      stream.close();
-      this.tell("over");
+    follow(this.access, `${this.base}/stream${this.offset ? `?from=${this.offset}` : ""}`, {
+      opened: () => {
+        this.failures = 0;
+        this.tell("connected");
+      },
+      heard: ({ set, now }, id) => {
+        this.store.apply(set, now, !this.offset); // the first message has everything
+        this.offset = id || "0";
+      },
+      over: () => this.tell("over"),
+      lost: (answer) => this.again(answer),
     });
-    stream.onerror = () => {
-      this.failures += 1;
-      if (stream.readyState === EventSource.CLOSED) this.explain();
-      else this.tell(this.failures > 10 ? "gone" : "reconnecting");
-    };
     return this;
   }
 
-  /** The browser has given up: say why, and try again where that can help. */
-  async explain() {
-    try {
-      await ask("/api/config");
-      await ask(`${this.base}/log?limit=1&from=end`);
-      this.tell("reconnecting");
-    } catch (error) {
-      if (error.kind === "missing" || (error.kind === "refused" && !this.offset)) return this.tell(error.kind, error.message);
-      this.tell(error.kind === "refused" ? "renewed" : this.failures > 10 ? "gone" : "reconnecting");
-    }
+  /** Say what is wrong, and try again where that can help. */
+  async again(answer) {
+    this.failures += 1;
+    const { kind, message } = answer ? await refusal(answer) : {};
+    if (kind === "missing" || (kind === "refused" && !this.offset)) return this.tell(kind, message);
+    this.tell(kind === "refused" ? "renewed" : this.failures > 10 ? "gone" : "reconnecting");
     setTimeout(() => this.open(), Math.min(500 * 2 ** this.failures, 5000));
     return undefined;
   }
@@ -180,7 +173,7 @@ function orNothing(error) {
 }
 
 /** Ask again and again, every 2 seconds. */
-function poll(paths, store, tell) {
+function poll(ask, paths, store, tell) {
   let failures = 0;
   const once = async () => {
     try {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clusterkit.engines.kubernetes.commands import job_file
 from clusterkit.engines.kubernetes.jobset import jobset
 from clusterkit.engines.kubernetes.manifest import Document, Kind, Manifest, Secret
 from clusterkit.engines.kubernetes.names import SUPERVISOR
@@ -18,6 +19,7 @@ from clusterkit.engines.kubernetes.objects import (
 )
 from clusterkit.engines.kubernetes.tfjob import LACKS, secrets_of, tfjob
 from clusterkit.words.model import number_of
+from clusterkit.words.secrets import has_credentials
 
 
 def documents(manifest: Manifest, pem: str) -> list[Document]:
@@ -32,11 +34,13 @@ def documents(manifest: Manifest, pem: str) -> list[Document]:
 
 def secrets_in(manifest: Manifest) -> list[str]:
     """What in the documents is nobody's business, in words."""
+    urls = ["credentials in a URL of the job"] if has_credentials(manifest.job) else []
     if manifest.flags.kind is Kind.TFJOB:
-        return [f"variables of the job (Secret {env_name(manifest)})"] if secrets_of(manifest) else []
+        return [*([f"variables of the job (Secret {env_name(manifest)})"] if secrets_of(manifest) else []), *urls]
     name, is_secret = job_name(manifest)
     key = [f"the run's key (Secret {manifest.place.key})"] if manifest.flags.secret is Secret.TOO else []
-    return [*key, *([f"variables of the job (Secret {name})"] if is_secret else [])]
+    is_there = is_secret and bool(job_file(manifest))
+    return [*key, *([f"variables of the job (Secret {name})"] if is_there else []), *urls]
 
 
 def head(manifest: Manifest) -> Iterator[str]:

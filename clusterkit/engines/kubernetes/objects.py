@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterkit.engines.kubernetes.commands import JOB_FILE, KEY, job_file
 from clusterkit.engines.kubernetes.manifest import Document, Manifest, Place
 from clusterkit.engines.kubernetes.pods import of_run
-from clusterkit.words.secrets import looks_secret
+from clusterkit.words.secrets import has_credentials, hidden_in
 
 SIZE = "10Gi"  # of the shared volume
 
@@ -36,8 +36,9 @@ def env_secret(manifest: Manifest, values: dict[str, str]) -> Document:
 
 def job_name(manifest: Manifest) -> tuple[str, bool]:
     """The name of the object with the job file, and whether it has to be a Secret."""
-    setups = manifest.job.every_setup.values()
-    return f"{manifest.name}-job", any(looks_secret(name) for setup in setups for name in setup.env)
+    job = manifest.job
+    hidden = any(hidden_in(setup.env, job.show_env) for setup in job.every_setup.values())
+    return f"{manifest.name}-job", hidden or has_credentials(job)
 
 
 def job_object(manifest: Manifest) -> list[Document]:

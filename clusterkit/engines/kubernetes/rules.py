@@ -12,7 +12,7 @@ from clusterkit.job.spec import MOST, UNFIT
 from clusterkit.words.job import JobSpec
 from clusterkit.words.options import JobOptions
 from clusterkit.words.resources import Network
-from clusterkit.words.secrets import looks_secret
+from clusterkit.words.secrets import has_credentials, hidden_in
 
 # What becomes a part of the pods of a TFJob. Everything else is for clusterkit, which is not in them.
 OF_TFJOB = frozenset({
@@ -65,11 +65,13 @@ def _text_problems(job: JobSpec, options: JobOptions) -> Iterator[str]:
 
 def _secret_problems(job: JobSpec) -> Iterator[str]:
     for where, setup in job.every_setup.items():
-        for name in filter(looks_secret, setup.env):
+        for name in hidden_in(setup.env, job.show_env):
             yield (
-                f"--no-secret: {where}env: {name} looks like a secret, and would be in the documents. Leave it out of "
-                "the job, and name a Secret of yours that has it: --env-from NAME."
+                f"--no-secret: {where}env: {name} may be a secret, and would be in the documents. Leave it out of "
+                "the job, and name a Secret of yours that has it: --env-from NAME. If it is none, add --show-env."
             )
+    if has_credentials(job):
+        yield "--no-secret: the job has a URL with credentials in it, which would be in the documents. Use a variable."
 
 
 def _table_problems(job: JobSpec) -> Iterator[str]:

@@ -12,7 +12,7 @@ from clusterkit.job.keras import chosen_env
 from clusterkit.job.plan import program_of
 from clusterkit.words.job import RestartPolicy, Setup
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
-from clusterkit.words.secrets import looks_secret
+from clusterkit.words.secrets import hidden_in
 
 CONTAINER = "tensorflow"  # the operator looks for a container of this name
 REPLICAS = {
@@ -60,10 +60,9 @@ def secrets_of(manifest: Manifest) -> dict[str, str]:
     """The variables that are in a Secret, by their keys in it."""
     setups = manifest.job.every_setup
     return {
-        where + name: value
+        where + name: setup.env[name]
         for where, setup in setups.items()
-        for name, value in setup.env.items()
-        if looks_secret(name)
+        for name in hidden_in(setup.env, manifest.job.show_env)
     }
 
 
@@ -112,6 +111,6 @@ def _env(manifest: Manifest, task: Task) -> list[Document]:
 
 
 def _variable(manifest: Manifest, where: str, name: str, value: str) -> Document:
-    if not looks_secret(name):
+    if not hidden_in({name: value}, manifest.job.show_env):
         return {"name": name, "value": verbatim(value)}
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": env_name(manifest), "key": where + name}}}

@@ -26,7 +26,11 @@ class Submission:
     """A run to be submitted. Its files lie in a directory of its own, since the run's is made by its supervisor."""
 
     run: RunDirectory
-    place: Path
+
+    @property
+    def place(self) -> Path:
+        """The directory."""
+        return self.run.submitted
 
     @property
     def output(self) -> Path:
@@ -35,8 +39,13 @@ class Submission:
 
     @property
     def job_file(self) -> Path:
-        """The run's job, with what no command line may show."""
+        """The run's job, as everybody may see it."""
         return self.place / "job.toml"
+
+    @property
+    def secret_job_file(self) -> Path:
+        """The same with all that is hidden there, for the supervisor. Only this user can read it."""
+        return self.place / "job.secret.toml"
 
     def script(self, job: JobSpec, env: Mapping[str, str] = os.environ) -> str:
         """The text of the batch script. Raises BadJob with all that Slurm can't take."""
@@ -56,18 +65,20 @@ class Submission:
         if wrong := problems(asked):
             raise BadJob(wrong)
         words = [sys.executable, "-m", "clusterkit", "up", "--run-id", self.run.run_id, "--continue"]
-        return script_of(asked, [*words, "-f", str(self.job_file)])
+        return script_of(asked, [*words, "-f", str(self.secret_job_file)])
 
-    def submit(self, script: str, job_file: str) -> int:
+    def submit(self, script: str, shown: str, secret: str) -> int:
         """Write the files and submit the job; return Slurm's id of it. Raises RunDirectoryError, SlurmError.
 
-        If Slurm refuses the job, the files are removed: the run was not submitted.
+        `shown` and `secret` are the texts of the two job files. If Slurm refuses the job, the files are removed: the
+        run was not submitted.
         """
         try:
             make_private(self.place.parent)
             self.place.mkdir(mode=0o700)
-            self.job_file.touch(mode=0o600)
-            self.job_file.write_text(job_file)
+            self.secret_job_file.touch(mode=0o600)
+            self.secret_job_file.write_text(secret)
+            self.job_file.write_text(shown)
             (self.place / "script.sh").write_text(script)
         except FileExistsError:
             raise RunDirectoryError(
@@ -86,11 +97,10 @@ class Submission:
 
 def submission(run_id: str) -> Submission:
     """The submission of a run, which need not have been submitted. Raises RunDirectoryError if there is such a run."""
-    store = RunStore()
-    run = store.run(run_id)
+    run = RunStore().run(run_id)
     if run.path.exists():
         raise RunDirectoryError(f"A run {run_id} already exists. Choose another --run-id, or omit it.")
-    return Submission(run, store.home / "submitted" / run_id)
+    return Submission(run)
 
 
 def _most_on_a_host(job: JobSpec) -> int:

@@ -26,6 +26,7 @@ def start(module: object, load: Any) -> None:
         debugpy = importlib.import_module("debugpy")
         with socket.create_server(("127.0.0.1", int(port))):
             pass  # if the port is taken, debugpy would wait for ever
+        guard(load("task/peers"))
         debugpy.configure(subProcess=False)
         # Without an adapter's process, which would outlive the task.
         _, port = debugpy.listen(("127.0.0.1", int(port)), in_process_debug_adapter=True)
@@ -39,6 +40,52 @@ def start(module: object, load: Any) -> None:
     watcher = threading.Thread(target=watch, args=(debugpy, debugger), name="clusterkit-editor", daemon=True)
     watcher.pydev_do_not_trace = True  # type: ignore[attr-defined]
     watcher.start()
+
+
+def guard(peers: Any) -> None:
+    """Have debugpy accept connections of this user's processes only: an editor runs any code in the task.
+
+    Raises RuntimeError where the installed debugpy opens its port in a way that is not known.
+    """
+    importlib.import_module("debugpy.server.api")
+    pydevd: Any = sys.modules["pydevd"]
+    try:
+        create = pydevd.create_server_socket
+        opens = "create_server_socket" in pydevd.PyDB._WaitForConnectionThread.run.__code__.co_names
+    except AttributeError:
+        opens = False
+    if not opens:
+        raise RuntimeError("this version of it lets every user of this machine attach; install debugpy 1.8")
+
+    def create_guarded(host: str, port: int) -> socket.socket:
+        made: socket.socket = create(host=host, port=port)
+        return Listener(peers, made)
+
+    pydevd.create_server_socket = create_guarded
+
+
+class Listener(socket.socket):
+    """A listening socket that accepts connections of this user's processes, and closes all others."""
+
+    def __init__(self, peers: Any, made: socket.socket) -> None:
+        super().__init__(made.family, made.type, made.proto, fileno=made.detach())
+        self.peers = peers
+        self.told: set[int | None] = set()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Wait for a connection of this user's, or root's."""
+        while True:
+            connection, address = super().accept()
+            uid = self.peers.uid_of(connection)
+            if uid in (os.getuid(), 0):
+                return connection, address
+            connection.close()
+            if uid is not None and uid not in self.told:
+                self.told.add(uid)
+                print(
+                    f"clusterkit: the user {uid} tried to attach to this task's debugpy, and was refused.",
+                    file=sys.stderr,
+                )
 
 
 def wait_for_listener(port: int) -> None:

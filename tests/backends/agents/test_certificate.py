@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import ssl
 import stat
@@ -21,6 +22,7 @@ from clusterkit.backends.agents.certificate import (
     write_certificate,
 )
 from clusterkit.backends.agents.tls import Tls, Untrusted
+from tests.strangers import STRANGER
 
 NOW = datetime.datetime.now(datetime.UTC)
 
@@ -33,6 +35,7 @@ def pem(tmp_path: Path) -> Path:
 
 def written(path: Path, now: datetime.datetime) -> Path:
     """A certificate that was made at that time."""
+    path.touch(0o600)
     path.write_bytes(make_certificate("a-run", now))
     return path
 
@@ -77,6 +80,18 @@ def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
         write_certificate(path, "another")
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666, 0o620])
+def test_a_key_that_others_can_read_is_refused(pem: Path, mode: int) -> None:
+    """As ssh does; one that belongs to somebody else is their business: Kubernetes gives it to the pod's group."""
+    pem.chmod(mode)
+    for side in (server_context, client_context):
+        with pytest.raises(CertificateError, match=f"Other users can use the key {pem} .* chmod 600 {pem}"):
+            side(pem)
+    if os.getuid() == 0:
+        os.chown(pem, STRANGER, -1)
+        assert client_context(pem)
+
+
 def test_another_runs_key_is_refused_by_both(pem: Path, tmp_path: Path) -> None:
     """The agent finds out first; an agent that would not look is refused by the supervisor."""
     other = written(tmp_path / "other.pem", NOW)
@@ -109,12 +124,25 @@ def test_a_certificate_that_the_run_has_signed_is_not_the_runs(pem: Path) -> Non
         shake_hands(agent, supervisor)
 
 
-@pytest.mark.parametrize("age", [datetime.timedelta(days=3651), datetime.timedelta(days=-2)])
-def test_a_certificate_is_valid_for_ten_years(age: datetime.timedelta, tmp_path: Path) -> None:
-    """Not before the day before it was made, and not after."""
+@pytest.mark.parametrize(
+    ("age", "why"),
+    [
+        (datetime.timedelta(days=3651), "the run's certificate has expired by this host's clock"),
+        (datetime.timedelta(days=-2), "the run's certificate is not valid yet by this host's clock, which is behind"),
+    ],
+)
+def test_a_certificate_is_valid_for_ten_years(age: datetime.timedelta, why: str, tmp_path: Path) -> None:
+    """Not before the day before it was made, and not after; the agent says so, and what the supervisor says of it."""
     pem = written(tmp_path / "old.pem", NOW - age)
-    with pytest.raises(Untrusted, match="its certificate is not this run's"):
+    with pytest.raises(Untrusted, match=why):
         shake_hands(client(pem), server(pem))
+    careless = client_context(pem)
+    careless.verify_mode = ssl.CERT_NONE
+    agent, supervisor = Tls(careless, pinned(pem), is_server=False), server(pem)
+    with pytest.raises(Untrusted, match=why):
+        shake_hands(agent, supervisor)
+    with pytest.raises(Untrusted, match="the other host refused the run's certificate: compare key and clocks"):
+        agent.receive(supervisor.take())
 
 
 def test_clocks_may_differ_by_less_than_a_day(tmp_path: Path) -> None:

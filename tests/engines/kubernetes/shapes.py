@@ -36,7 +36,10 @@ SHAPES: dict[str, tuple[JobOptions, Flags]] = {
         replace(PLAIN, claim="runs", env_from=("credentials",)),
     ),
     "gpus": (
-        {"program": "train.py", "workers": 4, "gpus_per_task": 2, "cpus_per_task": 8, "env": {"LEVEL": "3"}},
+        {
+            "program": "train.py", "workers": 4, "gpus_per_task": 2, "cpus_per_task": 8, "env": {"LEVEL": "3"},
+            "show_env": True,
+        },
         replace(PLAIN, hosts=2, memory="64Gi", secret=Secret.OUT),
     ),
     "spare": ({"program": "train.py", "workers": 4, "spare_hosts": 1}, replace(PLAIN, hosts=2)),
@@ -48,7 +51,7 @@ SHAPES: dict[str, tuple[JobOptions, Flags]] = {
     "tfjob-ps": (
         {
             "program": "train.py", "workers": 2, "ps": 1, "evaluator": True, "restart": "never", "gpus_per_task": 1,
-            "env": {"PRICE": "$(5)", "API_TOKEN": "hush"},
+            "env": {"TF_PRICE": "$(5)", "API_TOKEN": "hush"},
             "task": {TaskType.PS: {"args": ["--serve"], "cwd": "/ps", "python": "python3", "env": {"API_TOKEN": "ps"}}},
         },
         replace(TFJOB, memory="8Gi", namespace="training"),

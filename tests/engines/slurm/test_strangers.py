@@ -36,7 +36,7 @@ def test_a_run_on_slurm_keeps_its_secrets(
     run.wait_for("Checkpointed")
     run.wait_followed()
     processes = [pid for on_host in slurm.processes().values() for pid in on_host]
-    pem, job_file = run.run.agents_key, run.home / "submitted/r-1/job.toml"
+    pem, job_file = run.run.agents_key, run.home / "submitted/r-1/job.secret.toml"
     opened = (SPOOL.match(link) for pid in processes for link in procfs.links(pid))
     spools = sorted({Path(found[1]) for found in opened if found})
     assert len(spools) == 3  # one on each host

@@ -1,0 +1,121 @@
+"""What a process inherits from its parent, and a warm server can't adopt from its client: it has to be the same.
+
+A run that a warm server forks is the server's descendant. Whatever confines the client, or gives it more rights, would
+not reach the tasks. Loaded by path: standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+PROC = "/proc"
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time", "time_for_children", "user", "uts")
+LINKS = {f"ns/{name}": f"another {name.partition('_')[0]} namespace" for name in NAMESPACES} | {
+    "root": "another root directory"
+}
+FILES = {
+    "cgroup": "another control group",
+    "attr/current": "another security label",
+    "oom_score_adj": "another oom_score_adj",
+    "loginuid": "another login uid",
+    "sessionid": "another audit session",
+    "coredump_filter": "another filter for core dumps",
+}
+# Lines of /proc/PID/status.
+STATUS = {
+    **dict.fromkeys(("Uid", "Gid"), "other user or group ids"),
+    "Groups": "other groups",
+    **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "other capabilities"),
+    "NoNewPrivs": "another no_new_privs",
+    **dict.fromkeys(("Seccomp", "Seccomp_filters"), "another seccomp filter"),
+    **dict.fromkeys(("Speculation_Store_Bypass", "SpeculationIndirectBranch"), "other speculation controls"),
+    "THP_enabled": "another setting of transparent huge pages",
+    "Mems_allowed_list": "other memory nodes",
+}
+# The kernel does not show a process's seccomp filters or Landlock rules. They are the same for sure where every
+# process has inherited them from the first one.
+UNSEEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
+# By number of prctl(2), what a process can ask of itself only.
+CONTROLS = {
+    27: "other securebits",
+    30: "another timer slack",
+    34: "another policy for memory errors",
+    66: "another policy for executable memory",
+    68: "another policy for merging memory",
+}
+# Numbers of system calls without a function in the C library: get_mempolicy(2), ioprio_get(2) and keyctl(2).
+CALLS = {"x86_64": (239, 252, 250), "aarch64": (236, 31, 219)}
+MEMORY, DISK, KEYS = "another memory policy", "another I/O priority", "another session keyring"
+
+
+def told() -> dict[str, Any]:
+    """Return what this process has to tell the server about itself, since the server can't see it."""
+    libc = ctypes.CDLL(None)
+    libc.syscall.restype = ctypes.c_long
+    found = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
+    found["personality"] = libc.personality(ctypes.c_ulong(0xFFFFFFFF))
+    if platform.machine() in CALLS:
+        get_mempolicy, ioprio_get, keyctl = CALLS[platform.machine()]
+        mode, nodes = ctypes.c_int(0), (ctypes.c_ulong * 64)()
+        libc.syscall(get_mempolicy, ctypes.byref(mode), nodes, ctypes.c_ulong(4096), None, 0)
+        found[MEMORY] = [mode.value, int.from_bytes(bytes(nodes), sys.byteorder)]
+        found[DISK] = libc.syscall(ioprio_get, 1, 0)
+        found[KEYS] = libc.syscall(keyctl, 0, ctypes.c_int(-3), 0)
+    return found
+
+
+def difference(pid: int, of_client: object) -> str | None:
+    """Return in what a process differs from this one, as `another ...`; None if a child of either is the same.
+
+    `of_client` is what the process has told of itself.
+    """
+    return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
+
+
+def _differences(pid: int, of_client: Mapping[Any, Any]) -> Iterator[str]:
+    me = str(os.getpid())
+    for names, read in ((LINKS, os.readlink), (FILES, _text)):
+        for name, what in names.items():
+            mine = _or_none(read, f"{PROC}/{me}/{name}")
+            if mine is not None and mine != _or_none(read, f"{PROC}/{pid}/{name}"):
+                yield what
+    ours, theirs, first = (_or_none(_status, f"{PROC}/{one}/status") or {} for one in (me, pid, 1))
+    for name, what in STATUS.items():
+        if ours.get(name) != theirs.get(name):
+            yield what
+        elif name in UNSEEN and ours.get(name) not in (None, "0", first.get(name)):
+            yield f"{what}, as far as can be seen"
+    if _scheduling(int(me)) != _scheduling(pid):
+        yield "another scheduling policy"
+    for name, value in told().items():
+        if of_client.get(name) != value:
+            yield CONTROLS.get(int(name) if name.isdecimal() else 0, name.replace("personality", "another personality"))
+
+
+def _scheduling(pid: int) -> tuple[int, int] | None:
+    try:
+        return os.sched_getscheduler(pid), os.sched_getparam(pid).sched_priority
+    except OSError:
+        return None
+
+
+def _or_none(read: Any, path: str) -> Any:
+    try:
+        return read(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _text(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _status(path: str) -> dict[str, str]:
+    pairs = (line.partition(":")[::2] for line in _text(path).decode(errors="replace").splitlines())
+    return {name: value.strip() for name, value in pairs}
