@@ -49,6 +49,12 @@ def stat(pid: int) -> tuple[str, int, int] | None:
     return None if fields is None else (fields[0].decode(), int(fields[2]), int(fields[3]))
 
 
+def start_of(pid: int) -> int | None:
+    """Return when the process started, in clock ticks since boot; None if it is gone. No other with its pid has it."""
+    fields = _stat(f"/proc/{pid}")
+    return None if fields is None else int(fields[STARTTIME])
+
+
 def use(pid: int) -> tuple[float, int, float] | None:
     """Return the seconds of CPU that a process has used, its memory (RSS) in bytes, and its age in seconds.
 

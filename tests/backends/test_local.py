@@ -19,7 +19,8 @@ from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from tests.backends.contract import OTHER, WITHIN, WORKER, Contract, Stage
+from tests.backends.contract import Contract
+from tests.backends.stage import OTHER, WITHIN, WORKER, Stage
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
