@@ -19,6 +19,7 @@ from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Display, up
 from clusterkit.system.ports import listening
+from clusterkit.system.procfs import lineage
 from clusterkit.views.readiness import Readiness
 from clusterkit.views.status import RunPhase
 from clusterkit.words.durations import compact
@@ -42,7 +43,9 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
     run = RunStore().run(run_id)
     early = run.path.with_name(f".{run_id}.console")
     _make_way(run, early)
-    pid = detach(lambda: up(replace(prepared, run_id=run_id), display, lifeline), early, lifeline)
+    starters = lineage(os.getpid())  # while they are there
+    prepared = replace(prepared, run_id=run_id)
+    pid = detach(lambda: up(prepared, display, lifeline, starters=starters), early, lifeline)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = Beginning(run, prepared.job, early, pid).wait(wait)

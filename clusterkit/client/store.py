@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -55,6 +56,12 @@ class RunStore:
         """The directory of a run, which need not exist yet."""
         checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else None
         return RunDirectory(self.path / run_id, checkpoints)
+
+    def has(self, run: RunDirectory) -> bool:
+        """Whether a run's directory is here, by whatever path it is known."""
+        with suppress(OSError):
+            return run.path.parent.samefile(self.path)
+        return False
 
     def all(self) -> list[RunDirectory]:
         """Every run, in the order of the run ids. Raises RunDirectoryError, as all do that look for runs."""

@@ -6,8 +6,9 @@ while the fork server imports TensorFlow.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from clusterkit.client.directory import RunDirectory
@@ -20,6 +21,7 @@ from clusterkit.supervisor.notices import HEEDED
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.system.barrier import crashed
 from clusterkit.system.process import ENDING
+from clusterkit.system.procfs import lineage
 from clusterkit.views.console import Show
 from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import launch_for, warm_places
@@ -49,6 +51,7 @@ class Run:
     run_id: str
     display: Display
     launch: Launch | None = None  # of its fork server
+    starters: frozenset[int] = frozenset()  # the processes that started it, which are no strays
 
     @property
     def directory(self) -> RunDirectory:
@@ -76,13 +79,20 @@ class Run:
             return crash.end(directory, crashed("its supervisor", error))
 
 
-def up(prepared: Prepared, display: Display, lifeline: int | None = None, session: Session | None = None) -> int:
+def up(
+    prepared: Prepared,
+    display: Display,
+    lifeline: int | None = None,
+    session: Session | None = None,
+    starters: Collection[int] = (),
+) -> int:
     """Run a prepared job to its end under a guardian; return the exit code.
 
     `lifeline` is a pipe to the Python process that the run must not outlive; `session` is that process where it keeps
-    warm servers.
+    warm servers. `starters` are processes that started the run and may not be ancestors of this one any more.
     """
-    run = Run(prepared, prepared.run_id or new_run_id(), display)
+    starters = frozenset({*starters, *lineage(os.getpid())})
+    run = Run(prepared, prepared.run_id or new_run_id(), display, starters=starters)
     on_hosts = prepared.job.hosts.count > 0  # each agent has a fork server of its own
     heeded = HEEDED if prepared.continues else ENDING
     launch = None if on_hosts else launch_for(prepared.job, run.directory)

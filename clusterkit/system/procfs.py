@@ -43,6 +43,15 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def lineage(pid: int) -> set[int]:
+    """Return a process and its ancestors, as far as this pid namespace shows them."""
+    found = set[int]()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        pid = _parent(pid) or 0
+    return found
+
+
 def stat(pid: int) -> tuple[str, int, int] | None:
     """Return the state letter, process group and session of a process; None if it is gone."""
     fields = _stat(f"/proc/{pid}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import assert_never
 
@@ -156,9 +156,9 @@ class LocalBackend:
             case _:
                 assert_never(order)
 
-    def strays(self) -> Mapping[str, int]:
+    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
         """Kill processes of all runs of this state directory that have lost their supervisor."""
-        return reap_strays()
+        return reap_strays(spared=spared, own=own)
 
     def leave(self) -> None:
         """Nothing here comes back."""
