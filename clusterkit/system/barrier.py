@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -20,7 +21,7 @@ class ThreadStuck(ClusterkitError):
 
 
 def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], None]) -> threading.Thread:
-    """Run `run` in a daemon thread, and post an exception that leaves it as Crashed."""
+    """Run `run` in a daemon thread, and post an exception that leaves it as Crashed. Raises OSError."""
 
     def guarded() -> None:
         try:
@@ -29,7 +30,10 @@ def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], N
             post(crashed(f"the thread {name!r}", error))
 
     thread = threading.Thread(target=guarded, name=name, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # "can't start new thread": the limit of processes or memory is reached
+        raise OSError(errno.EAGAIN, f"no thread can be started: {os.strerror(errno.EAGAIN)}") from None
     return thread
 
 

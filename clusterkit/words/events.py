@@ -85,8 +85,8 @@ class CheckpointFound:
 class SpawnFailed:
     """The attempt has no process: it could not be started, or was signalled before that, or its `host` was lost.
 
-    `unfit`: the reason is the host's it was to start on, such as a full disk; `unreached` are peers that do not answer
-    there. `crowded`: the hosts that are left have no room for all tasks.
+    `unfit`: the reason is the host's it was to start on, such as a full disk or too many processes, and may pass.
+    `unreached` are peers that do not answer there. `crowded`: the hosts that are left have no room for all tasks.
     """
 
     task: Task

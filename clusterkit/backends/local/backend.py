@@ -194,15 +194,18 @@ class LocalBackend:
             self._sweeper.sweep(Ended(order.task, order.attempt, child))
 
     def _inspect(self, order: ac.Inspect) -> None:
+        try:
+            self._look(order)
+        except (CannotLook, OSError) as error:
+            why = f"The tasks can't be inspected: {error.strerror}." if isinstance(error, OSError) else str(error)
+            self._post(Impaired(why))
+            self._post(Inspected({}, order.look))
+
+    def _look(self, order: ac.Inspect) -> None:
         if order.look is Look.PACE:
             self._paces.begin({task: (attempt, child.pid) for task, (attempt, child) in self._children.items()})
             return
-        try:
-            vitals = self._vitals()
-        except CannotLook as error:
-            self._post(Impaired(str(error)))
-            self._post(Inspected({}, order.look))
-            return
+        vitals = self._vitals()
         if order.look is Look.GLANCE:
             self._post(Inspected(vitals))
             return

@@ -22,10 +22,10 @@ from clusterkit.words.actions import Spawn
 from clusterkit.words.events import NEVER_STARTED, Noted, SpawnFailed, StorageFailed
 from clusterkit.words.model import Task
 
-# Errors of a start that are this machine's, and not the program's.
+# Errors of a start that are this machine's, and not the program's: they may be gone at the next attempt.
 OF_HOST = frozenset({
     errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE,
-    errno.EROFS,
+    errno.EROFS, errno.ETXTBSY,
 })  # fmt: skip
 AT_ONCE = 4  # attempts that may have begun to start before the first of them is there
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
@@ -144,7 +144,8 @@ class Spawner:
     def _failed(self, order: Spawn, error: OSError, opened: Iterable[int]) -> None:
         _close(opened)
         unfit = error.errno in OF_HOST
-        self._post(SpawnFailed(order.task, order.attempt, f"{error.strerror} ({error.filename})", unfit=unfit))
+        what = f"{error.strerror} ({error.filename})" if error.filename else f"{error.strerror}"
+        self._post(SpawnFailed(order.task, order.attempt, what, unfit=unfit))
 
 
 def _close(descriptors: Iterable[int]) -> None:

@@ -64,9 +64,15 @@ class Sweeper:
         left = self._left_of(batch) if batch else ()
         for ended in batch:
             if ended in left:  # its processes may die slowly, and the others must not wait for them
-                start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
+                self._end_apart(ended)
             else:
                 self._post(Swept(ended.task, ended.attempt))
+
+    def _end_apart(self, ended: Ended) -> None:
+        try:
+            start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
+        except OSError:
+            self._end(ended)
 
     def _left_of(self, batch: Collection[Ended]) -> Collection[Ended]:
         try:
