@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -106,10 +107,25 @@ def remove(run: RunDirectory) -> None:
     with suppress(OSError):
         address(run).unlink()
     try:
-        shutil.rmtree(run.path)
+        _remove_directory(run)
     except OSError as error:
         why = f"{error.strerror} ({error.filename})"
         raise ClusterkitError(f"Cannot remove the run {run.run_id}: {why}.") from None
+
+
+def _remove_directory(run: RunDirectory) -> None:
+    """Remove a run's files; what says how it ended comes last, for the case that one can't be removed."""
+    if run.path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a symbolic link", str(run.path))
+    last = run.job_file, run.result_file
+    for path in [path for path in run.path.iterdir() if path not in last]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for path in last:
+        path.unlink(missing_ok=True)
+    run.path.rmdir()
 
 
 def _processes(spared: Collection[int] = ()) -> Iterator[Process]:

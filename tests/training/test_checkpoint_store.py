@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -15,15 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.training import checkpoint_store
-from clusterkit.training.checkpoint_store import (
-    MANIFEST,
-    Checkpoint,
-    CheckpointStore,
-    CheckpointUnreadable,
-    Damaged,
-    verify,
-)
+from clusterkit.training.checkpoint_store import MANIFEST, Checkpoint, CheckpointStore, Damaged, verify
 
 
 @pytest.fixture(autouse=True)
@@ -95,10 +86,6 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def manifest_of(name: str) -> str:
-    return f'{{"step": 200, "files": {{"{name}": {{"bytes": 1, "sha256": ""}}}}}}'
-
-
 @pytest.mark.parametrize(
     ("name", "damage", "why"),
     [
@@ -112,8 +99,6 @@ def manifest_of(name: str) -> str:
         (MANIFEST, lambda path: path.write_text("[]"), "not a checkpoint's manifest"),
         (MANIFEST, lambda path: path.write_text('{"step": 200, "files": []}'), "not a checkpoint's manifest"),
         (MANIFEST, lambda path: path.write_text('{"step": 5, "files": {}}'), "is of step 5"),
-        (MANIFEST, lambda path: path.write_text(manifest_of("x" * 5000)), "xxx cannot be read"),
-        (MANIFEST, lambda path: path.write_text(manifest_of("\\u0000")), "names"),
     ],
 )
 def test_damage(tmp_path: Path, name: str, damage: Callable[[Path], Any], why: str | None) -> None:
@@ -301,45 +286,6 @@ def test_another_task_leaves_a_replacement_alone(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Path, "rename", cleaned_meanwhile)
     assert Path(put(chief, 5, b"new"), "state.data-00000-of-00001").read_bytes() == b"new"
     assert names(tmp_path) == ["ckpt-5"]
-
-
-UNREADABLE = (errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ESTALE, errno.ENOMEM)
-
-
-def failing(monkeypatch: pytest.MonkeyPatch, number: int, times: int, suffix: str) -> list[Path]:
-    """Opening files with this suffix fails so many times; the files of which that was tried."""
-    tried, opened = list[Path](), Path.open
-
-    def fails(self: Path, *args: Any, **kwargs: Any) -> Any:
-        if self.name.endswith(suffix):
-            tried.append(self)
-            if len(tried) <= times:
-                raise OSError(number, os.strerror(number), str(self))
-        return opened(self, *args, **kwargs)
-
-    monkeypatch.setattr(Path, "open", fails)
-    monkeypatch.setattr(checkpoint_store, "AGAIN_AFTER", (0.0, 0.0))
-    return tried
-
-
-@pytest.mark.parametrize("suffix", [MANIFEST, "state.index"])
-@pytest.mark.parametrize("number", UNREADABLE, ids=errno.errorcode.get)
-def test_what_can_not_be_read_is_not_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, suffix: str
-) -> None:
-    """It is tried again, and if that does not help, it is an error: the checkpoint may be the newest intact one."""
-    store = make(tmp_path)
-    put(store, 100)
-    path = put(store, 200)
-    with monkeypatch.context() as patched:
-        tried = failing(patched, number, 2, suffix)
-        assert newest_intact(store) == Checkpoint(200, path)
-        assert len(tried) == 3
-    with monkeypatch.context() as patched:
-        failing(patched, number, 99, suffix)
-        with pytest.raises(CheckpointUnreadable, match=f"(?s){suffix}.*{os.strerror(number)}"):
-            list(store.intact())
-    assert steps(store) == [200, 100]
 
 
 def test_a_file_with_the_name_of_a_checkpoint_is_a_damaged_one(tmp_path: Path) -> None:
