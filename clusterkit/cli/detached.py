@@ -13,11 +13,12 @@ from pathlib import Path
 from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
-from clusterkit.client.directory import RunDirectory, make_private
+from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Display, up
+from clusterkit.system.files import make_private
 from clusterkit.system.ports import listening
 from clusterkit.system.procfs import lineage
 from clusterkit.views.readiness import Readiness
