@@ -29,7 +29,7 @@ def mounted(home: Path, options: str, then: str = "true", at_last: str = "ls run
     return words
 
 
-FULL = [("ro", "true"), ("size=64k", "head -c 1000000 /dev/zero >full")]
+FULL = [("ro", "true"), ("size=64k", "head -c 1000000 /dev/zero >full 2>&-")]
 FULL += [(f"nr_inodes={count}", "true") for count in range(2, 14)]
 
 
@@ -39,6 +39,13 @@ def test_a_run_directory_without_room_is_one_clear_error(options: str, then: str
     ran = attempt([ROLES], home.parent, mounted(home, options, then))
     assert_refused(ran, "Read-only file system" if options == "ro" else "No space left on device", home)
     assert len([line for line in ran.stderr.splitlines() if line.startswith("clusterkit: ")]) == 1
+
+
+@pytest.mark.parametrize(("options", "then"), [*FULL[:2], *FULL[2::3], ("size=256k", "head -c 200000 /dev/zero >full")])
+def test_a_run_in_the_background_without_room_is_the_same_error(options: str, then: str, home: Path) -> None:
+    """Although what it prints goes to a file in that very place."""
+    ran = attempt(["-d", ROLES], home.parent, mounted(home, options, then))
+    assert_refused(ran, "Read-only file system" if options == "ro" else "No space left on device", home)
 
 
 def test_a_run_directory_that_fills_up_ends_the_run(home: Path) -> None:
