@@ -31,9 +31,16 @@ class NoSuchRun(ClusterkitError):
 
 
 def state_dir() -> Path:
-    """Where runs are kept: CLUSTERKIT_HOME, or the platform's place for state."""
-    home = os.environ.get("CLUSTERKIT_HOME")
-    return Path(home).absolute() if home else Path(platformdirs.user_state_dir("clusterkit"))
+    """Where runs are kept: CLUSTERKIT_HOME, or the platform's place for state. Raises RunDirectoryError."""
+    if home := os.environ.get("CLUSTERKIT_HOME"):
+        return Path(home).absolute()
+    with suppress(RuntimeError):
+        if (usual := Path(platformdirs.user_state_dir("clusterkit"))).is_absolute():
+            return usual
+    raise RunDirectoryError(
+        f"The directory for runs is unknown: HOME is not set to an absolute path, and the user with the number "
+        f"{os.getuid()} has no home directory. Set CLUSTERKIT_HOME to a writable directory."
+    )
 
 
 def new_run_id() -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
 from clusterkit.system.wakeup import Wakeup
@@ -24,16 +25,20 @@ Signals = Sequence[signal.Signals]
 def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING) -> int:
     """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
 
-    The signals that are `heeded` are passed on to it.
+    The signals that are `heeded` are passed on to it. Raises OutOfResources.
     Call it before any thread is started: the child is made by fork, which costs a hundredth of a new interpreter.
     The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
     """
     become_subreaper()
-    lifeline, held = os.pipe2(os.O_CLOEXEC)  # nothing is written: it ends when the guardian does
     flush()
     # Blocked until both processes have their handlers, so that no signal takes its default action in between.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, heeded)
-    pid = os.fork()
+    try:
+        with saying_what_is_used_up():
+            pid, lifeline, held = _fork()
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        raise
     if pid == 0:
         os.close(held)
         _be_the_supervisor(supervise, lifeline)
@@ -43,6 +48,17 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING) -> int:
     with forwarding(pid, heeded):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return attend(pid, held, lost)
+
+
+def _fork() -> tuple[int, int, int]:
+    """Fork with a lifeline, on which nothing is written: it ends when the guardian does. Return pid and both ends."""
+    lifeline, held = os.pipe2(os.O_CLOEXEC)
+    try:
+        return os.fork(), lifeline, held
+    except OSError:
+        os.close(lifeline)
+        os.close(held)
+        raise
 
 
 @contextmanager

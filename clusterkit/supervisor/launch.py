@@ -31,6 +31,7 @@ from clusterkit.supervisor.past import NONE, Past, take_over
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Run, make_and_lock
 from clusterkit.system.inbox import Inbox
+from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie
@@ -195,7 +196,8 @@ def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: 
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past.info))
         return warnings
     try:
-        directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
+        with saying_what_is_used_up():
+            directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
         if prepared.resume is not None:
             continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)
     except ClusterkitError:

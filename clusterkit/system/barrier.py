@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
+from clusterkit.system.limits import shortage
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed
 from clusterkit.words.outcome import CRASHED
@@ -40,7 +41,7 @@ def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], N
 def crashed(where: str, error: BaseException) -> Crashed:
     """Make the event for an unexpected exception. `where` is shown to people, for example `the thread 'logs'`."""
     lines = traceback.format_exception(error)
-    return Crashed(where, lines[-1].strip(), "".join(lines))
+    return Crashed(where, lines[-1].strip(), "".join(lines), shortage(error))
 
 
 def join(thread: threading.Thread, within: float = JOIN_WITHIN) -> None:
@@ -52,5 +53,6 @@ def join(thread: threading.Thread, within: float = JOIN_WITHIN) -> None:
 
 def exit_on_crash(event: Crashed) -> None:
     """Handle the crash of a thread in a command other than `up`: print the traceback and exit."""
-    sys.stderr.write(f"{event.traceback}clusterkit itself failed in {event.where}. Please report it.\n")
+    own = f"{event.traceback}clusterkit itself failed in {event.where}. Please report it.\n"
+    sys.stderr.write(f"clusterkit: {event.lack}\n" if event.lack else own)
     os._exit(CRASHED)

@@ -264,16 +264,17 @@ class Impaired:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """clusterkit itself failed: an unexpected exception, and where it was raised. The run is killed."""
+    """clusterkit itself failed, which kills the run: where, how, and in `lack` what was used up, if that is why."""
 
     where: str
     error: str
     traceback: str
+    lack: str = ""
 
     @property
     def sentence(self) -> str:
         """For people, without a full stop."""
-        return f"clusterkit itself failed in {self.where} ({self.error})"
+        return self.lack.rstrip(".") or f"clusterkit itself failed in {self.where} ({self.error})"
 
 
 @dataclass(frozen=True, slots=True)

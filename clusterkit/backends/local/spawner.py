@@ -136,7 +136,7 @@ class Spawner:
         self._started(starting.order, starting.moment, child)
 
     def _no_log(self, order: Spawn, error: OSError) -> None:
-        what = f"its log could not be made: {error.strerror} ({error.filename})"
+        what = f"its log could not be made: {_why(error)}"
         if not self._on_hosts:  # else it is this host's own disk, and another one may have room
             self._post(StorageFailed(f"{order.task}: {what}"))
         self._post(SpawnFailed(order.task, order.attempt, what, unfit=True))
@@ -144,8 +144,11 @@ class Spawner:
     def _failed(self, order: Spawn, error: OSError, opened: Iterable[int]) -> None:
         _close(opened)
         unfit = error.errno in OF_HOST
-        what = f"{error.strerror} ({error.filename})" if error.filename else f"{error.strerror}"
-        self._post(SpawnFailed(order.task, order.attempt, what, unfit=unfit))
+        self._post(SpawnFailed(order.task, order.attempt, _why(error), unfit=unfit))
+
+
+def _why(error: OSError) -> str:
+    return f"{error.strerror} ({error.filename})" if error.filename else f"{error.strerror}"
 
 
 def _close(descriptors: Iterable[int]) -> None:
