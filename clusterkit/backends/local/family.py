@@ -7,11 +7,10 @@ import signal
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple
 
-from clusterkit.backends.local.orphans import Orphans, Sign
+from clusterkit.backends.local.orphans import Adopted, Orphans, Sign
 from clusterkit.backends.local.spawn import spawn
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
@@ -20,6 +19,8 @@ from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.warm.run_server import Asked, ForkServer, NoForkServer
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
+
+PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is made
 
 
 class Ended(NamedTuple):
@@ -108,20 +109,28 @@ class Family:
             self._reap(ended.child)
         return killed
 
-    def reap_orphans(self) -> None:
-        """Reap every orphan that has ended. Raises CannotLook."""
-        with self._lock:
-            deque(self._orphans.living(self._leaders), maxlen=0)
+    def reap_orphans(self) -> bool:
+        """Reap every orphan that has ended; return False, and do nothing, while a process is made. Raises CannotLook."""
+        return self._living() is not None
 
     def in_grace(self, child: Child) -> bool:
         """Whether an attempt whose first process has ended of SIGTERM has others, which have time left to end."""
         if signal.SIGTERM not in child.reached or time.monotonic() >= child.grace_until:
             return False
         try:
-            with self._lock:
-                return any(one.group == child.pid for one in self._orphans.living(self._leaders))
+            living = self._living()
         except CannotLook:
             return True
+        return living is None or any(one.group == child.pid for one in living)
+
+    def _living(self) -> list[Adopted] | None:
+        """Reap the orphans that have ended, and return the others; None while a process is made."""
+        if not self._lock.acquire(timeout=PATIENCE):
+            return None
+        try:
+            return list(self._orphans.living(self._leaders))
+        finally:
+            self._lock.release()
 
     def end_all(self, within: float) -> int:
         """Kill every descendant of this process: for the end, when no attempt lives. Raises WillNotDie."""

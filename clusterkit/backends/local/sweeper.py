@@ -56,7 +56,8 @@ class Sweeper:
         if self._reap_at <= now:
             self._reap_at, self._may_reap_at = math.inf, now + REST
             with suppress(CannotLook):  # the next sweep looks, too
-                self._family.reap_orphans()
+                if not self._family.reap_orphans():
+                    self._reap_at = self._may_reap_at
         return None if self._reap_at == math.inf else max(0.0, self._reap_at - now)
 
     def _sweep(self) -> None:
