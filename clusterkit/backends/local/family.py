@@ -110,7 +110,7 @@ class Family:
         return killed
 
     def reap_orphans(self) -> bool:
-        """Reap every orphan that has ended; return False, and do nothing, while a process is made. Raises CannotLook."""
+        """Reap every orphan that has ended; return False instead while a process is made. Raises CannotLook."""
         return self._living() is not None
 
     def in_grace(self, child: Child) -> bool:
