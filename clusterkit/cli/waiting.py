@@ -27,13 +27,12 @@ def wait(run: str | None, as_json: bool) -> None:
     life_of(chosen).is_over()
     result = chosen.result()
     code = 1 if result is None else result.exit_code
-    state = "lost" if result is None else result.state.value
+    state = "lost" if result is None else result.word
     if as_json:
         missed = [] if result is None else wire.encode(result.not_injected)
         echo_json({"run_id": chosen.run_id, "state": state, "exit_code": code, "not_injected": missed})
     else:
-        how = "ended without a result" if result is None else state
-        echo(f"The run {chosen.run_id} {how} (exit code {code}).")
+        echo(f"The run {chosen.run_id} {'was lost' if state == 'lost' else state} (exit code {code}).")
         for one in () if result is None else result.not_injected:
             echo(printable(f"Never injected: {one.fault}: {one.why}."))
     sys.exit(code)
@@ -72,8 +71,6 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     life.is_over()
     result = chosen.result()
     if as_json:
-        echo_json(
-            {"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.state.value}
-        )
+        echo_json({"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.word})
     else:
         echo(f"The run {chosen.run_id} {'was stopped' if was_live else 'had already ended'}.")

@@ -61,7 +61,7 @@ class CampaignFile:
     def is_live(self) -> bool:
         """Whether the campaign's process holds the lock."""
         try:
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return False
         try:

@@ -173,7 +173,7 @@ class RunDirectory(Paths[Path]):
     def is_live(self) -> bool:
         """Whether the run's supervisor holds its lock. Raises CannotLook."""
         try:
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)  # also where nothing can be written
         except OSError as error:
             if error.errno in OUT_OF_RESOURCES:  # to report a live run as dead could get its tasks killed
                 raise CannotLook(os.strerror(error.errno)) from None
@@ -189,7 +189,7 @@ class RunDirectory(Paths[Path]):
 
     def wait_until_over(self) -> None:
         """Wait until no supervisor holds the lock."""
-        with suppress(OSError), self.lock_file.open("rb+") as lock:
+        with suppress(OSError), self.lock_file.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
 
     def is_over(self) -> bool:

@@ -89,6 +89,11 @@ def test_the_supervisors_death_is_told(up: Start) -> None:
     assert run.wait(10) == 1
     assert "the supervisor was killed by SIGKILL" in run.output
     assert "Traceback" not in run.output
+    result = run.result
+    assert [one["task"] for one in result["attempts"]] == ["chief:0", "worker:0", "worker:1", "ps:0"]
+    assert all(one["exit"]["lost"] for one in result["attempts"])
+    assert result["duration"] > 0
+    assert result["goodput"] is not None
 
 
 def test_both_killed_at_once_take_the_tasks_with_them(up: Start, home: Path) -> None:
