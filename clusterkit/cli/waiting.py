@@ -14,6 +14,8 @@ from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
+ANSWERS_WITHIN = 3.0  # seconds for a supervisor
+
 
 @click.command("wait", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("wait --json", "")])
 @json_option
@@ -56,17 +58,19 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
     from clusterkit.client.control import Client, NotLive
     from clusterkit.client.follow import Life
+    from clusterkit.client.guardian import signal_guardian
 
     with exit_on_error():
         chosen = to_act_on(run)
         was_live, life = chosen.is_live(), Life(chosen)
         try:
-            with Client(chosen) as client:
+            with Client(chosen, ANSWERS_WITHIN) as client:
                 client.call("down", force=kill)
                 if not life.is_over(timeout):
                     client.call("down", force=True)
         except NotLive:
-            if not life.is_over(1.0):  # it has ended in the meantime, or does not answer
+            # It has ended in the meantime, or does not answer: then its guardian ends it.
+            if not life.is_over(1.0) and not signal_guardian(chosen, kill or timeout is not None):
                 raise
     life.is_over()
     result = chosen.result()

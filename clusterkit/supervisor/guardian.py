@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
@@ -17,15 +18,15 @@ from clusterkit.system.wakeup import Wakeup
 from clusterkit.words.errors import BadJob
 
 Supervise = Callable[[int], int]  # takes its lifeline to the guardian, returns the exit code
-# Takes the signal that killed the supervisor, and how many it left behind; returns the exit code, None for 1.
-Lost = Callable[[int, int], int | None]
+# Takes how the supervisor was killed, as a clause, and how many it left behind; returns the exit code, None for 1.
+Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
 
 
-def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING) -> int:
+def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: Watchdog | None = None) -> int:
     """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
 
-    The signals that are `heeded` are passed on to it. Raises OutOfResources.
+    The signals that are `heeded` are passed on to it; the `watchdog` sees to it that it reacts. Raises OutOfResources.
     Call it before any thread is started: the child is made by fork, which costs a hundredth of a new interpreter.
     The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
     """
@@ -45,9 +46,9 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING) -> int:
     os.close(lifeline)
     with suppress(OSError):  # the child does the same, whichever is first
         os.setpgid(pid, pid)
-    with forwarding(pid, heeded):
+    with forwarding(pid, heeded, watchdog):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return attend(pid, held, lost)
+        return attend(pid, held, lost, watchdog)
 
 
 def _fork() -> tuple[int, int, int]:
@@ -62,10 +63,12 @@ def _fork() -> tuple[int, int, int]:
 
 
 @contextmanager
-def forwarding(pid: int, heeded: Signals = ENDING) -> Iterator[None]:
-    """Pass signals on to a process: those that end a run."""
+def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = None) -> Iterator[None]:
+    """Pass signals on to a process: those that end a run. The `watchdog` is told."""
 
     def forward(number: int, _: FrameType | None) -> None:
+        if watchdog is not None:
+            watchdog.heard(number)
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
@@ -77,18 +80,20 @@ def forwarding(pid: int, heeded: Signals = ENDING) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def attend(pid: int, held: int, lost: Lost) -> int:
+def attend(pid: int, held: int, lost: Lost, watchdog: Watchdog | None = None) -> int:
     """Wait for the supervisor, end what it left, close `held`, its end of the lifeline; return the exit code."""
     with suppress(OSError), Wakeup() as wakeup:  # without a descriptor for it, a signal may have to come twice
         pidfd = os.pidfd_open(pid)
-        wakeup.wait(pidfd)
+        while not wakeup.wait(pidfd, None if watchdog is None else watchdog.look(pid)):
+            pass
         os.close(pidfd)
     _, status = os.waitpid(pid, 0)
     # A supervisor that ended by itself has killed everything and waited for that.
     left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
     os.close(held)
     if os.WIFSIGNALED(status):
-        return lost(os.WTERMSIG(status), left) or 1
+        killed = watchdog.killed if watchdog is not None else ""
+        return lost(killed or f"was killed by {_name(os.WTERMSIG(status))}", left) or 1
     return os.WEXITSTATUS(status)
 
 
@@ -140,6 +145,13 @@ def _end_descendants(within: float) -> int:
         with suppress(OSError, ValueError):  # the output may be closed, and the result is still to be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _ignored(number: signal.Signals) -> bool:

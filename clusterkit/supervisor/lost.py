@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from contextlib import suppress
 
@@ -13,16 +12,18 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
 
 
-def supervisor_lost(run_id: str, number: int, left: int) -> None:
-    """Write the result to the run's directory, then tell the user; `left` processes were killed. Raises nothing."""
-    name = _name(number)
+def supervisor_lost(run_id: str, how: str, left: int) -> None:
+    """Write the result to the run's directory, then tell the user. Raises nothing.
+
+    `how` the supervisor was killed is a clause with it as its subject; `left` processes were killed after that.
+    """
     with suppress(OSError, ClusterkitError):
         run = RunStore().run(run_id)
         if run.path.is_dir() and not run.result_file.exists():
-            _write(run, f"the supervisor was killed by {name}")
+            _write(run, f"the supervisor {how}")
     with suppress(OSError, ValueError):  # the output may be closed
         what = f"{number_of('process', left)} of the run {'was' if left == 1 else 'were'} ended"
-        told = f"clusterkit: the supervisor was killed by {name}; {what}."
+        told = f"clusterkit: the supervisor {how}; {what}."
         begin = CLEAR_LINE if is_screen(sys.stderr) else ""  # the status line may still be there
         print(f"{begin}{told}", file=sys.stderr, flush=True)
 
@@ -39,10 +40,3 @@ def _write(run: RunDirectory, reason: str) -> None:
             run.write_result(result, account(info.job, events))
             return
     run.write_failure(1, reason, lost=True)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"

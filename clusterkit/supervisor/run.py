@@ -19,6 +19,7 @@ from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.notices import HEEDED
 from clusterkit.supervisor.prepare import Prepared
+from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import crashed
 from clusterkit.system.process import ENDING
 from clusterkit.system.procfs import lineage
@@ -105,8 +106,9 @@ def up(
     owner = {} if lifeline is None else {lifeline: OWNER}
     return guard(
         lambda guardian: run.supervise({guardian: GUARDIAN, **owner}),
-        lambda number, left: _lost(run, number, left),
+        lambda how, left: _lost(run, how, left),
         heeded,
+        Watchdog(run.directory),
     )
 
 
@@ -131,6 +133,6 @@ def _early(launch: Launch | None) -> Inherited | None:
         return None
 
 
-def _lost(run: Run, number: int, left: int) -> int:
-    supervisor_lost(run.run_id, number, left)
+def _lost(run: Run, how: str, left: int) -> int:
+    supervisor_lost(run.run_id, how, left)
     return SUSPENDED if run.prepared.continues else 1

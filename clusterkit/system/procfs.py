@@ -26,7 +26,7 @@ def children(pid: int) -> list[int]:
     """Return the processes whose parent is `pid`."""
     found: list[int] = []
     if not _lists_children():
-        return [other for other in all_pids() if _parent(other) == pid]
+        return [other for other in all_pids() if parent(other) == pid]
     for thread in _names(f"/proc/{pid}/task"):
         found += map(int, (_read(f"/proc/{pid}/task/{thread}/children") or b"").split())
     return found
@@ -48,7 +48,7 @@ def lineage(pid: int) -> set[int]:
     found = set[int]()
     while pid > 0 and pid not in found:
         found.add(pid)
-        pid = _parent(pid) or 0
+        pid = parent(pid) or 0
     return found
 
 
@@ -190,7 +190,8 @@ def _lists_children() -> bool:
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
-def _parent(pid: int) -> int | None:
+def parent(pid: int) -> int | None:
+    """Return the parent of a process; None if it is gone."""
     fields = _stat(f"/proc/{pid}")
     return None if fields is None else int(fields[1])
 
