@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from clusterkit import __version__
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import WIDEST
 from clusterkit.cli.lazy import LazyGroup
 from clusterkit.cli.streams import exit_if_unwritten, open_streams
@@ -104,5 +103,11 @@ def main() -> None:
     # Until `up` has a run to stop, Ctrl-C exits immediately, with the same exit code.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     open_streams()
-    with exit_if_unwritten(), exit_on_error():
-        sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))
+    with exit_if_unwritten():
+        try:
+            sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))
+        except Exception:
+            from clusterkit.cli.errors import exit_on_error  # which `--help` does without
+
+            with exit_on_error():
+                raise
