@@ -9,14 +9,15 @@ from clusterkit.words.events import Event
 from clusterkit.words.outcome import RunResult, RunState
 
 
-def lost_result(events: Sequence[tuple[float, Event]], reason: str) -> RunResult | None:
+def lost_result(events: Sequence[tuple[float, Event]], reason: str, later: float = 0.0) -> RunResult | None:
     """The result of a run with these events, each with its time; None if it did not begin.
 
-    What it had decided itself counts. If it had not decided yet, what still ran has ended with the last event.
+    What it had decided itself counts. If it had not decided yet, what still ran has ended `later` than the last event.
     """
     before = before_of(events)
     if before.began is None or before.final is not None:
         return before.final
+    before.last += later
     attempts = sorted([*before.ended.values(), *before.lost()], key=lambda one: (one.task, one.attempt))
     steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]
     return RunResult(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import suppress
 
 from clusterkit.client.directory import RunDirectory
@@ -31,12 +32,14 @@ def supervisor_lost(run_id: str, how: str, left: int) -> None:
 def _write(run: RunDirectory, reason: str) -> None:
     """Write how far the run had come; if that can't be found out, the reason alone."""
     with suppress(Exception):  # whatever is in the journal, or hinders the imports, which no other run needs
-        from clusterkit.client.journal import JournalReader
+        from clusterkit.client.journal import JournalReader, events_of
         from clusterkit.recovery.account import account
         from clusterkit.recovery.lost import lost_result
 
-        events, info = JournalReader(run).events(clock="m"), run.info()
-        if info is not None and (result := lost_result(events, reason)) is not None:
+        lines, info = JournalReader(run).new(), run.info()
+        events, written = events_of(lines, "m"), max((at for at, _ in events_of(lines)), default=0.0)
+        later = max(0.0, time.time() - written)
+        if info is not None and (result := lost_result(events, reason, later)) is not None:
             run.write_result(result, account(info.job, events))
             return
     run.write_failure(1, reason, lost=True)

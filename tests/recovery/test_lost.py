@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.client.directory import RunDirectory, RunInfo
+from clusterkit.recovery.lost import lost_result
 from clusterkit.recovery.reading import result_of
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words.events import Event
@@ -61,6 +62,14 @@ def test_the_journal_says_how_far_the_run_had_come(run: RunDirectory) -> None:
     assert (result.restarts, result.last_step) == (1, 9)
     assert result.duration == 40.0
     assert all(one.ended == 40.0 for one in result.attempts if one.attempt == 2)
+
+
+def test_who_sees_the_end_knows_when_it_was() -> None:
+    """The guardian does: nothing has to be written in the run's last seconds."""
+    result = lost_result(history()[1], "the supervisor was killed by SIGKILL", later=2.5)
+    assert result is not None
+    assert (result.duration, result.reason) == (42.5, "the supervisor was killed by SIGKILL")
+    assert [one.ended for one in result.attempts if one.attempt == 2] == [42.5, 42.5]
 
 
 def test_a_result_that_was_decided_and_not_written_is_the_result(run: RunDirectory) -> None:
