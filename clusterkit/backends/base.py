@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from clusterkit.client.directory import RunDirectory
@@ -59,8 +59,11 @@ class Backend(Protocol):
     def do(self, order: Order) -> None:
         """Carry out a decision of the machine. Answers are events in the inbox."""
 
-    def strays(self) -> Mapping[str, int]:
-        """Kill what runs without a supervisor have left behind; return how much, by run id. Raises WillNotDie."""
+    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
+        """Kill what runs without a supervisor have left behind; return how much, by run id. Raises WillNotDie.
+
+        Processes in `spared` are left alone. `own` is the run that this process continues, and has locked.
+        """
 
     def leave(self) -> None:
         """The run is not over: what is told to end is to come back for the next allocation."""

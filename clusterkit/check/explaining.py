@@ -39,7 +39,8 @@ def explained(result: RunResult, job: JobSpec) -> RunResult:
             finding = matching(findings_of(job, strict=False), text)
             hints.extend([] if finding is None else [f"{finding.location}: {finding.what} {finding.advice}"])
 
-    start_thread("check", read, lambda crashed: None).join(WITHIN)
+    with suppress(OSError):  # no thread can be started
+        start_thread("check", read, lambda crashed: None).join(WITHIN)
     return replace(result, finding=hints[0]) if hints else result
 
 

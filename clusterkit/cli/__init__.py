@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -13,6 +15,7 @@ from clusterkit.cli.help import WIDEST
 from clusterkit.cli.lazy import LazyGroup
 from clusterkit.cli.streams import exit_if_unwritten, open_streams
 
+MARK = "CLUSTERKIT_RUN_DIR"
 SECTIONS = {
     "Run": {
         "init": ("clusterkit.cli.init", "Write a job file, a program and a test to begin with."),
@@ -79,8 +82,21 @@ def cli() -> None:
     """
 
 
+def _drop_mark() -> None:
+    """Begin anew without the mark of the run that this command was started from within, if it was.
+
+    By that mark `clusterkit reap` finds the processes that a lost run has left. It is read from /proc, which shows the
+    environment that a process began with.
+    """
+    if MARK in os.environ and Path(sys.argv[0]).name in ("clusterkit", "__main__.py"):
+        del os.environ[MARK]
+        with suppress(OSError):
+            os.execv(sys.executable, sys.orig_argv)
+
+
 def main() -> None:
     """The console script."""
+    _drop_mark()
     # The caller may block signals or ignore SIGCHLD; a run has to receive them and wait for its children.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -88,4 +104,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     open_streams()
     with exit_if_unwritten():
-        sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))
+        try:
+            sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))
+        except Exception:
+            from clusterkit.cli.errors import exit_on_error  # which `--help` does without
+
+            with exit_on_error():
+                raise

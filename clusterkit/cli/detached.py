@@ -7,18 +7,21 @@ import select
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
-from clusterkit.client.directory import RunDirectory, make_private
+from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Display, up
+from clusterkit.system.files import make_private, take_room
 from clusterkit.system.ports import listening
+from clusterkit.system.procfs import lineage
 from clusterkit.views.readiness import Readiness
 from clusterkit.views.status import RunPhase
 from clusterkit.words.durations import compact
@@ -30,6 +33,7 @@ from clusterkit.words.printable import printable
 A_SHORT_WHILE = 5.0  # seconds for tasks to open their ports or report anything
 WHILE_IMPORTING = 60.0  # the same where TensorFlow is imported first, by many tasks on few cores
 LOOK_EVERY = 0.05  # seconds between two looks at the journal, while tasks come up
+FOR_OUTPUT = 1 << 14  # bytes that have to be free for what a run prints that can't begin
 TAIL = 60  # lines of output that are shown if the run ends before it is ready
 
 
@@ -42,7 +46,9 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
     run = RunStore().run(run_id)
     early = run.path.with_name(f".{run_id}.console")
     _make_way(run, early)
-    pid = detach(lambda: up(replace(prepared, run_id=run_id), display, lifeline), early, lifeline)
+    starters = lineage(os.getpid())  # while they are there
+    prepared = replace(prepared, run_id=run_id)
+    pid = detach(lambda: up(prepared, display, lifeline, starters=starters), early, lifeline)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = Beginning(run, prepared.job, early, pid).wait(wait)
@@ -59,9 +65,12 @@ def _make_way(run: RunDirectory, early: Path) -> None:
         if run.path.exists():
             raise RunDirectoryError(f"A run {run.run_id} already exists. Choose another --run-id, or omit it.")
         make_private(run.path.parent)
-        early.touch(mode=0o600)
+        take_room(early, FOR_OUTPUT)
+        os.truncate(early, 0)
     except OSError as error:
-        why = f"{error.strerror} ({error.filename})"
+        with suppress(OSError):
+            early.unlink()
+        why = f"{error.strerror} ({error.filename or early})"
         raise RunDirectoryError(
             f"Cannot use the run directory: {why}. Set CLUSTERKIT_HOME to a writable directory."
         ) from None
@@ -125,6 +134,8 @@ class Beginning:
             self._adopt_console()
             console = self._run.console
         lines = console.read_text(errors="replace").splitlines()[-TAIL:]
+        if code and not lines:
+            lines = [f"clusterkit: The run {self._run.run_id} ended with exit code {code} and printed nothing."]
         echo("".join(f"{line}\n" for line in lines), nl=False, err=True)
         self._early.unlink(missing_ok=True)
         return code

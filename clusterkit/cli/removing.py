@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -13,34 +15,50 @@ from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
+from clusterkit.words.errors import ClusterkitError
+
+if TYPE_CHECKING:
+    from clusterkit.client.campaigns import CampaignFile
+    from clusterkit.client.directory import RunDirectory
+    from clusterkit.client.store import RunStore
 
 
 @click.command("rm", cls=Command, examples=[("rm 20261122-080115-c2ea mine", "")])
 @click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
+@option("--prefix", is_flag=True, help="RUN may be the beginning of an id. Without it, a terminal is asked.")
 @json_option
-def rm(runs: tuple[str, ...], as_json: bool) -> None:
+def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
     """Remove finished runs with everything in their directories, or the records of campaigns. Live ones are refused."""
     from clusterkit.client.campaigns import CampaignFile
-    from clusterkit.client.cleaning import remove
+    from clusterkit.client.directory import RunDirectory
     from clusterkit.client.store import RunStore
-    from clusterkit.words.errors import ClusterkitError
 
-    removed, problems = list[str](), list[ClusterkitError]()
-    for name in runs:
+    store, found, problems = RunStore(), list[RunDirectory | CampaignFile](), list[ClusterkitError]()
+    for name in dict.fromkeys(runs):
         try:
-            found = RunStore().find_any(name)
-            if isinstance(found, CampaignFile):
-                found.remove()
-                removed.append(found.campaign_id)
-            else:
-                remove(found)
-                removed.append(found.run_id)
+            found.append(_named(store, name, prefix))
         except ClusterkitError as error:
             problems.append(error)
-    _print(removed, as_json)
-    for problem in problems:
-        echo(f"clusterkit: {problem}", err=True)
-    sys.exit(1 if problems else 0)
+    _remove(found, problems, as_json)
+
+
+def _named(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
+    """The run or campaign of that id, or one that a part of an id is meant to be. Raises NoSuchRun."""
+    from clusterkit.client.store import NoSuchRun
+
+    found = store.find_any(name)
+    if prefix or name == (whole := _id(found)) or _confirmed(name, whole):
+        return found
+    raise NoSuchRun(f"{whole} was not removed: {name!r} is the beginning of its id. Give the whole id, or --prefix.")
+
+
+def _confirmed(name: str, whole: str) -> bool:
+    question = f"{name!r} is the beginning of the id {whole}. Remove {whole}?"
+    return _is_on_terminal() and click.confirm(question, err=True)
+
+
+def _is_on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @click.command(
@@ -57,7 +75,6 @@ def rm(runs: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove old finished runs, selected by --older-than, --keep, or both, and the records of campaigns likewise."""
-    from clusterkit.client.cleaning import remove
     from clusterkit.client.store import RunStore, newest_first
 
     if older_than is None and keep is None:
@@ -70,15 +87,34 @@ def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bo
             (one for one in store.campaigns() if not one.is_live()), key=lambda one: one.changed(), reverse=True
         )
         campaigns = [one for one in ended[keep or 0 :] if now - one.changed() >= (older_than or 0.0)]
-        for run in chosen if not dry_run else ():
-            remove(run)
-        for campaign in campaigns if not dry_run else ():
-            campaign.remove()
-    _print([*(run.run_id for run in chosen), *(campaign.campaign_id for campaign in campaigns)], as_json)
+    _remove([*chosen, *campaigns], [], as_json, dry_run)
 
 
-def _print(removed: list[str], as_json: bool) -> None:
+def _remove(
+    chosen: Iterable[RunDirectory | CampaignFile], problems: list[ClusterkitError], as_json: bool, dry_run: bool = False
+) -> NoReturn:
+    """Remove all that can be removed, print which, then what is wrong with the others, and exit."""
+    from clusterkit.client.campaigns import CampaignFile
+    from clusterkit.client.cleaning import remove
+
+    removed = list[str]()
+    for one in chosen:
+        try:
+            if not dry_run:
+                one.remove() if isinstance(one, CampaignFile) else remove(one)
+            removed.append(_id(one))
+        except ClusterkitError as error:
+            problems.append(error)
     if as_json:
         echo_json({"removed": removed})
     else:
         echo("".join(f"{name}\n" for name in removed), nl=False)
+    for problem in problems:
+        echo(f"clusterkit: {problem}", err=True)
+    sys.exit(1 if problems else 0)
+
+
+def _id(one: RunDirectory | CampaignFile) -> str:
+    from clusterkit.client.directory import RunDirectory
+
+    return one.run_id if isinstance(one, RunDirectory) else one.campaign_id

@@ -30,14 +30,14 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.journal import JournalReader
-    from clusterkit.recovery.reading import report_of
+    from clusterkit.recovery.reading import report_of, result_of
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire
     from clusterkit.words.secrets import without_secrets
 
     with exit_on_error():
         look = RunSnapshot(choose(run, finished=True))
-    result = None if look.live else look.run.result()
+    result = None if look.live else result_of(look.run)
     recovered = report_of(look.run)
     lines = list(timeline(JournalReader(look.run).events()))
     if as_json:

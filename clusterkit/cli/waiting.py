@@ -14,6 +14,8 @@ from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo
 
+ANSWERS_WITHIN = 3.0  # seconds for a supervisor
+
 
 @click.command("wait", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("wait --json", "")])
 @json_option
@@ -27,13 +29,12 @@ def wait(run: str | None, as_json: bool) -> None:
     life_of(chosen).is_over()
     result = chosen.result()
     code = 1 if result is None else result.exit_code
-    state = "lost" if result is None else result.state.value
+    state = "lost" if result is None else result.word
     if as_json:
         missed = [] if result is None else wire.encode(result.not_injected)
         echo_json({"run_id": chosen.run_id, "state": state, "exit_code": code, "not_injected": missed})
     else:
-        how = "ended without a result" if result is None else state
-        echo(f"The run {chosen.run_id} {how} (exit code {code}).")
+        echo(f"The run {chosen.run_id} {'was lost' if state == 'lost' else state} (exit code {code}).")
         for one in () if result is None else result.not_injected:
             echo(printable(f"Never injected: {one.fault}: {one.why}."))
     sys.exit(code)
@@ -57,23 +58,23 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
     from clusterkit.client.control import Client, NotLive
     from clusterkit.client.follow import Life
+    from clusterkit.client.guardian import signal_guardian
 
     with exit_on_error():
         chosen = to_act_on(run)
         was_live, life = chosen.is_live(), Life(chosen)
         try:
-            with Client(chosen) as client:
+            with Client(chosen, ANSWERS_WITHIN) as client:
                 client.call("down", force=kill)
                 if not life.is_over(timeout):
                     client.call("down", force=True)
         except NotLive:
-            if not life.is_over(1.0):  # it has ended in the meantime, or does not answer
+            # It has ended in the meantime, or does not answer: then its guardian ends it.
+            if not life.is_over(1.0) and not signal_guardian(chosen, kill or timeout is not None):
                 raise
     life.is_over()
     result = chosen.result()
     if as_json:
-        echo_json(
-            {"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.state.value}
-        )
+        echo_json({"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.word})
     else:
         echo(f"The run {chosen.run_id} {'was stopped' if was_live else 'had already ended'}.")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clusterkit.client.arrivals import Arrivals, Piece
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader, Stamped
-from clusterkit.recovery.reading import report_of
+from clusterkit.recovery.reading import report_of, result_of
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
@@ -46,7 +46,7 @@ class LiveConsole:
         """Show the report of the finished run; return its exit code."""
         for piece in self._arrivals.rest():
             self._output(piece)
-        result = self.run.result()
+        result = result_of(self.run)
         if result is None:
             self.console.say("The run's supervisor was killed.", bad=True)
         else:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusterkit.client.directory import make_private, unusable
-from clusterkit.system.files import write_whole
+from clusterkit.client.directory import unusable
+from clusterkit.system.files import make_private, write_whole
 from clusterkit.words.campaign import CampaignRecord, campaign_record
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
@@ -61,7 +61,7 @@ class CampaignFile:
     def is_live(self) -> bool:
         """Whether the campaign's process holds the lock."""
         try:
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return False
         try:

@@ -120,10 +120,16 @@ def continue_from(old: Path, new: Path) -> None:
 
     Why not use the old directory: the old run stays unchanged, and can be resumed again or removed.
     Why not hard links: a program that writes a checkpoint in place, as Keras does, would write into the old run.
+    Raises RunDirectoryError, also if the new directory is not empty.
     """
     if old.resolve() == new.resolve():
         return
     try:
+        if any(new.iterdir()):
+            raise RunDirectoryError(
+                f"--checkpoint-dir {new} is not empty, and the checkpoints of {old} are not copied over what is in it. "
+                f"Choose an empty directory, or continue from what is in {new}, without --resume."
+            )
         shutil.copytree(old, new, dirs_exist_ok=True)
     except shutil.Error as error:  # carries (source, target, why) of each file
         raise _not_taken_over(old, new, error.args[0][0][2]) from None

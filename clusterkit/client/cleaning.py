@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from clusterkit.words.errors import ClusterkitError
 
 SETTLING = 2.0  # seconds that processes which were killed may take to be gone
 LOOK_EVERY = 0.05  # seconds
+MARK = "CLUSTERKIT_RUN_DIR"  # in the environment of every process of a run, and of what inherits it from one
 
 
 class StillLive(ClusterkitError):
@@ -51,26 +53,27 @@ class Leaks:
         return (*self.runs, *self.processes, *self.ports)
 
 
-def find_strays(everywhere: bool = False) -> dict[str, list[int]]:
+def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, list[int]]:
     """Run id to pids, for this user's processes of runs that have no live supervisor.
 
     Only runs in this state directory count, unless `everywhere`. A run whose directory was removed is left alone:
-    without the lock nobody can know whether it is live.
+    without the lock nobody can know whether it is live. Those in `spared` and the ancestors of this process are none.
+    `own` is the run whose lock this process has taken over; what there is of it is left from before.
     """
-    here, found = RunStore().path, defaultdict[str, list[int]](list)
-    for pid, run, _ in _processes():
-        if run is None or not (everywhere or run.path.parent == here):
+    store, found = RunStore(), defaultdict[str, list[int]](list)
+    for pid, run, _ in _processes(spared):
+        if run is None or not (everywhere or store.has(run)):
             continue
-        if run.lock_file.exists() and not run.is_live():
+        if run.lock_file.exists() and (not run.is_live() or (run.run_id == own and store.has(run))):
             found[run.run_id].append(pid)
     return dict(found)
 
 
-def reap_strays(everywhere: bool = False) -> dict[str, int]:
+def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, int]:
     """Kill strays until there are none. Returns how many were killed, by run id. Raises WillNotDie."""
-    counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere).items()}
+    counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere, spared, own).items()}
     if counts:
-        kill_until_gone(lambda: [pid for pids in find_strays(everywhere).values() for pid in pids])
+        kill_until_gone(lambda: [pid for pids in find_strays(everywhere, spared, own).values() for pid in pids])
     return counts
 
 
@@ -92,7 +95,7 @@ def end_leaks(store: RunStore) -> None:
         if run.is_live() and (info := run.info()) is not None and info.pid > 0:
             with suppress(OSError):
                 os.kill(info.pid, signal.SIGKILL)
-    kill_until_gone(lambda: [pid for pid, run, _ in _processes() if run and run.path.is_relative_to(store.path)])
+    kill_until_gone(lambda: [pid for pid, run, _ in _processes() if run and store.has(run)])
 
 
 def remove(run: RunDirectory) -> None:
@@ -106,28 +109,53 @@ def remove(run: RunDirectory) -> None:
     try:
         if run.submitted.exists():
             shutil.rmtree(run.submitted)
-        shutil.rmtree(run.path)
+        _remove_directory(run)
     except OSError as error:
         why = f"{error.strerror} ({error.filename})"
         raise ClusterkitError(f"Cannot remove the run {run.run_id}: {why}.") from None
 
 
-def _processes() -> Iterator[Process]:
+def _remove_directory(run: RunDirectory) -> None:
+    """Remove a run's files; what says how it ended comes last, for the case that one can't be removed."""
+    if run.path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a symbolic link", str(run.path))
+    last = run.job_file, run.result_file
+    for path in [path for path in run.path.iterdir() if path not in last]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for path in last:
+        path.unlink(missing_ok=True)
+    run.path.rmdir()
+
+
+def _processes(spared: Collection[int] = ()) -> Iterator[Process]:
+    """Yield every process that may have to be ended.
+
+    This process, its ancestors, and those in `spared` are none. If one of them has a run's mark, it has inherited it,
+    as a terminal does that was opened from a task: then all that descends from it is spared, too.
+    """
+    own = {*spared, *procfs.lineage(os.getpid())}
+    for pid in [pid for pid in own if MARK in procfs.environ(pid)]:
+        own.update(procfs.descendants(pid))
     for pid in procfs.all_pids():
+        if pid in own:
+            continue
         env = procfs.environ(pid)
-        directory = env.get("CLUSTERKIT_RUN_DIR")
-        if pid != os.getpid() and not (directory and procfs.is_zombie(pid)):
+        directory = env.get(MARK)
+        if not (directory and procfs.is_zombie(pid)):
             run = RunDirectory(Path(directory)) if directory else None
             yield Process(pid, run, env.get("CLUSTERKIT_TASK", "a task"))
 
 
 def _leaks(store: RunStore, run_id: str) -> Leaks:
-    place, runs = store.path / run_id, [run for run in store.all() if run_id in ("", run.run_id)]
+    runs = [run for run in store.all() if run_id in ("", run.run_id)]
     taken = {port_here(end): (run, task) for run in runs for task, end in run.endpoints().items()}
     taken = {port: taken[port] for port in taken.keys() & procfs.listening_ports()}
     processes, ports = list[str](), list[str]()
     for pid, run, task in _processes():
-        if run is not None and not run.path.is_relative_to(place):
+        if run is not None and not (store.has(run) and run_id in ("", run.run_id)):
             continue  # the system may have given the port to another run meanwhile
         if run is not None:
             processes.append(f"{_name(pid)} of {task} (run {run.run_id}) still runs.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +15,7 @@ from clusterkit.words import protocol
 from clusterkit.words.errors import ClusterkitError
 
 TIMEOUT = 10.0  # seconds
+LOOK_EVERY = 0.02  # seconds between two attempts to connect to a run that is just starting
 
 
 class NotLive(ClusterkitError):
@@ -30,12 +33,7 @@ class Client:
 
     def __init__(self, run: RunDirectory, timeout: float = TIMEOUT) -> None:
         self._run = run
-        if not run.is_live():
-            raise NotLive(f"The run {run.run_id} is not live.")
-        try:
-            self._socket = connect(run, timeout)
-        except OSError as error:
-            raise NotLive(f"The run {run.run_id} does not answer: {error.strerror or error}.") from None
+        self._socket = _connected(run, timeout)
         self._file = self._socket.makefile("rb")
         self._ids = itertools.count(1)
 
@@ -78,3 +76,20 @@ class Client:
             raise Refused(message["error"]["message"])
         result: dict[str, Any] = message["result"]
         return result
+
+
+def _connected(run: RunDirectory, timeout: float) -> socket.socket:
+    """Connect to a run. One that is just starting is live before it has a socket, so that is waited for."""
+    until = time.monotonic() + timeout
+    while True:
+        if not run.is_live():
+            raise NotLive(f"The run {run.run_id} is not live.")
+        try:
+            return connect(run, timeout)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if time.monotonic() > until:
+                why = "it is still starting. Try again later"
+                raise NotLive(f"The run {run.run_id} does not answer yet: {why}.") from None
+        except OSError as error:
+            raise NotLive(f"The run {run.run_id} does not answer: {error.strerror or error}.") from None
+        time.sleep(LOOK_EVERY)

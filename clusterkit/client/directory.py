@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from clusterkit.client.json_files import read_json, write_json
 from clusterkit.client.paths import Paths
+from clusterkit.system.files import cut_to_lines, take_room
+from clusterkit.system.files import make_private as make_private
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
 from clusterkit.words.errors import CannotLook, RunDirectoryError
@@ -28,7 +30,7 @@ if TYPE_CHECKING:  # few commands need it, and the others are to be instant
 CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a moment
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
 STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is just starting
-BLOCK = 1 << 16  # bytes in which the end of a line is looked for
+RESERVED = 1 << 19  # bytes of the reserve
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
@@ -65,6 +67,7 @@ class RunDirectory(Paths[Path]):
             for directory in (self.all_tasks, self.all_stacks, self.tensorboard):
                 directory.mkdir(mode=0o700)
             self.journal.touch(mode=0o600)
+            take_room(self.reserve, RESERVED)
             self.checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
         except FileExistsError:
             raise RunDirectoryError(
@@ -82,10 +85,11 @@ class RunDirectory(Paths[Path]):
         try:
             for directory in (self.all_tasks, self.all_stacks, self.tensorboard, self.checkpoints):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            take_room(self.reserve, RESERVED)
             for file in (self.result_file, self.agents_key):
                 file.unlink(missing_ok=True)
             for file in (self.journal, self.arrivals):
-                _cut_to_lines(file)
+                cut_to_lines(file)
         except OSError as error:
             raise self._unusable(error) from None
 
@@ -149,18 +153,27 @@ class RunDirectory(Paths[Path]):
 
     def write_result(self, result: RunResult, account: Account) -> None:
         """Write result.json. Raises OSError."""
-        write_json(self.result_file, {**wire.encode(result), **wire.encode(account)})
+        self._write_last({**wire.encode(result), **wire.encode(account)})
 
     def write_failure(self, exit_code: int, reason: str, lost: bool = False) -> None:
         """Add to result.json that the run failed, and why. For a supervisor's last moment: raises nothing."""
         with suppress(OSError, ValueError):
             failed = {"state": RunState.FAILED.value, "exit_code": exit_code, "reason": reason, "lost": lost}
-            write_json(self.result_file, {**self.read_result(), **failed})
+            self._write_last({**self.read_result(), **failed})
+
+    def _write_last(self, result: Mapping[str, Any]) -> None:
+        """Write result.json; if the disk is full, in the room of the reserve. Raises OSError."""
+        with suppress(OSError):
+            write_json(self.result_file, result)
+            self.reserve.unlink(missing_ok=True)
+            return
+        self.reserve.unlink(missing_ok=True)
+        write_json(self.result_file, result)
 
     def is_live(self) -> bool:
         """Whether the run's supervisor holds its lock. Raises CannotLook."""
         try:
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)  # also where nothing can be written
         except OSError as error:
             if error.errno in OUT_OF_RESOURCES:  # to report a live run as dead could get its tasks killed
                 raise CannotLook(os.strerror(error.errno)) from None
@@ -176,7 +189,7 @@ class RunDirectory(Paths[Path]):
 
     def wait_until_over(self) -> None:
         """Wait until no supervisor holds the lock."""
-        with suppress(OSError), self.lock_file.open("rb+") as lock:
+        with suppress(OSError), self.lock_file.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
 
     def is_over(self) -> bool:
@@ -256,31 +269,6 @@ def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
         return wire.decode(kind, {name: message[name] for name in names if name in message})
     except _DAMAGED:
         return None
-
-
-def _cut_to_lines(path: Path) -> None:
-    """Create a file, or cut off the line that was not written to its end. Raises OSError."""
-    with path.open("ab+") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - BLOCK)
-            file.seek(start)
-            if (newline := file.read(end - start).rfind(b"\n")) >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        file.truncate(end)
-    path.chmod(0o600)
-
-
-def make_private(path: Path) -> None:
-    """Create a directory, and those above it that are missing, for their owner only. Raises OSError.
-
-    `mkdir` with `parents` leaves their modes to the umask.
-    """
-    if not path.parent.exists():
-        make_private(path.parent)
-    path.mkdir(mode=0o700, exist_ok=True)
 
 
 def unusable(path: PurePath, error: OSError) -> RunDirectoryError:

@@ -20,6 +20,7 @@ class Paths(Generic[P_co]):
         self.submitted = path.parent.parent / "submitted" / path.name  # what a queue got
         self.job_file = path / "job.json"  # what was asked for
         self.result_file = path / "result.json"  # how the run ended
+        self.reserve = path / "reserve"  # takes the room that result.json needs when the disk is full
         self.journal = path / "journal.jsonl"  # everything that happened and was decided, an event a line
         self.lock_file = path / "lock"  # held by the supervisor as long as the run is live
         self.console = path / "console.log"  # what a run in the background printed

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -30,9 +31,16 @@ class NoSuchRun(ClusterkitError):
 
 
 def state_dir() -> Path:
-    """Where runs are kept: CLUSTERKIT_HOME, or the platform's place for state."""
-    home = os.environ.get("CLUSTERKIT_HOME")
-    return Path(home).absolute() if home else Path(platformdirs.user_state_dir("clusterkit"))
+    """Where runs are kept: CLUSTERKIT_HOME, or the platform's place for state. Raises RunDirectoryError."""
+    if home := os.environ.get("CLUSTERKIT_HOME"):
+        return Path(home).absolute()
+    with suppress(RuntimeError):
+        if (usual := Path(platformdirs.user_state_dir("clusterkit"))).is_absolute():
+            return usual
+    raise RunDirectoryError(
+        f"The directory for runs is unknown: HOME is not set to an absolute path, and the user with the number "
+        f"{os.getuid()} has no home directory. Set CLUSTERKIT_HOME to a writable directory."
+    )
 
 
 def new_run_id() -> str:
@@ -55,6 +63,12 @@ class RunStore:
         """The directory of a run, which need not exist yet."""
         checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else None
         return RunDirectory(self.path / run_id, checkpoints)
+
+    def has(self, run: RunDirectory) -> bool:
+        """Whether a run's directory is here, by whatever path it is known."""
+        with suppress(OSError):
+            return run.path.parent.samefile(self.path)
+        return False
 
     def all(self) -> list[RunDirectory]:
         """Every run, in the order of the run ids. Raises RunDirectoryError, as all do that look for runs."""

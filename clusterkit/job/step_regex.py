@@ -14,7 +14,6 @@ _DIGITS = 19  # of 2**63 - 1
 _parse: Callable[[str], Any] = import_module("re._parser").parse
 _NO_DIGITS = ("CATEGORY_NOT_DIGIT", "CATEGORY_SPACE", "CATEGORY_NOT_WORD")
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
-_MANY = 100  # a repeat that may be longer than this counts as unbounded
 
 
 def problem_of(regex: str) -> str | None:
@@ -27,11 +26,6 @@ def problem_of(regex: str) -> str | None:
         return f"--progress-regex {regex!r} has no group. Put the step in one: 'step (\\d+)'."
     if not any(_may_be_digits(group) for group in _groups(parsed)):
         return f"--progress-regex {regex!r} has no group that can match a number. Put the step in one: 'step (\\d+)'."
-    if _is_explosive(parsed):
-        return (
-            f"--progress-regex {regex!r} repeats a repeat, as (\\w+)* does: on a line that does not match, the search "
-            "can take years. Use one repeat, such as (\\w*)."
-        )
     return None
 
 
@@ -88,35 +82,3 @@ def _class_may(kind: str, value: Any) -> bool:
     if kind == "RANGE":
         return any(chr(code).isdecimal() for code in range(value[0], value[1] + 1))
     return str(value) not in _NO_DIGITS
-
-
-def _is_explosive(pattern: Any) -> bool:
-    """Whether a repeat without end is of nothing but another one: then `re` tries every way to divide a text."""
-    return any(
-        (str(op) in _REPEATS and value[1] > _MANY and _is_one_repeat(value[-1]))
-        or any(map(_is_explosive, _inner(str(op), value)))
-        for op, value in pattern
-    )
-
-
-def _is_one_repeat(pattern: Any) -> bool:
-    """Whether a pattern may come down to one repeat without end: all beside it may be empty."""
-    items = [(str(op), value) for op, value in pattern]
-    needed = [item for item in items if not _may_be_empty(item)]
-    repeats = [value for op, value in items if op in _REPEATS and value[1] > _MANY]
-    if len(needed) > 1:
-        return False
-    if needed and needed[0][0] == "SUBPATTERN":
-        return _is_one_repeat(needed[0][1][-1])
-    if needed and needed[0][0] == "BRANCH":
-        return any(map(_is_one_repeat, needed[0][1][1]))
-    return bool(repeats) and (not needed or (needed[0][0] in _REPEATS and needed[0][1][1] > _MANY))
-
-
-def _may_be_empty(item: tuple[str, Any]) -> bool:
-    op, value = item
-    if op in _REPEATS:
-        return bool(value[0] == 0 or value[-1].getwidth()[0] == 0)
-    if op == "SUBPATTERN":
-        return bool(value[-1].getwidth()[0] == 0)
-    return op in ("AT", "ASSERT", "ASSERT_NOT")

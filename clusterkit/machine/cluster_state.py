@@ -214,6 +214,7 @@ class ClusterState:
     def end(self, record: TaskRecord, asked: Asked, grace: float) -> None:
         """Ask a task to end: SIGTERM now and SIGKILL after `grace` seconds; SIGKILL now where that is 0.
 
+        Both are for its whole process group, and it is stopping until all of that has ended.
         A task of which it is known that nothing in it handles SIGTERM gets a short grace period only.
         """
         if not record.sigterm_handled:
@@ -222,11 +223,11 @@ class ClusterState:
         if record.state is TaskState.STARTING:
             # Where there is a process already, which the signal reaches, it is told once more.
             record.grace = min(record.grace, grace) if again else grace
-            self.out.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL))
+            self.out.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
         if record.state is TaskState.RUNNING:
             self.move(record, TaskState.STOPPING)
             if grace > 0:
-                self.signal(record, SIGTERM)
+                self.signal(record, SIGTERM, grace)
                 self.unpause(record, *record.paused_by)  # a stopped process does not get to know of SIGTERM
                 self.timers.set(Timer.KILL, self.now + grace, record.task)
         if record.state is TaskState.STOPPING and grace <= 0:
@@ -280,10 +281,10 @@ class ClusterState:
                 self.signal(record, SIGCONT)
                 self.record(Paused(record.task, record.attempt, False))
 
-    def signal(self, record: TaskRecord, signal: int) -> None:
-        """Signal a task that has a process."""
+    def signal(self, record: TaskRecord, signal: int, grace: float = 0.0) -> None:
+        """Signal a task that has a process. With `grace` its group has that many seconds to end."""
         if signal == SIGTERM:
             record.terminated = self.now
-        self.out.append(Signal(record.task, record.attempt, signal))
+        self.out.append(Signal(record.task, record.attempt, signal, grace))
         if signal == SIGKILL:
             self.timers.set(Timer.DEATH, self.now + DEATH_WITHIN, record.task)

@@ -139,7 +139,7 @@ class Recoveries:
         recovery.free = cause.exit.preempted or cause.exit.ok
         account = self._account(recovery.key)
         repeated, account.cause = was_useless(self.state, account.cause, cause), cause
-        cant_start = cause.exit.error is not None and not (cause.exit.unfit and self.state.job.hosts.count)
+        cant_start = cause.exit.error is not None and not cause.exit.unfit
         hopeless = rules.policy is RestartPolicy.NEVER or cant_start or bool(self.state.problem)
         hopeless |= repeated and rules.policy is not RestartPolicy.ALWAYS
         if hopeless or (not recovery.free and account.used >= rules.budget):

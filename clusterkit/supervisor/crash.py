@@ -16,7 +16,12 @@ FILE = "crash.txt"
 
 
 def keep(run: RunDirectory, event: Crashed) -> str:
-    """Write the traceback to the run's directory, or elsewhere if that is full; return a sentence for the user."""
+    """Write the traceback to the run's directory, or elsewhere if that is full; return a sentence for the user.
+
+    If the machine has run out of something, that is the sentence.
+    """
+    if event.lack:
+        return f"The run is ended at once. {event.lack}"
     for directory in (run.path, Path(tempfile.gettempdir())):
         path = directory / (FILE if directory == run.path else f"clusterkit-{os.getpid()}-{FILE}")
         with suppress(OSError), path.open("a") as file:

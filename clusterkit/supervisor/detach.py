@@ -8,17 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clusterkit.supervisor.guardian import flush
+from clusterkit.system.limits import saying_what_is_used_up
 
 
 def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> int:
     """Run `work` in a process with a session of its own, its output appended to `console`; return the pid at once.
 
-    `kept` is a descriptor that it needs. Call it before any thread is started.
+    `kept` is a descriptor that it needs. Raises OutOfResources. Call it before any thread is started.
     Why not fork twice: this way the caller learns how its child ends, as long as it waits; once the caller is gone,
     init adopts the child as it would a grandchild.
     """
     flush()
-    pid = os.fork()
+    with saying_what_is_used_up():
+        pid = os.fork()
     if pid == 0:
         code = 1
         try:

@@ -37,11 +37,14 @@ def main() -> None:
 
 def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
     """Wait for the supervisor; report to the command that began the run how it ended."""
+    from clusterkit.client.store import RunStore
     from clusterkit.supervisor.lost import supervisor_lost
+    from clusterkit.supervisor.watchdog import Watchdog
 
-    with forwarding(supervisor):
+    watchdog = Watchdog(RunStore().run(run_id))
+    with forwarding(supervisor, watchdog=watchdog):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        code = attend(supervisor, held, lambda number, left: supervisor_lost(run_id, number, left))
+        code = attend(supervisor, held, lambda how, left: supervisor_lost(run_id, how, left), watchdog)
     with suppress(BrokenPipeError):  # the command was killed
         os.write(report, str(code).encode())
     return code

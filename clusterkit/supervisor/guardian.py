@@ -10,46 +10,65 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from clusterkit.supervisor.watchdog import Watchdog
+from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
 from clusterkit.system.wakeup import Wakeup
 from clusterkit.words.errors import BadJob
 
 Supervise = Callable[[int], int]  # takes its lifeline to the guardian, returns the exit code
-# Takes the signal that killed the supervisor, and how many it left behind; returns the exit code, None for 1.
-Lost = Callable[[int, int], int | None]
+# Takes how the supervisor was killed, as a clause, and how many it left behind; returns the exit code, None for 1.
+Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
 
 
-def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING) -> int:
+def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: Watchdog | None = None) -> int:
     """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
 
-    The signals that are `heeded` are passed on to it.
+    The signals that are `heeded` are passed on to it; the `watchdog` sees to it that it reacts. Raises OutOfResources.
     Call it before any thread is started: the child is made by fork, which costs a hundredth of a new interpreter.
     The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
     """
     become_subreaper()
-    lifeline, held = os.pipe2(os.O_CLOEXEC)  # nothing is written: it ends when the guardian does
     flush()
     # Blocked until both processes have their handlers, so that no signal takes its default action in between.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, heeded)
-    pid = os.fork()
+    try:
+        with saying_what_is_used_up():
+            pid, lifeline, held = _fork()
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        raise
     if pid == 0:
         os.close(held)
         _be_the_supervisor(supervise, lifeline)
     os.close(lifeline)
     with suppress(OSError):  # the child does the same, whichever is first
         os.setpgid(pid, pid)
-    with forwarding(pid, heeded):
+    with forwarding(pid, heeded, watchdog):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return attend(pid, held, lost)
+        return attend(pid, held, lost, watchdog)
+
+
+def _fork() -> tuple[int, int, int]:
+    """Fork with a lifeline, on which nothing is written: it ends when the guardian does. Return pid and both ends."""
+    lifeline, held = os.pipe2(os.O_CLOEXEC)
+    try:
+        return os.fork(), lifeline, held
+    except OSError:
+        os.close(lifeline)
+        os.close(held)
+        raise
 
 
 @contextmanager
-def forwarding(pid: int, heeded: Signals = ENDING) -> Iterator[None]:
-    """Pass signals on to a process: those that end a run."""
+def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = None) -> Iterator[None]:
+    """Pass signals on to a process: those that end a run. The `watchdog` is told."""
 
     def forward(number: int, _: FrameType | None) -> None:
+        if watchdog is not None:
+            watchdog.heard(number)
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
@@ -61,18 +80,20 @@ def forwarding(pid: int, heeded: Signals = ENDING) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def attend(pid: int, held: int, lost: Lost) -> int:
+def attend(pid: int, held: int, lost: Lost, watchdog: Watchdog | None = None) -> int:
     """Wait for the supervisor, end what it left, close `held`, its end of the lifeline; return the exit code."""
     with suppress(OSError), Wakeup() as wakeup:  # without a descriptor for it, a signal may have to come twice
         pidfd = os.pidfd_open(pid)
-        wakeup.wait(pidfd)
+        while not wakeup.wait(pidfd, None if watchdog is None else watchdog.look(pid)):
+            pass
         os.close(pidfd)
     _, status = os.waitpid(pid, 0)
     # A supervisor that ended by itself has killed everything and waited for that.
     left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
     os.close(held)
     if os.WIFSIGNALED(status):
-        return lost(os.WTERMSIG(status), left) or 1
+        killed = watchdog.killed if watchdog is not None else ""
+        return lost(killed or f"was killed by {_name(os.WTERMSIG(status))}", left) or 1
     return os.WEXITSTATUS(status)
 
 
@@ -124,6 +145,13 @@ def _end_descendants(within: float) -> int:
         with suppress(OSError, ValueError):  # the output may be closed, and the result is still to be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _ignored(number: signal.Signals) -> bool:

@@ -49,7 +49,8 @@ def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int |
             return f"The run begins without the warm server: {answer['refused']}."
         with forwarding(answer["pid"]), Wakeup() as wakeup:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            wakeup.wait(told.fileno())
+            while not wakeup.wait(told.fileno()):
+                pass
             return _end_of(told.read(), run)
 
 

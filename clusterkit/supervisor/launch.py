@@ -31,6 +31,7 @@ from clusterkit.supervisor.past import NONE, Past, take_over
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Run, make_and_lock
 from clusterkit.system.inbox import Inbox
+from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie
@@ -70,7 +71,7 @@ def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], i
         backend = _backend(job, seed, inbox, console, engine, Warmth(run.launch, inherited))
         stack.callback(backend.shut)
         try:
-            warnings = _fill(directory, prepared, backend, seed, past)
+            warnings = _fill(directory, run, backend, seed, past)
         except NoHosts as error:
             if not ends(engine, inbox):
                 error.exit_code = error.exit_code if inbox.interrupted_by is None else 128 + inbox.interrupted_by
@@ -184,23 +185,25 @@ def _write_result(directory: RunDirectory, result: RunResult, recovered: Account
         console.say(f"result.json could not be written: {error.strerror}.", bad=True)
 
 
-def _fill(directory: RunDirectory, prepared: Prepared, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
+def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
     """Write what the run's directory has to contain before a task starts; return warnings about earlier runs.
 
     On an error, remove the directory, unless the run continues.
     """
+    prepared = run.prepared
     if past is not None:
-        warnings = _reap(backend)  # of this very run, too
+        warnings = _reap(backend, run, run.run_id)
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past.info))
         return warnings
     try:
-        directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
+        with saying_what_is_used_up():
+            directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
         if prepared.resume is not None:
             continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)
     except ClusterkitError:
         directory.discard()
         raise
-    return _reap(backend)
+    return _reap(backend, run)
 
 
 def _info(
@@ -222,12 +225,12 @@ def _info(
     )
 
 
-def _reap(backend: Backend) -> list[str]:
+def _reap(backend: Backend, run: Run, own: str = "") -> list[str]:
     try:
         return [
             f"The run {run_id} had lost its supervisor and left {number_of('process', count)} behind, "
             "which clusterkit killed."
-            for run_id, count in backend.strays().items()
+            for run_id, count in backend.strays(run.starters, own).items()
         ]
     except WillNotDie as error:
         return [f"An earlier run lost its supervisor and left processes behind. {error}"]

@@ -36,7 +36,10 @@ class Notices:
             self.inbox.put(event)
 
     def _ask(self, event: Interrupted) -> None:
-        start_thread("notice", lambda: self.inbox.put(self._meaning(event)), self.inbox.put)
+        try:
+            start_thread("notice", lambda: self.inbox.put(self._meaning(event)), self.inbox.put)
+        except OSError:  # no thread can be started, so the loop waits for the engine's answer
+            self.inbox.put(self._meaning(event))
 
     def _meaning(self, event: Interrupted) -> Interrupted | AllocationEnding:
         ending = None if self.engine is None else self.engine.ending(event.signal)

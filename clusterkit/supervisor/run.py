@@ -6,8 +6,9 @@ while the fork server imports TensorFlow.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from clusterkit.client.directory import RunDirectory
@@ -18,8 +19,10 @@ from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.lost import supervisor_lost
 from clusterkit.supervisor.notices import HEEDED
 from clusterkit.supervisor.prepare import Prepared
+from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import crashed
 from clusterkit.system.process import ENDING
+from clusterkit.system.procfs import lineage
 from clusterkit.views.console import Show
 from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import launch_for, warm_places
@@ -49,6 +52,7 @@ class Run:
     run_id: str
     display: Display
     launch: Launch | None = None  # of its fork server
+    starters: frozenset[int] = frozenset()  # the processes that started it, which are no strays
 
     @property
     def directory(self) -> RunDirectory:
@@ -76,13 +80,20 @@ class Run:
             return crash.end(directory, crashed("its supervisor", error))
 
 
-def up(prepared: Prepared, display: Display, lifeline: int | None = None, session: Session | None = None) -> int:
+def up(
+    prepared: Prepared,
+    display: Display,
+    lifeline: int | None = None,
+    session: Session | None = None,
+    starters: Collection[int] = (),
+) -> int:
     """Run a prepared job to its end under a guardian; return the exit code.
 
     `lifeline` is a pipe to the Python process that the run must not outlive; `session` is that process where it keeps
-    warm servers.
+    warm servers. `starters` are processes that started the run and may not be ancestors of this one any more.
     """
-    run = Run(prepared, prepared.run_id or new_run_id(), display)
+    starters = frozenset({*starters, *lineage(os.getpid())})
+    run = Run(prepared, prepared.run_id or new_run_id(), display, starters=starters)
     on_hosts = prepared.job.hosts.count > 0  # each agent has a fork server of its own
     heeded = HEEDED if prepared.continues else ENDING
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
@@ -95,8 +106,9 @@ def up(prepared: Prepared, display: Display, lifeline: int | None = None, sessio
     owner = {} if lifeline is None else {lifeline: OWNER}
     return guard(
         lambda guardian: run.supervise({guardian: GUARDIAN, **owner}),
-        lambda number, left: _lost(run, number, left),
+        lambda how, left: _lost(run, how, left),
         heeded,
+        Watchdog(run.directory),
     )
 
 
@@ -121,6 +133,6 @@ def _early(launch: Launch | None) -> Inherited | None:
         return None
 
 
-def _lost(run: Run, number: int, left: int) -> int:
-    supervisor_lost(run.run_id, number, left)
+def _lost(run: Run, how: str, left: int) -> int:
+    supervisor_lost(run.run_id, how, left)
     return SUSPENDED if run.prepared.continues else 1

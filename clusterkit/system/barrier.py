@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 
+from clusterkit.system.limits import shortage
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed
 from clusterkit.words.outcome import CRASHED
@@ -20,7 +22,7 @@ class ThreadStuck(ClusterkitError):
 
 
 def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], None]) -> threading.Thread:
-    """Run `run` in a daemon thread, and post an exception that leaves it as Crashed."""
+    """Run `run` in a daemon thread, and post an exception that leaves it as Crashed. Raises OSError."""
 
     def guarded() -> None:
         try:
@@ -29,14 +31,17 @@ def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], N
             post(crashed(f"the thread {name!r}", error))
 
     thread = threading.Thread(target=guarded, name=name, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # "can't start new thread": the limit of processes or memory is reached
+        raise OSError(errno.EAGAIN, f"no thread can be started: {os.strerror(errno.EAGAIN)}") from None
     return thread
 
 
 def crashed(where: str, error: BaseException) -> Crashed:
     """Make the event for an unexpected exception. `where` is shown to people, for example `the thread 'logs'`."""
     lines = traceback.format_exception(error)
-    return Crashed(where, lines[-1].strip(), "".join(lines))
+    return Crashed(where, lines[-1].strip(), "".join(lines), shortage(error))
 
 
 def join(thread: threading.Thread, within: float = JOIN_WITHIN) -> None:
@@ -48,5 +53,6 @@ def join(thread: threading.Thread, within: float = JOIN_WITHIN) -> None:
 
 def exit_on_crash(event: Crashed) -> None:
     """Handle the crash of a thread in a command other than `up`: print the traceback and exit."""
-    sys.stderr.write(f"{event.traceback}clusterkit itself failed in {event.where}. Please report it.\n")
+    own = f"{event.traceback}clusterkit itself failed in {event.where}. Please report it.\n"
+    sys.stderr.write(f"clusterkit: {event.lack}\n" if event.lack else own)
     os._exit(CRASHED)

@@ -1,9 +1,11 @@
-"""Files that come into being whole: nobody finds half of one."""
+"""Files and directories that are made with care: whole, private, or with the room that they take."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+BLOCK = 1 << 16  # bytes in which the end of a line is looked for
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
@@ -13,3 +15,37 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
         file.write(data)
     part.replace(path)
+
+
+def take_room(path: Path, size: int) -> None:
+    """Create a file that takes so many bytes of the disk. Raises OSError."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(file, 0, size)
+    finally:
+        os.close(file)
+
+
+def cut_to_lines(path: Path) -> None:
+    """Create a file, or cut off the line that was not written to its end. Raises OSError."""
+    with path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - BLOCK)
+            file.seek(start)
+            if (newline := file.read(end - start).rfind(b"\n")) >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        file.truncate(end)
+    path.chmod(0o600)
+
+
+def make_private(path: Path) -> None:
+    """Create a directory, and those above it that are missing, for their owner only. Raises OSError.
+
+    `mkdir` with `parents` leaves their modes to the umask.
+    """
+    if not path.parent.exists():
+        make_private(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)

@@ -40,7 +40,9 @@ class Ports:
 
 
 def claim() -> socket.socket:
-    """Bind a free port on all addresses, so that only SO_REUSEPORT servers of this user can share it. Raises NoPorts.
+    """Bind a free port on all addresses, so that only SO_REUSEPORT servers of this user can share it.
+
+    Raises NoPorts, and OSError if there is no free descriptor.
 
     SO_REUSEPORT is set after the bind: of two supervisors that picked the same port one fails to bind and picks
     another; with the option set before, both would hold the port unnoticed.
@@ -50,7 +52,10 @@ def claim() -> socket.socket:
         try:
             holder.bind(("", portpicker.pick_unused_port()))
         except (OSError, portpicker.NoFreePortFoundError):
-            holder.close()
+            try:
+                socket.socket().close()  # raises OSError if the reason is that no descriptor is left
+            finally:
+                holder.close()
             continue
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         return holder

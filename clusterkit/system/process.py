@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run or a campaign
+HELPERS: set[int] = set()  # children of this process that it has started for itself, and reaps itself
 KILLED_WITHIN = 2.0  # seconds for a helper process to end after SIGKILL
 
 
@@ -30,6 +31,7 @@ class Child:
     oom_kills: int  # the system's count when it started
     process: subprocess.Popen[bytes] | None = None  # None if a fork server forked it
     reached: list[int] = field(default_factory=list)  # the signals sent while its first process ran
+    grace_until: float = 0.0  # until when its group may end after SIGTERM, in monotonic seconds
 
 
 def code_of(module: str) -> str:
@@ -40,7 +42,7 @@ def code_of(module: str) -> str:
 
 def start_helper(argv: Sequence[str], channel: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a helper process of the supervisor, such as the switch. It inherits `channel`. Raises OSError."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=log,
@@ -50,6 +52,8 @@ def start_helper(argv: Sequence[str], channel: int, log: int, env: Mapping[str, 
         pass_fds=(channel,),
         start_new_session=True,
     )
+    HELPERS.add(process.pid)
+    return process
 
 
 def end_helper(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
@@ -61,12 +65,19 @@ def end_helper(process: subprocess.Popen[bytes], pidfd: int, within: float) -> N
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
         process.wait(KILLED_WITHIN)
+    HELPERS.discard(process.pid)
 
 
 def become_subreaper() -> None:
     """Become the parent of every descendant whose own parent ends. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def heed_children(ended: Callable[[], None]) -> Callable[[], object]:
+    """Call `ended` in the main thread, from which this is called, when a child has ended; return what undoes that."""
+    before = signal.signal(signal.SIGCHLD, lambda *_: ended())
+    return lambda: signal.signal(signal.SIGCHLD, before)
 
 
 def signal_attempt(child: Child, number: int) -> None:

@@ -26,7 +26,7 @@ def children(pid: int) -> list[int]:
     """Return the processes whose parent is `pid`."""
     found: list[int] = []
     if not _lists_children():
-        return [other for other in all_pids() if _parent(other) == pid]
+        return [other for other in all_pids() if parent(other) == pid]
     for thread in _names(f"/proc/{pid}/task"):
         found += map(int, (_read(f"/proc/{pid}/task/{thread}/children") or b"").split())
     return found
@@ -43,10 +43,25 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def lineage(pid: int) -> set[int]:
+    """Return a process and its ancestors, as far as this pid namespace shows them."""
+    found = set[int]()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        pid = parent(pid) or 0
+    return found
+
+
 def stat(pid: int) -> tuple[str, int, int] | None:
     """Return the state letter, process group and session of a process; None if it is gone."""
     fields = _stat(f"/proc/{pid}")
     return None if fields is None else (fields[0].decode(), int(fields[2]), int(fields[3]))
+
+
+def start_of(pid: int) -> int | None:
+    """Return when the process started, in clock ticks since boot; None if it is gone. No other with its pid has it."""
+    fields = _stat(f"/proc/{pid}")
+    return None if fields is None else int(fields[STARTTIME])
 
 
 def use(pid: int) -> tuple[float, int, float] | None:
@@ -175,7 +190,8 @@ def _lists_children() -> bool:
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
-def _parent(pid: int) -> int | None:
+def parent(pid: int) -> int | None:
+    """Return the parent of a process; None if it is gone."""
     fields = _stat(f"/proc/{pid}")
     return None if fields is None else int(fields[1])
 

@@ -36,13 +36,17 @@ class Wakeup:
         with suppress(BlockingIOError):
             os.read(self._descriptor, MANY)
 
-    def wait(self, descriptor: int) -> None:
-        """Wait until something can be read from another descriptor, or it is at its end. Handlers run meanwhile."""
+    def wait(self, descriptor: int, timeout: float | None = None) -> bool:
+        """Wait until something can be read from another descriptor, or it is at its end; return whether it is so.
+
+        Handlers run meanwhile, and a signal ends the wait, as does the end of `timeout` seconds.
+        """
         poll = select.poll()
         for each in (self._descriptor, descriptor):
             poll.register(each, select.POLLIN)
-        while descriptor not in (found for found, _ in poll.poll()):
-            self.clear()
+        found = dict(poll.poll(None if timeout is None else timeout * 1000))
+        self.clear()
+        return descriptor in found
 
     def close(self) -> None:
         """Close the descriptor."""

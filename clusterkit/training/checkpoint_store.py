@@ -7,6 +7,7 @@ in bytes and the SHA-256 of every file. Directories whose names start with a dot
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import operator
@@ -15,12 +16,15 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 MANIFEST: Final = "manifest.json"
+AGAIN_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds, before each further attempt to read a file
+MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # a damaged checkpoint
 LOOK_EVERY = 0.1  # seconds between two looks for a checkpoint that is not there yet
+T = TypeVar("T")
 _COMPLETE = re.compile(r"ckpt-(0|[1-9][0-9]*)")
 _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")
 
@@ -45,6 +49,10 @@ def as_step(step: int) -> int:
     if value < 0:
         raise ValueError(f"Checkpointer.save({step!r}) is invalid: the step must be an integer from 0 up.")
     return value
+
+
+class CheckpointUnreadable(Exception):
+    """A checkpoint can't be read now, and may be intact. It is neither skipped nor removed."""
 
 
 class CheckpointStore:
@@ -176,23 +184,27 @@ def verify(found: Checkpoint) -> None:
     """Check every byte of a checkpoint against its manifest.
 
     Raises:
-        Damaged: the manifest is missing or unreadable, or a file is missing, cut short or changed.
+        Damaged: the manifest is missing or invalid, or a file is missing, cut short or changed.
+        CheckpointUnreadable: a file could not be read for any other reason, several times: too many open files, an I/O
+            error, a permission.
     """
     directory = Path(found.path)
     for name, (size, digest) in _manifest(directory, found.step).items():
         try:
-            actual = (directory / name).stat().st_size
+            actual = _patiently(lambda path: path.stat().st_size, directory / name)
             if actual != size:
                 raise Damaged(f"{name} has {actual} bytes where its manifest says {size}")
-            if _sha256(directory / name) != digest:
+            if _patiently(_sha256, directory / name) != digest:
                 raise Damaged(f"{name} is not what was saved: its SHA-256 differs from the manifest's")
         except OSError as error:
             raise Damaged(f"{name} cannot be read ({error.strerror})") from None
+        except ValueError:  # a NUL character in a name
+            raise Damaged(f"its {MANIFEST} names {name!r}") from None
 
 
 def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
     try:
-        content = json.loads((directory / MANIFEST).read_bytes())
+        content = json.loads(_patiently(Path.read_bytes, directory / MANIFEST))
         if content["step"] != step:
             raise Damaged(f"its {MANIFEST} is of step {content['step']}")
         return {name: (entry["bytes"], entry["sha256"]) for name, entry in content["files"].items()}
@@ -200,6 +212,23 @@ def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
         raise Damaged(f"its {MANIFEST} cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Damaged(f"its {MANIFEST} is not a checkpoint's manifest, or was cut short") from None
+
+
+def _patiently(read: Callable[[Path], T], path: Path) -> T:
+    """Return what `read` does; if it fails, try again. Raises OSError if the file is missing, CheckpointUnreadable."""
+    waits = iter(AGAIN_AFTER)
+    while True:
+        try:
+            return read(path)
+        except OSError as error:
+            if error.errno in MISSING:
+                raise
+            if (seconds := next(waits, None)) is None:
+                raise CheckpointUnreadable(
+                    f"The checkpoint file {path} can't be read: {error.strerror}. It may be intact, so it is neither "
+                    "skipped nor removed. Start the program again when it can be read, or move the checkpoint away."
+                ) from error
+        time.sleep(seconds)
 
 
 def _seal(directory: Path, step: int) -> None:

@@ -24,10 +24,10 @@ class Usage:
 
 
 def run_state(live: bool, phase: RunPhase, result: RunResult | None) -> str:
-    """In one word: how the run ended, or its phase; `lost` if it ended and left no result."""
+    """In one word: how the run ended, or its phase; `lost` if its supervisor was killed."""
     if live:
         return phase.value if phase is not RunPhase.OVER else RunPhase.STOPPING.value
-    return "lost" if result is None else result.state.value
+    return "lost" if result is None else result.word
 
 
 def run_row(run_id: str, state: str, age: float, job: JobSpec | None, status: RunStatus) -> dict[str, Any]:

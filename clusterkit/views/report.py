@@ -75,7 +75,8 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     mark = "✔" if result.exit_code == 0 else "!" if good else "✘"
     steps = f" · step {result.last_step}" if result.last_step is not None else ""
     restarts = f" · {number_of('restart', result.restarts)}" if result.restarts else ""
-    text = f"{mark} run {run_id} {result.state} after {shown(result.duration)}{steps}{restarts}"
+    how = "was lost" if result.lost else result.state
+    text = f"{mark} run {run_id} {how} after {shown(result.duration)}{steps}{restarts}"
     rule = "─" * (width - len(text) - 1)
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.exit_code == 0 else _RED,))]
 

@@ -17,6 +17,7 @@ from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.bell import Bell
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
+from clusterkit.system.process import HELPERS
 from clusterkit.warm.launching import Inherited, Launch, begin
 from clusterkit.words.events import Crashed
 
@@ -87,6 +88,7 @@ class ForkServer:
         self._retired = False
         self._post = post
         self._pid, channel, self._lifeline = inherited
+        HELPERS.add(self._pid)
         self._channel = socket.socket(fileno=channel)
         self._received = bytearray()  # answers, and parts of them
         self._pidfd = os.pidfd_open(self._pid)
@@ -152,6 +154,7 @@ class ForkServer:
         join(self._thread)
         with suppress(ChildProcessError):  # reaped as one of this process's children already
             os.waitpid(self._pid, os.WNOHANG)
+        HELPERS.discard(self._pid)
         self._channel.close()
         self._bell.close()
         for descriptor in (self._lifeline, self._pidfd):

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.client.control_socket import LONGEST
-from clusterkit.client.directory import make_private
 from clusterkit.client.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
+from clusterkit.system.files import make_private
 from clusterkit.system.reach import why_not_reached
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.launching import Launch

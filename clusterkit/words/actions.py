@@ -27,11 +27,15 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Send a signal to every process in the attempt's group. One that is not started yet never is: SpawnFailed."""
+    """Send a signal to every process in the attempt's group. One that is not started yet never is: SpawnFailed.
+
+    With `grace`, the group has that many seconds to end: Exited comes when all of it has, not its first process alone.
+    """
 
     task: Task
     attempt: int
     signal: int
+    grace: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,12 @@ class NoHosts(ClusterkitError):
     """The hosts that the job needs did not come, or can't run it."""
 
 
+class OutOfResources(ClusterkitError):
+    """Descriptors, processes or memory are used up, so the run can't begin."""
+
+    exit_code = 2
+
+
 class RunDirectoryError(ClusterkitError):
     """The run directory can't be made, read or written."""
 

@@ -85,8 +85,8 @@ class CheckpointFound:
 class SpawnFailed:
     """The attempt has no process: it could not be started, or was signalled before that, or its `host` was lost.
 
-    `unfit`: the reason is the host's it was to start on, such as a full disk; `unreached` are peers that do not answer
-    there. `crowded`: the hosts that are left have no room for all tasks.
+    `unfit`: the reason is the host's it was to start on, such as a full disk or too many processes, and may pass.
+    `unreached` are peers that do not answer there. `crowded`: the hosts that are left have no room for all tasks.
     """
 
     task: Task
@@ -264,16 +264,17 @@ class Impaired:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """clusterkit itself failed: an unexpected exception, and where it was raised. The run is killed."""
+    """clusterkit itself failed, which kills the run: where, how, and in `lack` what was used up, if that is why."""
 
     where: str
     error: str
     traceback: str
+    lack: str = ""
 
     @property
     def sentence(self) -> str:
         """For people, without a full stop."""
-        return f"clusterkit itself failed in {self.where} ({self.error})"
+        return self.lack.rstrip(".") or f"clusterkit itself failed in {self.where} ({self.error})"
 
 
 @dataclass(frozen=True, slots=True)

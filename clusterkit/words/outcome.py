@@ -186,6 +186,11 @@ class RunResult:
     given_up: tuple[Task, ...] = ()
 
     @property
+    def word(self) -> str:
+        """How the run ended, in a word: `lost` if its supervisor or guardian was killed, with or without a result."""
+        return "lost" if self.lost else self.state.value
+
+    @property
     def final(self) -> bool:
         """Whether the run is over for good: `--continue` does not continue it."""
         return not self.lost and self.state is not RunState.SUSPENDED

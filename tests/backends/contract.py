@@ -9,86 +9,18 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-from clusterkit.backends.base import Backend
-from clusterkit.client.directory import RunDirectory
-from clusterkit.system.inbox import Inbox
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from clusterkit.words.job import JobSpec, Setup
-from clusterkit.words.model import Program, ProgramKind, Task, TaskType
+from clusterkit.words.job import Setup
+from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Exit
+from tests.backends.stage import OTHER, WITHIN, WORKER, Stage
 
-WORKER, OTHER = Task(TaskType.WORKER, 0), Task(TaskType.WORKER, 1)
-WITHIN = 20.0  # seconds for an answer
 BYTES = bytes(range(256)) * 5 + b"no line end"
-E = TypeVar("E", bound=ev.OfAttempt | ev.Inspected)
-
-
-class Stage:
-    """A backend, the run that it is for, and what it answered so far. A subclass's `make` says which backend."""
-
-    def __init__(self, place: Path, script: str, **job: Any) -> None:
-        program = Program(ProgramKind.COMMAND, "/bin/sh", ("-c", script))
-        self.job = JobSpec(program, {TaskType.WORKER: 2}, **job)
-        self.directory = RunDirectory(place / "runs" / "r-1")
-        self.directory.make()
-        self.inbox = Inbox()
-        self.events: list[ev.Happened] = []
-        self.seen: dict[tuple[Task, int], bytes] = {}
-        self.ended: set[tuple[Task, int]] = set()
-        self.backend = self.make()
-
-    def make(self) -> Backend:
-        """The backend for the job."""
-        raise NotImplementedError
-
-    def view(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Take a part of an attempt's output; an empty one is its end."""
-        self.seen[task, attempt] = self.seen.get((task, attempt), b"") + chunk
-        if not chunk:
-            self.ended.add((task, attempt))
-
-    def begin(self, *tasks: Task) -> None:
-        """Place the run and start tasks."""
-        self.backend.place(self.directory)
-        for task in tasks:
-            self.backend.do(ac.Spawn(task, 1, ""))
-
-    def wait(self, kind: type[E], task: Task | None = WORKER, attempt: int = 1) -> E:
-        """The answer of that kind; what else comes meanwhile is kept, and work is done, as the loop does it."""
-        until = time.monotonic() + WITHIN
-        while True:
-            for event in self.events:
-                if isinstance(event, kind) and (
-                    isinstance(event, ev.Inspected) or (event.task, event.attempt) == (task, attempt)
-                ):
-                    return event
-            assert time.monotonic() < until, f"no {kind.__name__} of {task}: {self.events}"
-            self.take(until - time.monotonic())
-
-    def take(self, within: float) -> None:
-        """Take what comes next."""
-        item = self.inbox.get(max(0.0, within))
-        if callable(item):
-            item()
-        elif item is not None:
-            assert not isinstance(item, ev.Crashed), item.traceback
-            self.events.append(item)
-
-    def has(self, kind: type[ev.Happened]) -> bool:
-        """Whether there was such an answer, or is one by now."""
-        self.take(0.0)
-        return any(isinstance(event, kind) for event in self.events)
-
-    def end(self) -> None:
-        """Shut the backend, twice, since who shuts it may not know whether somebody else has."""
-        self.backend.shut()
-        self.backend.shut()
-        self.inbox.close()
 
 
 class Contract:
@@ -175,6 +107,52 @@ class Contract:
         run.wait(ev.Swept)
         run.wait(ev.Drained)
         assert not any(isinstance(event, ev.Exited) and event.task == OTHER for event in run.events)
+
+    def test_the_grace_period_is_for_the_whole_group(self, stage: Any) -> None:
+        """A shell ends at SIGTERM; the program that it runs saves its state, and the attempt has ended after that."""
+        saves = "trap 'sleep 0.3; echo saved; exit' TERM; echo up; while :; do sleep 0.05; done"
+        run: Stage = stage(f"trap 'exit 5' TERM; ({saves}) & wait")
+        run.begin(WORKER)
+        self.wait_for_output(run, WORKER)
+        run.backend.do(ac.Signal(WORKER, 1, signal.SIGTERM, grace=WITHIN))
+        exited = run.wait(ev.Exited)
+        assert (exited.exit, exited.reached) == (Exit(code=5), (signal.SIGTERM,))
+        run.backend.do(ac.Sweep(WORKER, 1))
+        assert run.wait(ev.Swept).left == 0
+        assert run.wait(ev.Drained).tail[-1] == "saved"
+
+    @pytest.mark.parametrize(
+        ("grace", "second"),
+        [(WITHIN, signal.SIGKILL), (0.2, None)],
+        ids=["killed meanwhile", "over"],
+    )
+    def test_a_group_that_ignores_sigterm_has_its_grace_period(
+        self, stage: Any, grace: float, second: signal.Signals | None
+    ) -> None:
+        """Then the attempt counts as over, although something of it is left; SIGKILL ends the wait as well."""
+        run: Stage = stage("trap 'echo end; exit 5' TERM; (trap '' TERM; echo up; exec sleep 60) & wait")
+        run.begin(WORKER)
+        self.wait_for_output(run, WORKER)
+        begun = time.monotonic()
+        run.backend.do(ac.Signal(WORKER, 1, signal.SIGTERM, grace=grace))
+        if second is not None:
+            self.wait_for_output(run, WORKER, b"end")
+            assert not run.has(ev.Exited)
+            run.backend.do(ac.Signal(WORKER, 1, second))
+        assert run.wait(ev.Exited).exit == Exit(code=5)
+        assert time.monotonic() - begun > (0.0 if second else grace)
+        run.backend.do(ac.Sweep(WORKER, 1))
+        run.wait(ev.Swept)
+
+    def test_what_left_the_group_has_no_grace_period(self, stage: Any) -> None:
+        """It does not get SIGTERM either: when the group has ended, it is swept."""
+        run: Stage = stage("setsid sh -c 'echo up; exec sleep 60' & wait")
+        run.begin(WORKER)
+        self.wait_for_output(run, WORKER)
+        run.backend.do(ac.Signal(WORKER, 1, signal.SIGTERM, grace=WITHIN))
+        assert run.wait(ev.Exited).exit == Exit(signal=signal.SIGTERM)
+        run.backend.do(ac.Sweep(WORKER, 1))
+        assert run.wait(ev.Swept).left == 1
 
     def test_a_signal_right_after_the_start_ends_it_or_prevents_it(self, stage: Any) -> None:
         """Whatever comes first: there is no process in the end, and it is told."""
@@ -290,9 +268,9 @@ class Contract:
         return run.wait(ev.Inspected, None).vitals[task].state
 
     @staticmethod
-    def wait_for_output(run: Stage, task: Task) -> None:
-        """Until an attempt has written something."""
+    def wait_for_output(run: Stage, task: Task, what: bytes = b"\n") -> None:
+        """Until an attempt has written something, by default a line."""
         until = time.monotonic() + WITHIN
-        while not run.seen.get((task, 1)):
+        while what not in run.seen.get((task, 1), b""):
             assert time.monotonic() < until, "no output"
             run.take(0.01)

@@ -19,7 +19,8 @@ from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from tests.backends.contract import OTHER, WITHIN, WORKER, Contract, Stage
+from tests.backends.contract import Contract
+from tests.backends.stage import OTHER, WITHIN, WORKER, Stage
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
@@ -56,10 +57,32 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     opened.set()  # whoever ends the server waits for its thread
 
 
+def no_thread(thread: threading.Thread) -> None:
+    """What Python raises where the limit of processes is reached."""
+    raise RuntimeError("can't start new thread")
+
+
 class TestCold(Contract):
     """Fresh interpreters."""
 
     stage_of = Cold
+
+    def test_a_full_process_table(self, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without a new thread attempts are swept and start again all the same; a look at them says why it saw none."""
+        run: Stage = stage("test $CLUSTERKIT_ATTEMPT = 1 || exec sleep 60; sleep 60 & exit 0")
+        run.begin(WORKER)
+        run.wait(ev.Exited)
+        monkeypatch.setattr(threading.Thread, "start", no_thread)
+        run.backend.do(ac.Sweep(WORKER, 1))
+        assert run.wait(ev.Swept).left == 1
+        run.backend.do(ac.Spawn(WORKER, 2, "failure"))
+        run.wait(ev.Spawned, attempt=2)
+        for look in (ev.Look.PACE, ev.Look.STALL):
+            run.events.clear()
+            run.backend.do(ac.Inspect(look))
+            assert run.wait(ev.Inspected, None) == ev.Inspected({}, look)
+            [said] = [event.what for event in run.events if isinstance(event, ev.Impaired)]
+            assert said.startswith("The tasks can't be inspected: no thread can be started: Resource temporarily")
 
 
 class TestWarm(Contract):

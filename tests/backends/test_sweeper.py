@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,11 +16,14 @@ import pytest
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.system import procfs
-from clusterkit.system.process import Child
+from clusterkit.system.process import HELPERS, Child, heed_children, start_helper
 from clusterkit.words.model import Task, TaskType
+from tests.support import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
 MANY = 40
+# A daemon that says nothing of where it comes from: another session, no environment, every descriptor closed.
+DAEMON = "setsid env -i sleep 1000 </dev/null >/dev/null 2>&1 &"
 
 
 @pytest.fixture
@@ -41,13 +46,30 @@ def sweeper(family: Family, swept: queue.SimpleQueue[Any]) -> Iterator[Sweeper]:
     made.stop()
 
 
+def begun(family: Family, index: int, *command: str) -> Ended:
+    """An attempt that runs a command."""
+    with family._lock:
+        process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
+        child = Child(process.pid, os.pidfd_open(process.pid), f"pipe:[none {index}]", 0, process)
+        family._leaders[child.pid] = child
+    return Ended(Task(TaskType.WORKER, index), 1, child)
+
+
 def ended(family: Family, index: int, *command: str) -> Ended:
     """An attempt that has run a command to its end, not reaped."""
-    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-    child = Child(process.pid, os.pidfd_open(process.pid), f"pipe:[none {index}]", 0, process)
-    family._leaders[child.pid] = child
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    return Ended(Task(TaskType.WORKER, index), 1, child)
+    return over(begun(family, index, *command))
+
+
+def over(one: Ended) -> Ended:
+    """The attempt, when its first process has ended."""
+    os.waitid(os.P_PID, one.child.pid, os.WEXITED | os.WNOWAIT)
+    return one
+
+
+def killed(one: Ended) -> Ended:
+    """The attempt, whose first process is killed."""
+    os.kill(one.child.pid, signal.SIGKILL)
+    return over(one)
 
 
 def test_one_look_serves_all_that_ended(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +100,58 @@ def test_what_one_left_behind_is_killed_and_counted(
     posted = {event.task.index: event.left for event in (swept.get(timeout=20), swept.get(timeout=20))}
     assert posted == {0: 1, 1: 0}
     assert not {messy.child.pid, clean.child.pid} & set(procfs.children(os.getpid()))
+
+
+@pytest.mark.usefixtures("subreaper")
+def test_orphans_are_reaped_while_their_attempt_lives(family: Family, sweeper: Sweeper) -> None:
+    """As init would do it; first processes of attempts, which something waits for, are left alone."""
+    undo = heed_children(sweeper.child_ended.ring)
+    try:
+        over(first := ended(family, 0, "true"))
+        busy = begun(family, 1, "sh", "-c", "for i in $(seq 40); do (sleep 0.01 &); done; echo; exec sleep 1000")
+        wait_until(lambda: procfs.argv_of(busy.child.pid)[0] == "sleep", 20, "it has started all of them")
+        left = {first.child.pid, busy.child.pid}
+        wait_until(lambda: set(procfs.children(os.getpid())) == left, 20, "only the attempts are left")
+        assert procfs.stat(first.child.pid) is not None
+    finally:
+        undo()
+        assert family.reap_clean([first, killed(busy)]) == []
+
+
+@pytest.mark.usefixtures("subreaper")
+def test_a_daemon_without_any_mark_is_killed_with_the_task_that_had_begun_before(family: Family) -> None:
+    """Another that began after it can't have started it."""
+    messy = ended(family, 0, "sh", "-c", DAEMON)
+    wait_until(lambda: daemons(family), 20, "the daemon runs")
+    started = procfs.start_of(daemons(family)[0]) or 0
+    tick = os.sysconf("SC_CLK_TCK")
+    wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) * tick > started + 1, 20, "the clock of /proc moves")
+    later = begun(family, 1, "sleep", "1000")
+    assert family.reap_clean([messy]) == [messy]
+    assert family.sweep(messy) == 1
+    assert daemons(family) == []
+    assert family.reap_clean([killed(later)]) == []
+
+
+@pytest.mark.usefixtures("subreaper")
+def test_a_daemon_without_any_mark_lives_as_long_as_a_task_that_may_have_started_it(family: Family) -> None:
+    """To kill it sooner could kill another task's; this process's own helpers are no daemons."""
+    log = os.open(os.devnull, os.O_WRONLY)
+    helper = start_helper(["sleep", "1000"], log, log, {})
+    other = begun(family, 1, "sleep", "1000")
+    messy = ended(family, 0, "sh", "-c", DAEMON)
+    wait_until(lambda: daemons(family), 20, "the daemon runs")
+    assert family.reap_clean([messy]) == []
+    assert len(daemons(family)) == 1
+    assert family.reap_clean([killed(other)]) == [other]
+    assert family.sweep(other) == 1
+    assert procfs.children(os.getpid()) == [helper.pid]
+    helper.kill()
+    helper.wait(10)
+    HELPERS.discard(helper.pid)
+    os.close(log)
+
+
+def daemons(family: Family) -> list[int]:
+    """The adopted processes."""
+    return [one.pid for one in family._orphans.living(family._leaders) if procfs.argv_of(one.pid)[0] == "sleep"]

@@ -29,7 +29,7 @@ class Pipe:
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         self.posted = Posted()
-        self.watcher = Watcher(self.posted.put)
+        self.watcher = Watcher(self.posted.put, lambda child: False)
         self.watcher.listen(WORKER, PurePosixPath(path))
         self.fd = os.open(path, os.O_WRONLY)
 

@@ -65,7 +65,7 @@ def check_record(ck: Clusterkit, told: dict[str, Any]) -> None:
     (row,) = ck.json("ls", "--campaigns")
     assert (row["campaign"], row["state"], row["runs"]) == (name, written["state"], len(told["runs"]))
     assert ck("prune", "--keep", "1").out == ""
-    assert ck("rm", name[:-2]).out == f"{name}\n"
+    assert ck("rm", "--prefix", name[:-2]).out == f"{name}\n"
     assert ck("ls", "--campaigns", "-q").out == ""
     again = shlex.split(written["command"])
     assert again[:2] == ["clusterkit", "chaos"]

@@ -166,8 +166,11 @@ def test_a_run_that_was_lost_altogether_is_removed_with_its_processes(ck: Cluste
     os.kill(guardian, signal.SIGKILL)
     wait_until(lambda: not RunDirectory(run).is_live(), 10, "the supervisor's end")
     assert [row["state"] for row in ck.json("ls")] == ["lost"]
-    assert "ended without a result" in ck("show").out
-    assert ck("wait", code=1).out
+    shown = ck("show").out
+    assert f"✘ run {run.name} was lost after " in shown
+    assert "Reason: its supervisor was killed." in shown
+    assert shown.count("was lost with its supervisor") == 2
+    assert ck("wait", code=1).out == f"The run {run.name} was lost (exit code 1).\n"
     ck("rm", run.name)
     assert processes_of(ck.home) == {}
     assert json.loads(ck("ls", "--json").out) == []

@@ -40,7 +40,7 @@ def test_a_session_by_hand(ck: Clusterkit, tmp_path: Path) -> None:
     shown = ck("show").out
     assert f"run {run} succeeded" in shown
     assert "worker:1 was killed by SIGKILL (attempt 1)." in shown.partition("Timeline")[2]
-    assert ck("rm", run[:-1]).out == f"{run}\n"
+    assert ck("rm", "--prefix", run[:-1]).out == f"{run}\n"
     assert len(ck("ls").out.splitlines()) == 1
 
 

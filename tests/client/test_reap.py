@@ -77,6 +77,19 @@ def test_the_next_up_ends_what_a_lost_run_left(up: Start, home: Path) -> None:
     assert processes_of(home) == {}
 
 
+def test_a_run_that_continues_ends_what_is_left_of_it(up: Start, home: Path) -> None:
+    """Before its tasks start again: else two attempts of a child would write side by side."""
+    left_behind(up, home)
+    before = processes_of(home)
+    grace = "--grace-period", "0.2"
+    run = up("--run-id", "lost", "--continue", *grace, "--workers", "2", CHILDREN / "forgets.py")
+    run.wait_for("Ready", deadline=20, count=4)
+    assert not before.keys() & processes_of(home).keys()
+    assert "The run lost had lost its supervisor and left 6 processes behind, which clusterkit killed." in run.output
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 128 + signal.SIGTERM
+
+
 def test_a_live_run_is_left_alone(up: Start, clusterkit: Clusterkit, tmp_path: Path) -> None:
     """Neither `reap` nor another `up` of the same home touches it."""
     go = tmp_path / "go"

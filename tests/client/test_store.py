@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,3 +161,33 @@ def test_a_run_id_is_taken_once(run: RunDirectory) -> None:
     with pytest.raises(RunDirectoryError, match="A run one already exists"):
         run.make()
     assert run.journal.exists()
+
+
+def test_who_can_not_write_sees_whether_a_run_is_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a host that has mounted the state directory read-only."""
+    run = RunStore(tmp_path).run("r-1")
+    run.make()
+    lock = run.lock()
+    opened, opened_file = os.open, Path.open
+
+    def read_only(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return opened(path, flags, *args, **kwargs)
+
+    def read_only_file(self: Path, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        if set(mode) & {"w", "a", "+"}:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self))
+        return opened_file(self, mode, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", read_only)
+    monkeypatch.setattr(Path, "open", read_only_file)
+    assert run.is_live()
+    waiting = threading.Thread(target=run.wait_until_over)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    os.close(lock)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert not run.is_live()

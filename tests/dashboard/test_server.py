@@ -129,7 +129,7 @@ def test_a_run_whose_supervisor_is_killed_while_one_looks_is_lost_and_stays_to_b
     known = {key: one for key, one in again.known.items() if not key.startswith(("series/cpu/", "series/memory/"))}
     assert known == entities
     assert again.offsets == sorted(again.offsets)
-    assert (entities["run"]["state"], entities["run"]["phase"]) == ("failed", "over")
+    assert (entities["run"]["state"], entities["run"]["phase"]) == ("lost", "over")
     assert entities["attempt/worker:0/1"]["end"] is not None
     second.signal(signal.SIGTERM)
     assert second.wait(WITHIN) == 0

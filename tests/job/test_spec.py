@@ -191,11 +191,6 @@ def test_a_module_is_a_program_too() -> None:
             "Put the step in one: 'step (\\d+)'.",
         ),
         (
-            {"progress_regex": "(\\w+)* (\\d+)"},
-            "--progress-regex '(\\\\w+)* (\\\\d+)' repeats a repeat, as (\\w+)* does: on a line that does not match, "
-            "the search can take years. Use one repeat, such as (\\w*).",
-        ),
-        (
             {"progress_regex": "step ("},
             "--progress-regex 'step (' is not a regular expression: missing ), unterminated subpattern at position 5.",
         ),

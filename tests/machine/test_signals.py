@@ -112,9 +112,9 @@ def test_a_task_that_is_just_being_started_is_told_as_soon_as_it_exists() -> Non
     run = History(job(workers=1))
     worker = task("worker:0")
     run.machine.handle(ev.Began(), BEGAN)
-    assert run.machine.handle(ev.Interrupted(SIGTERM), BEGAN)[1:] == [Signal(worker, 1, SIGTERM)]
+    assert run.machine.handle(ev.Interrupted(SIGTERM), BEGAN)[1:] == [Signal(worker, 1, SIGTERM, 10.0)]
     actions = run.machine.handle(ev.Spawned(worker, 1, "pid 7"), BEGAN + 1)
-    assert Signal(worker, 1, SIGTERM) in actions
+    assert Signal(worker, 1, SIGTERM, 10.0) in actions
     assert run.machine.deadline() == BEGAN + 11
 
 

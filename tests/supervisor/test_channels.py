@@ -87,7 +87,7 @@ def test_the_progress_pipe(tmp_path: Path, noise: Noise) -> None:
     """And all that takes what was reported: the machine, the journal, the fold of recoveries and the sentences."""
     os.mkfifo(tmp_path / "progress")
     posted = Posted()
-    watcher = Watcher(posted.put)
+    watcher = Watcher(posted.put, lambda child: False)
     watcher.listen(WORKER, PurePosixPath(tmp_path / "progress"))
     watcher.hurry()
     lines = [report(noise) for _ in range(REPORTS)]

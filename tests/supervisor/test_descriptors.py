@@ -151,7 +151,7 @@ if (pid := os.fork()) == 0:
 held = os.dup(1)
 os.close(2)
 with no_descriptors():
-    guardian.attend(pid, held, lambda number, left: print("lost", number, left))
+    guardian.attend(pid, held, lambda how, left: print(how, left))
 """
 
 
@@ -159,4 +159,4 @@ def test_the_guardian_tells_of_a_lost_supervisor_all_the_same() -> None:
     """Without descriptors and without a terminal; the result is written by what is called here."""
     command = [sys.executable, "-c", LOST]
     told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False)
-    assert told.stdout == b"lost 9 0\n"
+    assert told.stdout == b"was killed by SIGKILL 0\n"

@@ -89,6 +89,11 @@ def test_the_supervisors_death_is_told(up: Start) -> None:
     assert run.wait(10) == 1
     assert "the supervisor was killed by SIGKILL" in run.output
     assert "Traceback" not in run.output
+    result = run.result
+    assert [one["task"] for one in result["attempts"]] == ["chief:0", "worker:0", "worker:1", "ps:0"]
+    assert all(one["exit"]["lost"] for one in result["attempts"])
+    assert result["duration"] > 0
+    assert result["goodput"] is not None
 
 
 def test_both_killed_at_once_take_the_tasks_with_them(up: Start, home: Path) -> None:
@@ -113,7 +118,7 @@ def test_a_task_that_exits_leaves_no_descendants(up: Start, home: Path) -> None:
     run.wait_for("Swept")
     second = run.wait_for("Spawned", attempt=2)
     left = [e["left"] for e in run.events("Swept")]
-    assert left[0] >= 2  # the child in the group and the one in a session of its own; the daemon is nameless
+    assert left[0] == 3  # the child in the group, the one in a session of its own, and the daemon that has no mark
     assert run.events("Swept")[0]["m"] < second["m"]
     assert procfs.stat(first) is None
     assert run.wait(20) == 0

@@ -92,3 +92,17 @@ def test_a_run_with_a_checkpoint_dir_is_resumed_from_there(up: Start, tmp_path: 
     assert resumed_at(new) == 10
     assert (saved / "step").read_text() == "10"
     assert (new.run / "checkpoints" / "step").read_text() == "20"
+
+
+def test_what_is_in_a_checkpoint_dir_is_not_replaced(up: Start, home: Path, tmp_path: Path) -> None:
+    """It may be the only copy of other weights. The message says both ways out, and nothing is left of the new run."""
+    first(up)
+    (saved := tmp_path / "saved").mkdir()
+    (saved / "step").write_text("77")
+    refused = up("--run-id", "second", "--resume", "first", "--checkpoint-dir", saved, ROLES, "--steps", "20")
+    assert refused.wait(20) == 2
+    assert f"--checkpoint-dir {saved} is not empty" in refused.output
+    assert "without --resume" in refused.output
+    assert "an empty directory" in refused.output
+    assert (saved / "step").read_text() == "77"
+    assert not (home / "runs" / "second").exists()

@@ -138,7 +138,7 @@ def elsewhere():
 
 with forwarding(pid):
     threading.Thread(target=elsewhere).start()
-    attend(pid, os.dup(1), lambda number, left: print("lost", number, left))
+    attend(pid, os.dup(1), lambda how, left: print(how, left))
 """
 
 
@@ -146,4 +146,4 @@ def test_the_guardian_passes_on_a_signal_that_does_not_interrupt_its_wait() -> N
     """As one that comes just before it waits. Here another thread gets it, which leaves the wait alone, too."""
     command = [sys.executable, "-c", ELSEWHERE]
     told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=50, check=False)
-    assert told.stdout == b"lost 15 0\n"
+    assert told.stdout == b"was killed by SIGTERM 0\n"

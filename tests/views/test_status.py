@@ -176,6 +176,7 @@ def test_speed_is_of_the_last_reports(reports: list[tuple[float, int]], now: flo
         (True, RunPhase.RUNNING, None, "running"),
         (True, RunPhase.OVER, None, "stopping"),  # the supervisor writes its report
         (False, RunPhase.RUNNING, None, "lost"),
+        (False, RunPhase.RUNNING, RunResult(RunState.FAILED, 1, "", lost=True), "lost"),  # the guardian wrote that
         (False, RunPhase.OVER, RunResult(RunState.TIMED_OUT, 124, "", None, (), (), 0, None, 1.0), "timed out"),
     ],
 )

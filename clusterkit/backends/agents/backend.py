@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -109,9 +109,9 @@ class AgentsBackend:
             case _:
                 assert_never(order)
 
-    def strays(self) -> Mapping[str, int]:
+    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
         """Those on this machine; elsewhere the engine ends what an agent leaves."""
-        return reap_strays()
+        return reap_strays(spared=spared, own=own)
 
     def leave(self) -> None:
         """The agents are told that they are needed again."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import assert_never
 
@@ -27,7 +28,7 @@ from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
 from clusterkit.system import procfs
 from clusterkit.system.ports import listening
-from clusterkit.system.process import Child
+from clusterkit.system.process import Child, heed_children
 from clusterkit.system.sweep import WillNotDie
 from clusterkit.warm.renewal import renew
 from clusterkit.warm.starter import WarmStarter, Warmth
@@ -36,6 +37,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Impaired, Inspected, Look, Profiled, Spawned, Vitals
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
+from clusterkit.words.outcome import SIGKILL
 
 END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
 
@@ -87,11 +89,12 @@ class LocalBackend:
         ending(self._inspector.stop)
         self._paces = PaceInspector(post)
         ending(self._paces.stop)
-        self._watcher = Watcher(post)
-        ending(self._watcher.stop)
         self._family = Family(directory.run_id)
+        self._watcher = Watcher(post, self._family.in_grace)
+        ending(self._watcher.stop)
         self._sweeper = Sweeper(self._family, post)
         ending(self._sweeper.stop)
+        ending(heed_children(self._sweeper.child_ended.ring))
         ending(self._end_all)
         if self._network is not None:
             ending(self._network.stop)  # not by SIGKILL, so that it writes what it has captured
@@ -153,9 +156,9 @@ class LocalBackend:
             case _:
                 assert_never(order)
 
-    def strays(self) -> Mapping[str, int]:
+    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
         """Kill processes of all runs of this state directory that have lost their supervisor."""
-        return reap_strays()
+        return reap_strays(spared=spared, own=own)
 
     def leave(self) -> None:
         """Nothing here comes back."""
@@ -180,6 +183,8 @@ class LocalBackend:
         if self._spawner.withdraw(order.task, order.attempt):
             return  # it has no process
         if child := self._child(order.task, order.attempt):
+            if order.grace or order.signal == SIGKILL:
+                child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
             self._injector.signal(order.task, child, order.signal)
 
     def _sweep(self, order: ac.Sweep) -> None:
@@ -189,15 +194,18 @@ class LocalBackend:
             self._sweeper.sweep(Ended(order.task, order.attempt, child))
 
     def _inspect(self, order: ac.Inspect) -> None:
+        try:
+            self._look(order)
+        except (CannotLook, OSError) as error:
+            why = f"The tasks can't be inspected: {error.strerror}." if isinstance(error, OSError) else str(error)
+            self._post(Impaired(why))
+            self._post(Inspected({}, order.look))
+
+    def _look(self, order: ac.Inspect) -> None:
         if order.look is Look.PACE:
             self._paces.begin({task: (attempt, child.pid) for task, (attempt, child) in self._children.items()})
             return
-        try:
-            vitals = self._vitals()
-        except CannotLook as error:
-            self._post(Impaired(str(error)))
-            self._post(Inspected({}, order.look))
-            return
+        vitals = self._vitals()
         if order.look is Look.GLANCE:
             self._post(Inspected(vitals))
             return

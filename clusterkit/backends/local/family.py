@@ -1,4 +1,4 @@
-"""The family: the first processes of all attempts, and the orphans that this process inherits as a subreaper."""
+"""The family: the first processes of all attempts, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Collection
 from typing import NamedTuple
 
+from clusterkit.backends.local.orphans import Adopted, Orphans, Sign
 from clusterkit.backends.local.spawn import spawn
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, reap
-from clusterkit.system.sweep import end_descendants, kill_until_gone, reap_zombies
+from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.warm.run_server import Asked, ForkServer, NoForkServer
+from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
+
+PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is made
 
 
 class Ended(NamedTuple):
@@ -45,7 +50,7 @@ class Family:
     """
 
     def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
+        self._orphans = Orphans(run_id)
         self._leaders: dict[int, Child] = {}
         self._lock = threading.RLock()  # taken by `begin`, for the thread that calls `finish`
 
@@ -86,7 +91,7 @@ class Family:
         """
         left = []
         with self._lock:
-            signs = {sign for pid in self._orphans() for sign in self._signs(pid)}
+            signs = {sign for of_one in self._orphans.signs(self._leaders).values() for sign in of_one}
             for one in ended:
                 if signs.isdisjoint(_own_signs(one)):
                     self._reap(one.child)
@@ -97,13 +102,35 @@ class Family:
     def sweep(self, ended: Ended) -> int:
         """Kill every process that an attempt has left behind after its first one ended, then reap that one.
 
-        What left the group has come to us by now, and is known by its environment, its session, or the output
-        pipe that it inherited. Returns how many had to be killed; raises WillNotDie.
+        What left the group was adopted by this process. Returns how many had to be killed; raises WillNotDie.
         """
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
         return killed
+
+    def reap_orphans(self) -> bool:
+        """Reap every orphan that has ended; return False instead while a process is made. Raises CannotLook."""
+        return self._living() is not None
+
+    def in_grace(self, child: Child) -> bool:
+        """Whether an attempt whose first process has ended of SIGTERM has others, which have time left to end."""
+        if signal.SIGTERM not in child.reached or time.monotonic() >= child.grace_until:
+            return False
+        try:
+            living = self._living()
+        except CannotLook:
+            return True
+        return living is None or any(one.group == child.pid for one in living)
+
+    def _living(self) -> list[Adopted] | None:
+        """Reap the orphans that have ended, and return the others; None while a process is made."""
+        if not self._lock.acquire(timeout=PATIENCE):
+            return None
+        try:
+            return list(self._orphans.living(self._leaders))
+        finally:
+            self._lock.release()
 
     def end_all(self, within: float) -> int:
         """Kill every descendant of this process: for the end, when no attempt lives. Raises WillNotDie."""
@@ -117,22 +144,8 @@ class Family:
     def _left_behind(self, ended: Ended) -> list[int]:
         own = _own_signs(ended)
         with self._lock:
-            found = [pid for pid in self._orphans() if not own.isdisjoint(self._signs(pid))]
+            found = [pid for pid, signs in self._orphans.signs(self._leaders).items() if not own.isdisjoint(signs)]
             return found + [below for pid in found for below in procfs.descendants(pid)]
-
-    def _orphans(self) -> list[int]:
-        """Return the live children of this process that are not first processes of attempts."""
-        orphans = [pid for pid in procfs.children(os.getpid()) if pid not in self._leaders]
-        reap_zombies(orphans)
-        return [pid for pid in orphans if not procfs.is_zombie(pid)]
-
-    def _signs(self, pid: int) -> set[int | str]:
-        """Return what shows which task a process belongs to: its group, session, descriptors and environment."""
-        signs: set[int | str] = {*(procfs.stat(pid) or ())[1:], *procfs.links(pid)}
-        env = procfs.environ(pid)
-        if env.get("CLUSTERKIT_RUN_ID") == self._run_id and "CLUSTERKIT_TASK" in env:
-            signs.add(env["CLUSTERKIT_TASK"])
-        return signs
 
     def _reap(self, child: Child) -> None:
         if self._leaders.pop(child.pid, None) is not None:  # a sweep may come after end_all
@@ -151,7 +164,7 @@ def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
         raise
 
 
-def _own_signs(ended: Ended) -> set[int | str]:
+def _own_signs(ended: Ended) -> set[Sign]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}
 
 

@@ -58,7 +58,10 @@ class HangInspector:
         self._threads: list[threading.Thread] = []
 
     def begin(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
-        """Begin to inspect live attempts, which are not reaped before this returns; posts Inspected in the end."""
+        """Begin to inspect live attempts, which are not reaped before this returns; posts Inspected in the end.
+
+        Raises OSError if no thread can be started.
+        """
         for subject in subjects:
             subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
             ask(subject.dump, subject.child.pid)

@@ -56,18 +56,25 @@ class PaceInspector:
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Begin to look at these tasks, given their attempts and first processes; posts Inspected in the end."""
+        """Begin to look at these tasks, given their attempts and first processes; posts Inspected in the end.
+
+        Raises OSError if no thread can be started.
+        """
         if self._looking:
             self._post(Inspected({}, Look.PACE))
             return
-        self._looking = True
         known = self._subjects
         self._subjects = {}
         for task, (attempt, pid) in live.items():
             old = known.get(task)
             fits = old is not None and (old.attempt, old.pid) == (attempt, pid)
             self._subjects[task] = old if fits and old is not None else Subject(attempt, pid)
-        self._thread = start_thread("pace", partial(self._look, dict(self._subjects)), self._post)
+        self._looking = True
+        try:
+            self._thread = start_thread("pace", partial(self._look, dict(self._subjects)), self._post)
+        except OSError:
+            self._looking = False
+            raise
 
     def stop(self) -> None:
         """End the look that is not over."""

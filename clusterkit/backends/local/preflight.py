@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clusterkit.backends.base import Preflight
 from clusterkit.backends.local.gpus import Found, gpus_here
-from clusterkit.backends.local.shortages import shortages
+from clusterkit.backends.local.shortages import shortages, too_few_descriptors
 from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import too_few
 from clusterkit.network.virtual import why_not
@@ -28,7 +28,7 @@ def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
     cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
     found = gpus_here() if asked.gpus else Found(())
     job = replace(job, devices=replace(asked, cores=cores, names=found.names))
-    problems = [*_network_problems(job), *too_few(job, found.why_none, here)]
+    problems = [*_network_problems(job), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
     return Preflight(job, problems, [] if problems or here is not None else shortages(job))
 
 

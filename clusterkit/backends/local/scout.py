@@ -41,7 +41,8 @@ class Scout:
         """Look for the newest checkpoint that existed at that wall time."""
         self._starts.put(_Start(task, attempt, moment))
         if self._thread is None:
-            self._thread = start_thread("scout", self._run, self._post)
+            with suppress(OSError):  # no thread can be started; the next attempt tries again
+                self._thread = start_thread("scout", self._run, self._post)
 
     def stop(self) -> None:
         """End the thread, also during a scan."""

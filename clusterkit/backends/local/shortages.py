@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Collection
 
 import psutil
 
 from clusterkit.backends.local.gpus import gpus_here
 from clusterkit.job.devices import all_share_gpus, crowding
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import ProgramKind, Shape, TaskType
+from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
 
 # A process that has imported TensorFlow has 554 MB resident, of which four together share all but 330 MB each;
 # a small model and its data come on top. Measured on TensorFlow 2.21, Linux.
 TASK_MEMORY = 400 << 20
 DESCRIPTORS = 6  # of the supervisor, for each task: port, pipe, log, progress, pidfd, and one while it starts
 DESCRIPTORS_OWN = 40
+LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the same, below which no run gets through; measured with the smallest jobs
 GB = 1 << 30
+
+
+def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> list[str]:
+    """Return a sentence if the limit of open files is too low for the tasks that are to run here, None: all."""
+    tasks = len(job.tasks) if here is None else len(here)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= tasks * LEAST_DESCRIPTORS + LEAST_OWN:
+        return []
+    needed = tasks * DESCRIPTORS + DESCRIPTORS_OWN
+    what = f"The limit of open files is {soft}, and {number_of('task', tasks)} may need {needed}."
+    return [f"{what} Raise it with: ulimit -n {needed}"]
 
 
 def shortages(job: JobSpec) -> list[str]:

@@ -22,10 +22,10 @@ from clusterkit.words.actions import Spawn
 from clusterkit.words.events import NEVER_STARTED, Noted, SpawnFailed, StorageFailed
 from clusterkit.words.model import Task
 
-# Errors of a start that are this machine's, and not the program's.
+# Errors of a start that are this machine's, and not the program's: they may be gone at the next attempt.
 OF_HOST = frozenset({
     errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE,
-    errno.EROFS,
+    errno.EROFS, errno.ETXTBSY,
 })  # fmt: skip
 AT_ONCE = 4  # attempts that may have begun to start before the first of them is there
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
@@ -136,7 +136,7 @@ class Spawner:
         self._started(starting.order, starting.moment, child)
 
     def _no_log(self, order: Spawn, error: OSError) -> None:
-        what = f"its log could not be made: {error.strerror} ({error.filename})"
+        what = f"its log could not be made: {_why(error)}"
         if not self._on_hosts:  # else it is this host's own disk, and another one may have room
             self._post(StorageFailed(f"{order.task}: {what}"))
         self._post(SpawnFailed(order.task, order.attempt, what, unfit=True))
@@ -144,7 +144,11 @@ class Spawner:
     def _failed(self, order: Spawn, error: OSError, opened: Iterable[int]) -> None:
         _close(opened)
         unfit = error.errno in OF_HOST
-        self._post(SpawnFailed(order.task, order.attempt, f"{error.strerror} ({error.filename})", unfit=unfit))
+        self._post(SpawnFailed(order.task, order.attempt, _why(error), unfit=unfit))
+
+
+def _why(error: OSError) -> str:
+    return f"{error.strerror} ({error.filename})" if error.filename else f"{error.strerror}"
 
 
 def _close(descriptors: Iterable[int]) -> None:

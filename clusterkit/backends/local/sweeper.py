@@ -1,28 +1,39 @@
-"""The sweeper: kills what attempts left behind, in threads, so that the loop does not wait for it."""
+"""The sweeper: kills and reaps what attempts left behind, in threads, so that the loop does not wait for it."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.system.barrier import start_thread
+from clusterkit.system.bell import Bell
 from clusterkit.system.poller import Poller
 from clusterkit.system.sweep import WillNotDie
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
+REST = 0.02  # seconds between two looks for orphans that have ended
 Post = Callable[[Swept | Crashed], None]
 
 
 class Sweeper:
-    """One thread reaps attempts that have ended; each that left processes behind gets a thread of its own."""
+    """One thread reaps attempts and orphans that have ended; an attempt that left processes gets one of its own.
+
+    Ring `child_ended` when a child of this process has ended; a signal handler may do that.
+    """
 
     def __init__(self, family: Family, post: Post) -> None:
         self._family = family
         self._post = post
         self._ended: list[Ended] = []  # since the last look; for the thread
-        self._poller = Poller("sweeper", post, self._sweep)
+        self._reap_at, self._may_reap_at = math.inf, 0.0  # when to look for orphans, and not before which time
+        self.child_ended = Bell()
+        self._poller = Poller("sweeper", post, self._turn)
+        self._poller.watch(self.child_ended.fileno(), lambda _: self._expect_orphan())
         self._poller.start()
 
     def sweep(self, ended: Ended) -> None:
@@ -32,15 +43,37 @@ class Sweeper:
     def stop(self) -> None:
         """End the thread; the end of the run sweeps the attempts that it has not."""
         self._poller.stop()
+        self.child_ended.close()
+
+    def _expect_orphan(self) -> None:
+        self.child_ended.clear()
+        self._reap_at = self._may_reap_at
+
+    def _turn(self) -> float | None:
+        """Do what is to be done now; return the seconds until there is more."""
+        self._sweep()
+        now = time.monotonic()
+        if self._reap_at <= now:
+            self._reap_at, self._may_reap_at = math.inf, now + REST
+            with suppress(CannotLook):  # the next sweep looks, too
+                if not self._family.reap_orphans():
+                    self._reap_at = self._may_reap_at
+        return None if self._reap_at == math.inf else max(0.0, self._reap_at - now)
 
     def _sweep(self) -> None:
         batch, self._ended = self._ended, []
         left = self._left_of(batch) if batch else ()
         for ended in batch:
             if ended in left:  # its processes may die slowly, and the others must not wait for them
-                start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
+                self._end_apart(ended)
             else:
                 self._post(Swept(ended.task, ended.attempt))
+
+    def _end_apart(self, ended: Ended) -> None:
+        try:
+            start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
+        except OSError:
+            self._end(ended)
 
     def _left_of(self, batch: Collection[Ended]) -> Collection[Ended]:
         try:

@@ -18,6 +18,7 @@ from clusterkit.words.model import Task
 
 REST = 0.03125  # seconds, at first, for which a pipe is not read again: reports are read in batches
 LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that pipes are read at the same moments
+GRACE_REST = 0.0625  # seconds between two looks at a group whose first process has ended in its grace period
 FULL = 1 << 13  # bytes in one read after which the pipe is read again soon, before it is full
 EVERY = 1.0  # seconds between the steps that are posted; other reports are posted at once
 CHUNK = 1 << 16
@@ -61,11 +62,12 @@ class Watcher:
     """Waits for the tasks' pidfds and their progress pipes. Sleeps when nothing happens.
 
     A pipe is waited for until something is in it. From then on it is looked at after each rest, together with the
-    others that rest, until it is found empty and nothing of it has to be passed on any more.
+    others that rest, until it is found empty and nothing of it has to be passed on any more. The end of an attempt is
+    not posted while `in_grace` says that processes of its group have time left to end.
     """
 
-    def __init__(self, post: Post) -> None:
-        self._post = post
+    def __init__(self, post: Post, in_grace: Callable[[Child], bool]) -> None:
+        self._post, self._in_grace = post, in_grace
         self._poller = Poller("watcher", post, self._look_at_rested)
         self._known: dict[int, Channel | Waiting] = {}
         self._channels: dict[Task, Channel] = {}
@@ -129,6 +131,9 @@ class Watcher:
     def _ended(self, fd: int, waiting: Waiting) -> None:
         if (exit_ := exit_of(waiting.child)) is None:
             self._resting[fd] = time.monotonic() + LONGEST_REST
+            return
+        if self._in_grace(waiting.child):
+            self._resting[fd] = time.monotonic() + GRACE_REST
             return
         self._poller.forget(fd)
         del self._known[fd]

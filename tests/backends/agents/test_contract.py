@@ -20,7 +20,8 @@ from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.outcome import Exit
 from clusterkit.words.resources import Hosts
-from tests.backends.contract import OTHER, WITHIN, WORKER, Contract, Stage
+from tests.backends.contract import Contract
+from tests.backends.stage import OTHER, WITHIN, WORKER, Stage
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 TIMEOUT = 30.0  # seconds; a host is cut off or lost here when a test says so, not where something is slow

@@ -1,0 +1,83 @@
+"""The watchdog: the guardian's part that ends a run whose supervisor does not react to being asked to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from clusterkit.client.directory import RunDirectory
+from clusterkit.supervisor.notices import GRACE
+from clusterkit.supervisor.patience import REACTS_WITHIN, Patience, Step
+from clusterkit.system import procfs
+from clusterkit.system.process import ENDING
+from clusterkit.words.errors import CannotLook
+from clusterkit.words.job import Limits
+
+LOOK_EVERY = 0.25  # seconds between two looks at the journal
+
+
+class Watchdog:
+    """Looks at the run's journal from the first signal on. `killed` says that it has killed the supervisor, and why."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._heard: list[tuple[int, float, int]] = []  # appended to by signal handlers
+        self._patience: Patience | None = None
+        self.killed = ""
+
+    def heard(self, number: int) -> None:
+        """Take in that a signal is about to be passed on to the supervisor. For a signal handler."""
+        if number in ENDING:
+            self._heard.append((number, time.monotonic(), self._size()))
+
+    def look(self, supervisor: int) -> float | None:
+        """Do what is to be done now; return the seconds until the next look, None if no signal came."""
+        while self._heard:
+            number, at, size = self._heard.pop(0)
+            if self._patience is None:
+                self._patience = Patience(self._grace(), at, size)
+                self._name = signal.Signals(number).name
+            else:
+                self._patience.heard(number, at)
+        if self._patience is None or self.killed:
+            return None
+        match self._patience.look(self._size(), self._run.result_file.exists(), time.monotonic()):
+            case Step.TELL:
+                what = f"the supervisor has not reacted to {self._name} for {REACTS_WITHIN:g} s"
+                _say(f"{what}, so its guardian sends it to the tasks.")
+                _end_tasks(supervisor)
+            case Step.KILL:
+                waited = time.monotonic() - self._patience.asked
+                self.killed = f"did not react to {self._name} within {waited:.0f} s and was killed by its guardian"
+                os.kill(supervisor, signal.SIGKILL)
+        return LOOK_EVERY
+
+    def _grace(self) -> float:
+        """How long tasks may take to end; on hosts, where it may be the allocation that ends, at least GRACE."""
+        info = self._run.info()
+        grace = Limits().grace if info is None else info.job.limits.grace
+        return grace if info is None or not info.job.hosts.count else max(grace, GRACE)
+
+    def _size(self) -> int:
+        with suppress(OSError):
+            return self._run.journal.stat().st_size
+        return 0
+
+
+def _end_tasks(supervisor: int) -> None:
+    """Send SIGTERM to the process group of each task on this machine. A stopped task continues, and gets to know."""
+    with suppress(CannotLook):
+        for pid in procfs.descendants(supervisor):
+            name, seen = procfs.environ(pid).get("CLUSTERKIT_TASK", ""), procfs.stat(pid)
+            if ":" in name and seen is not None and seen[1] == pid:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGTERM)
+                    os.killpg(pid, signal.SIGCONT)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError):  # the output may be closed
+        print(f"clusterkit: {text}", file=sys.stderr, flush=True)
