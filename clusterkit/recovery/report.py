@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
@@ -14,6 +15,13 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Failure
 from clusterkit.words.recovery import Death, InjectedFault, RecoveryReport, Return
 from clusterkit.words.states import TaskState
+
+
+class Ended(NamedTuple):
+    """A recovery that has ended, or an injected fault that only held training up."""
+
+    seconds: float
+    lost: int  # steps that had to be computed again
 
 
 class RecoveryFold:
@@ -36,6 +44,8 @@ class RecoveryFold:
         self._last: ev.Event | None = None
         self._at = 0.0  # when that was
         self._stalled: float | None = None  # when the present stall was warned of
+        self._begun: set[int] = set()  # faults with which a recovery in `ended` began
+        self.ended: list[Ended] = []  # each once, as it was then: only added to
 
     def take(self, at: float, event: ev.Event) -> None:
         """Take in an event."""
@@ -108,9 +118,17 @@ class RecoveryFold:
         return fault.report([(key[0], self._failures[key]) for key in explained])
 
     def _still_open(self) -> list[Incident]:
-        if any(incident.over for incident in self._open):
+        over = [incident for incident in self._open if incident.over]
+        if over:
             self._open = [incident for incident in self._open if not incident.over]
+            self.ended += [ended for incident in over if (ended := self._ended(incident)) is not None]
         return self._open
+
+    def _ended(self, incident: Incident) -> Ended | None:
+        injected = self._injected(number for number in incident.faults if number not in self._begun)
+        self._begun |= set(incident.faults)
+        recovery = incident.recovery(min([incident.began, *injected]))
+        return None if recovery.seconds is None else Ended(recovery.seconds, recovery.lost or 0)
 
     def _trains(self, task: Task) -> bool:
         return task.trains and not self._job.is_server(task)
@@ -170,8 +188,11 @@ class RecoveryFold:
         for incident in self._still_open():
             if not incident.course.settled and self._all_live(incident):
                 incident.progressed(now, task, attempt, step)
-        for fault in self._fault_incidents.values():
-            fault.course.progressed(now, step, fault.healed is None)
+        for number, fault in self._fault_incidents.items():
+            if not fault.course.settled:
+                fault.course.progressed(now, step, fault.healed is None)
+                if fault.course.first_step is not None and number not in self._explaining.values():
+                    self.ended.append(Ended(now - fault.at, 0))
 
     def _failed(self, now: float, failure: Failure) -> None:
         death = self._death(failure)
