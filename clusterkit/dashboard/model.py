@@ -17,7 +17,7 @@ from clusterkit.dashboard.rows import NO_USAGE, Now, Usage, clean, new_run, reso
 from clusterkit.dashboard.series import MOST_CURVES, Curves
 from clusterkit.dashboard.stories import stories
 from clusterkit.recovery.goodput import GoodputFold
-from clusterkit.recovery.report import Ended
+from clusterkit.recovery.incident import Ended
 from clusterkit.recovery.startup import StartupFold
 from clusterkit.views.status import RunStatus
 from clusterkit.words import events as ev

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from clusterkit.words.events import FaultInjected, Shrunk
 from clusterkit.words.faults import AT_ONCE
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, Return
+
+
+class Ended(NamedTuple):
+    """A recovery that has ended, or an injected fault that only held training up."""
+
+    seconds: float
+    lost: int  # steps that had to be computed again
 
 
 @dataclass(slots=True)

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
-from clusterkit.recovery.incident import FaultIncident, Incident
+from clusterkit.recovery.incident import Ended, FaultIncident, Incident
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Failure
 from clusterkit.words.recovery import Death, InjectedFault, RecoveryReport, Return
 from clusterkit.words.states import TaskState
-
-
-class Ended(NamedTuple):
-    """A recovery that has ended, or an injected fault that only held training up."""
-
-    seconds: float
-    lost: int  # steps that had to be computed again
 
 
 class RecoveryFold:
