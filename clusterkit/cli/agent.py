@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from clusterkit.backends.agents.address import split
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.terminal import echo
+from clusterkit.words.endpoints import split
 from clusterkit.words.errors import ClusterkitError
 
 PATIENCE = "60s"

@@ -13,7 +13,7 @@ MOVED_WITHIN = 15.0  # seconds for the tasks to end; Kubernetes gives a pod 30 u
 class Others:
     """They are waited for, as long as a start may take."""
 
-    address = "0.0.0.0"
+    address = "::"
 
     def __init__(self, continues: bool = False) -> None:
         self._continues = continues

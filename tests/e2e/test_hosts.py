@@ -47,3 +47,13 @@ def test_a_job_whose_host_is_lost_continues_on_the_others(up: Start, shape: str)
     check_resumptions(run)
     assert run.result["last_step"] == STEPS
     wait_until(lambda: not processes_of(run.home), 10, "the end of all agents")
+
+
+@pytest.mark.parametrize("shape", ["ps", "gang"])
+def test_a_job_trains_over_ipv6(up: Start, shape: str) -> None:
+    """TensorFlow takes endpoints with brackets, and its servers listen for both protocols."""
+    program = {"ps": ("--ps", "1", WORKLOADS / "ps_train.py"), "gang": (WORKLOADS / "mwms_train.py",)}[shape]
+    run = up("--workers", "2", "--hosts", "2", "--listen", "[::1]:0", *program, "--steps", "60")
+    assert run.wait(120) == 0, run.output[-4000:]
+    assert all(end.startswith("[::1]:") for end in run.events("Placed")[0]["endpoints"].values())
+    assert run.result["last_step"] == 60

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import assert_never
 
 from clusterkit.backends.agents import messages as ms
-from clusterkit.backends.agents.address import host_in
 from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.collected import Collected, joined
 from clusterkit.backends.agents.connection import Connection
@@ -31,6 +30,7 @@ from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
+from clusterkit.words.endpoints import endpoint_of, host_in
 from clusterkit.words.errors import NoHosts
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
@@ -77,7 +77,7 @@ class AgentsBackend:
             directory.of_task(task).mkdir(mode=0o700, exist_ok=True)
         self._shared = SharedDirectories((directory.path, directory.checkpoints))
         ending(self._shared.clear)
-        self._engine.start(f"{host_in(listen)}:{self._listener.port}", key)
+        self._engine.start(endpoint_of(host_in(listen), self._listener.port), key)
         self._wait_for_hosts(lambda: self._hosts.ready_count >= asked.count + asked.spare)
         self._hosts.settle()
         self._seating.begin()

@@ -20,6 +20,7 @@ from clusterkit.backends.agents.resolver import Address, Resolver
 from clusterkit.backends.agents.session import AgentSession
 from clusterkit.backends.agents.tls import Tls
 from clusterkit.system.poller import Poller
+from clusterkit.words.endpoints import endpoint_of
 from clusterkit.words.events import Crashed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
@@ -43,7 +44,7 @@ class Dialer:
         self._context, self._certificate = client_context(pem), pinned(pem)
         self._addresses = deque[Address]()  # those to be tried before the name is resolved anew
         self.address = address  # from the welcome on the very one of the supervisor: its name may have others
-        self._name = f"{address[0]}:{address[1]}"
+        self._name = endpoint_of(*address)
         self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
         self._poller = Poller("dialer", post, self._turn)
         self._peer = Peer(self._session, self._name, events, self._poller.do, _now)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from clusterkit.backends.agents import messages as ms
 from clusterkit.backends.agents.hosts import Host, Hosts
 from clusterkit.backends.agents.placement import Rule, hosts_of, place
+from clusterkit.words.endpoints import endpoint_of
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
@@ -110,7 +111,7 @@ class Seating:
         if self._problems:
             self._failed(self._problems)
             return
-        ends = ((task, host.address, host.ports[task]) for task, host in self.placed.items())
-        self.endpoints = {task: f"{address}:{port}" for task, address, port in ends if port is not None}
+        ends = ((task, host.address or "", host.ports[task]) for task, host in self.placed.items())
+        self.endpoints = {task: endpoint_of(address, port) for task, address, port in ends if port is not None}
         self._tell(self._seats, ms.Know(self.endpoints))
         self._settled()

@@ -247,6 +247,22 @@ def test_two_hundred_agents_connect_at_once(tmp_path: Path) -> None:
         assert sorted(why for _, why in ends.supervisor.happened) == sorted(f"n{number}" for number in range(200))
 
 
-def test_ipv6_addresses_are_addresses(tmp_path: Path) -> None:
+def test_ipv6_addresses_are_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with both_ends(tmp_path, address="::1") as ends:
         ends.agent().wait_for("connected")
+    (tmp_path / "other").mkdir()
+    with both_ends(tmp_path / "other", 60, address="[::1]:0") as ends, lease_ends_after_an_attempt(monkeypatch):
+        lost = ends.agent(address=("::1", 9)).wait_for("lost")
+        assert lost == "The supervisor at [::1]:9 was not reached for 60 s: connection refused."
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_who_listens_everywhere_is_found_by_either_protocol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dual: bool
+) -> None:
+    """By IPv4 alone where the system has no other."""
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: dual)
+    with both_ends(tmp_path, address="::") as ends:
+        ends.agent("n1", (LOOPBACK, ends.listener.port)).wait_for("connected")
+        if dual:
+            ends.agent("n2", ("::1", ends.listener.port)).wait_for("connected")
