@@ -131,11 +131,23 @@ class HostBack:
 
 
 @dataclass(frozen=True, slots=True)
-class HostLost:
-    """A host is gone for good; `why` is a sentence. Comes when each attempt there is over."""
+class HostDraining:
+    """A host is about to leave; `why` is a clause. Its tasks end within their grace period, and move to others."""
 
     host: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostLost:
+    """A host is gone for good; `why` is a sentence. Comes when each attempt there is over.
+
+    `left`: its agent announced it, and had ended its tasks by then.
+    """
+
+    host: str
+    why: str
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +305,6 @@ Happened = (
     | DashboardReady | DashboardLost | ProgramChanged
     | Inspected | Interrupted | Requested | FaultTook | LifelineLost
     | Impaired | Crashed | StorageFailed | Placed | HostJoined
-    | HostCut | HostBack | HostLost
+    | HostCut | HostBack | HostDraining | HostLost
 )  # fmt: skip
 Event = Happened | Decided
