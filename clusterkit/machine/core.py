@@ -127,7 +127,7 @@ class Machine:
             for record in there:
                 self.state.end(record, Asked.DRAIN, self.state.job.limits.grace)
         elif there:
-            self.recoveries.asked({record.task for record in there}, left=host)
+            self.recoveries.asked({record.task for record in there}, host=host)
 
     def _of_attempt(self, event: ev.OfAttempt) -> None:
         if record := self.state.current(event.task, event.attempt):

@@ -57,6 +57,7 @@ class Incident:
     same: frozenset[Task] = frozenset()
     asked: bool = False
     files: tuple[str, ...] = ()  # that changed, which is why it restarts
+    host: str | None = None  # that was about to leave, which is why
     allocation: int | None = None
     shrunk: Shrunk | None = None
     left: float | None = None  # when the allocation before that had ended
@@ -166,6 +167,7 @@ class Incident:
             allocation=self.allocation,
             given_up=() if self.shrunk is None else self.shrunk.tasks,
             left=None if self.shrunk is None else len(self.shrunk.left),
+            host=self.host,
         )
 
     def _lost(self) -> int | None:

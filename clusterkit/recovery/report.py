@@ -209,7 +209,7 @@ class RecoveryFold:
     def _planned(self, now: float, event: ev.RestartPlanned) -> None:
         blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
         incident = self._merge(blamed, now, frozenset(event.tasks))
-        incident.asked, incident.files = event.cause is None, event.files
+        incident.asked, incident.files, incident.host = event.cause is None, event.files, event.host
         returns = [Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks]
         incident.plan(now, returns, self._trainers(frozenset(event.tasks)))
         self._open = [*(one for one in self._open if one is not incident), incident]

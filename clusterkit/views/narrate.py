@@ -41,8 +41,10 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Spawned(task, attempt, where):
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} ({where})."
-        case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost() | ev.HostAvoided():
+        case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostAvoided():
             return _of_host(event)
+        case ev.HostDraining() | ev.HostLost():
+            return _of_leaving(event)
         case ev.Noted(text, minor):
             return Level.DEBUG if minor else Level.INFO, text
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
@@ -127,7 +129,7 @@ def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
 
 
 def _of_host(
-    event: ev.Placed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostLost | ev.HostAvoided,
+    event: ev.Placed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostAvoided,
 ) -> tuple[Level, str]:
     match event:
         case ev.Placed(hosts):
@@ -137,13 +139,19 @@ def _of_host(
             return Level.WARNING, f"{what} Its tasks continue; waiting up to {patience:g} s."
         case ev.HostBack(host):
             return Level.INFO, f"The host {host} is connected again; nothing was lost."
-        case ev.HostLost(host, why):
-            return Level.WARNING, f"The host {host} is lost. {why}"
         case ev.HostJoined(host):
             return Level.INFO, f"The host {host} has joined. It gets tasks when they are placed again."
         case ev.HostAvoided(host, why, moves):
             then = "all tasks move to other hosts" if moves else "there is no other host, so its tasks stay"
             return Level.WARNING, f"Attempts on the host {host} failed twice for reasons of its own ({why}): {then}."
+
+
+def _of_leaving(event: ev.HostDraining | ev.HostLost) -> tuple[Level, str]:
+    match event:
+        case ev.HostDraining(host, why):
+            return Level.WARNING, f"The host {host} is about to leave: {why}. Its tasks end, and move to other hosts."
+        case ev.HostLost(host, why, left):
+            return Level.WARNING, f"The host {host} {'has left' if left else 'is lost'}. {why}"
 
 
 def _placed(hosts: Mapping[Task, str]) -> str:
@@ -254,6 +262,8 @@ def _planned(event: ev.RestartPlanned) -> str:
         return edits.of_restart(event)
     names = _listed(event.tasks)
     verb = "start" if len(event.tasks) > 1 else "starts"
+    if event.host is not None:
+        return f"{names} {verb} again on other hosts, since {event.host} leaves (not charged to the restart budget)."
     if event.cause is None:
         return f"{names} {verb} again, as asked (not charged to the restart budget)."
     charge = f"restart {event.charged} of {event.budget}"

@@ -52,7 +52,7 @@ def test_the_tasks_of_a_host_that_leaves_save_and_move_at_once() -> None:
     assert run.spawn_times("worker:1") == [0.0, 12.0]
     assert {spawn.reason for spawn in run.asked(Spawn)[2:]} == {"preempted"}
     (planned,) = run.decided(ev.RestartPlanned)
-    assert (planned.cause, planned.left, planned.charged) == (None, "n2", 0)
+    assert (planned.cause, planned.host, planned.charged) == (None, "n2", 0)
     assert run.failures == []
 
 

@@ -59,7 +59,7 @@ class Walk:
         self.spec = some_job(self.random)
         self.machine = Machine(self.spec, self.seed)
         self.handle(ev.Began())
-        if self.seed % 3 == 0:
+        if self.seed % 3 == 2:
             self.handle(ev.Placed({task: self.random.choice(HOSTS) for task in self.spec.tasks}, {}))
 
     def handle(self, event: ev.Happened) -> None:
@@ -211,9 +211,10 @@ class Walk:
                 ev.Interrupted(SIGTERM),
                 ev.LifelineLost(),
                 ev.StorageFailed("full"),
-                ev.AllocationEnding("preempted", self.random.choice((1.0, 20.0))),
-                *(ev.HostDraining(host, "told to") for host in HOSTS for _ in range(2)),
             ]
+            if self.machine.state.placed:
+                rare += [ev.AllocationEnding("preempted", self.random.choice((1.0, 20.0)))]
+                rare += [ev.HostDraining(host, "told to") for host in HOSTS for _ in range(2)]
             return self.random.choice(rare)
         task = self.random.choice(live)
         attempt = self.processes[task].attempt - self.random.choice((0, 0, 0, 1))
