@@ -149,7 +149,7 @@ def _of_host(
 def _of_leaving(event: ev.HostDraining | ev.HostLost) -> tuple[Level, str]:
     match event:
         case ev.HostDraining(host, why):
-            return Level.WARNING, f"The host {host} is about to leave: {why}. Its tasks end, and move to other hosts."
+            return Level.WARNING, f"The host {host} is about to leave: {why}. Its tasks are told to end."
         case ev.HostLost(host, why, left):
             return Level.WARNING, f"The host {host} {'has left' if left else 'is lost'}. {why}"
 

@@ -57,3 +57,17 @@ def test_a_job_trains_over_ipv6(up: Start, shape: str) -> None:
     assert run.wait(120) == 0, run.output[-4000:]
     assert all(end.startswith("[::1]:") for end in run.events("Placed")[0]["endpoints"].values())
     assert run.result["last_step"] == 60
+
+
+def test_a_preemption_handler_on_a_drained_host_saves(up: Start) -> None:
+    """TensorFlow's own: all workers agree on a step, save and exit; they continue there, and no restart is charged."""
+    run = up("--workers", "2", "--hosts", "2", "--spare-hosts", "1", "--restart-budget", "0", CHILDREN / "preempted.py")
+    run.wait_for_step(10, deadline=90)
+    os.kill(agent_on(run, "host1"), signal.SIGTERM)
+    assert run.wait(90) == 0, run.output[-4000:]
+    ended = [event for event in run.events("AttemptEnded", attempt=1) if event["exit"]]
+    assert {event["exit"]["code"] for event in ended} == {42}
+    resumed = {event["step"] for event in run.events("Resumed", attempt=2)}
+    assert len(resumed) == 1
+    assert resumed.pop() >= 10
+    assert set(run.events("Placed")[-1]["hosts"].values()) == {"host0", "host2"}

@@ -72,7 +72,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (
             ev.HostDraining("n2", "its agent got SIGTERM"),
             Level.WARNING,
-            "The host n2 is about to leave: its agent got SIGTERM. Its tasks end, and move to other hosts.",
+            "The host n2 is about to leave: its agent got SIGTERM. Its tasks are told to end.",
         ),
         (
             ev.HostLost("n2", "Its agent ended: it got SIGTERM.", left=True),
