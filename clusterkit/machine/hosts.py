@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from clusterkit.machine.cluster_state import DEATH_WITHIN, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Avoid
-from clusterkit.words.events import HostAvoided, HostBack, HostCut, HostDraining, HostJoined, HostLost, Placed
+from clusterkit.words.events import HostAvoided, HostBack, HostCut, HostDraining, HostJoined, HostLost, OfHost, Placed
 from clusterkit.words.outcome import Failure
 from clusterkit.words.states import TaskState
 
 TOO_OFTEN = 2  # failures of a host's own
-OfHost = Placed | HostJoined | HostCut | HostBack | HostDraining | HostLost
 
 
 @dataclass(frozen=True, slots=True)

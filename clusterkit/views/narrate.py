@@ -41,10 +41,8 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Spawned(task, attempt, where):
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} ({where})."
-        case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostAvoided():
+        case _ if isinstance(event, ev.OfHost | ev.HostAvoided):
             return _of_host(event)
-        case ev.HostDraining() | ev.HostLost():
-            return _of_leaving(event)
         case ev.Noted(text, minor):
             return Level.DEBUG if minor else Level.INFO, text
         case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
@@ -128,9 +126,7 @@ def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
             return Level.INFO, f"{task} keeps up with its peers again, after {shown(seconds)}."
 
 
-def _of_host(
-    event: ev.Placed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostAvoided,
-) -> tuple[Level, str]:
+def _of_host(event: ev.OfHost | ev.HostAvoided) -> tuple[Level, str]:
     match event:
         case ev.Placed(hosts):
             return Level.INFO, f"{_placed(hosts)}."
@@ -139,19 +135,15 @@ def _of_host(
             return Level.WARNING, f"{what} Its tasks continue; waiting up to {patience:g} s."
         case ev.HostBack(host):
             return Level.INFO, f"The host {host} is connected again; nothing was lost."
+        case ev.HostDraining(host, why):
+            return Level.WARNING, f"The host {host} is about to leave: {why}. Its tasks are told to end."
+        case ev.HostLost(host, why, left):
+            return Level.WARNING, f"The host {host} {'has left' if left else 'is lost'}. {why}"
         case ev.HostJoined(host):
             return Level.INFO, f"The host {host} has joined. It gets tasks when they are placed again."
         case ev.HostAvoided(host, why, moves):
             then = "all tasks move to other hosts" if moves else "there is no other host, so its tasks stay"
             return Level.WARNING, f"Attempts on the host {host} failed twice for reasons of its own ({why}): {then}."
-
-
-def _of_leaving(event: ev.HostDraining | ev.HostLost) -> tuple[Level, str]:
-    match event:
-        case ev.HostDraining(host, why):
-            return Level.WARNING, f"The host {host} is about to leave: {why}. Its tasks are told to end."
-        case ev.HostLost(host, why, left):
-            return Level.WARNING, f"The host {host} {'has left' if left else 'is lost'}. {why}"
 
 
 def _placed(hosts: Mapping[Task, str]) -> str:

@@ -93,16 +93,9 @@ class SimulatedHost:
                 yield ev.FaultTook(number, "it was asked for"), b""
             case ms.Shut():
                 yield ms.Gone(), b""
-            case (
-                ms.Know()
-                | ms.Stay()
-                | ms.Drain()
-                | ms.Leave()
-                | ac.CloseOutput()
-                | ac.DumpStacks()
-                | ac.Heal()
-                | ac.HurrySteps()
-            ):
+            case ms.Know() | ms.Stay() | ms.Drain() | ms.Leave():
+                pass
+            case ac.CloseOutput() | ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
                 pass
             case ac.BeginProfile() | ac.EndProfile() | ac.Avoid() | ac.Refresh():
                 pass
