@@ -32,7 +32,7 @@ from clusterkit.warm.choice import launch_for
 from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from clusterkit.words.errors import ClusterkitError, NoPorts
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import CRASHED, SUSPENDED
 
@@ -165,13 +165,16 @@ class Agent:
 
     def _open(self, order: ms.Open) -> ms.Opened:
         try:
-            address = own_address(self._dialer.address, order.job.hosts.interface)
-            shared = (Path(order.run_directory), Path(order.checkpoints))
-            delay = max(seconds_until_seen(directory, order.token, self._wait) for directory in shared)
-            os.chdir(order.cwd)
-            self._spool = Spool(order, self._send)
+            return self._make_ready(order)
         except (OSError, ClusterkitError, NotShared) as error:
             return ms.Opened((str(error),))
+
+    def _make_ready(self, order: ms.Open) -> ms.Opened:
+        address = own_address(self._dialer.address, order.job.hosts.interface)
+        shared = (Path(order.run_directory), Path(order.checkpoints))
+        delay = max(seconds_until_seen(directory, order.token, self._wait) for directory in shared)
+        os.chdir(order.cwd)
+        self._spool = Spool(order, self._send)
         job, directory = order.job, self._spool.directory
         self._departure.grace = job.limits.grace
         job, problems, _ = preflight(job, here=())
@@ -180,16 +183,17 @@ class Agent:
         self._job = job
         launch = launch_for(job, directory)
         warmth = Warmth(None if isinstance(launch, str) else launch)
-        self._backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
-        self._stack.callback(self._backend.shut)
-        self._backend.open(directory)
+        backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
+        self._stack.callback(backend.shut)
+        backend.open(directory)
         places = (directory.path, *shared)
         self._restarts = Restarts(
             lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put),
             self._port,
-            self._backend.do,
+            backend.do,
             self._inbox.put,
         )
+        self._backend = backend
         self._stack.callback(self._restarts.stop)
         return ms.Opened((), address, delay)
 
@@ -205,7 +209,7 @@ class Agent:
             return ms.Claimed({}, "; ".join(problems))
         try:
             ends = backend.claim(order.tasks)
-        except NoPorts as error:
+        except (OSError, ClusterkitError) as error:  # no port, or no room for a task's directory
             return ms.Claimed({}, str(error))
         return ms.Claimed({task: port_of(end) for task, end in ends.items()})
 
