@@ -151,6 +151,7 @@ class Account(JournalLines):
         return {
             "at": at, "asked": plan is not None and plan["cause"] is None, "cause": told[0] if told else None,
             "files": [] if plan is None else plan["files"],
+            "host": None if plan is None else plan["host"],
             "collateral": [one for one in told[1:] if key_of(one) not in same],
             "same": [one for one in told[1:] if key_of(one) in same], "allocation": None,
             "faults": faults, "detected": min(detected, default=None),

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from clusterkit.backends.agents.address import split
 from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.terminal import echo
+from clusterkit.words.endpoints import split
 from clusterkit.words.errors import ClusterkitError
 
 PATIENCE = "60s"
@@ -32,6 +32,10 @@ class Endpoint(click.ParamType[tuple[str, int]]):
             self.fail(str(error), param, ctx)
         if not port:
             self.fail(f"{value!r} has no port.", param, ctx)
+        try:
+            host.encode("idna")  # as the system's resolver does
+        except UnicodeError:
+            self.fail(f"{host!r} is not a host name.", param, ctx)
         return host, port
 
 
@@ -43,7 +47,12 @@ class Endpoint(click.ParamType[tuple[str, int]]):
 @option("--connect", type=Endpoint(), metavar="HOST:PORT", help="Where the run's supervisor waits for agents.")
 @option("--key", type=click.Path(), help="The run's key, agents.pem in its directory.")
 @option("--host", metavar="NAME", help="What the run calls this host.", show_default="its host name")
-@option("--timeout", type=Duration(), default=PATIENCE, help="How long to look for the supervisor.")
+@option(
+    "--timeout",
+    type=Duration(),
+    default=PATIENCE,
+    help="How long to look for the supervisor, whose name is resolved anew each time.",
+)
 @click.option("--lifeline", type=int, hidden=True, help="A pipe to the process that the agent must not outlive.")
 @click.option("--requeue", is_flag=True, hidden=True, help="Have Slurm's job requeued if the supervisor is lost.")
 def command(
@@ -70,7 +79,7 @@ def command(
         def serve(guardian: int) -> int:
             try:
                 agent = Agent(connect, Path(key), host or socket.gethostname(), timeout)
-            except (ClusterkitError, OSError) as error:  # no such key, or no such host
+            except (ClusterkitError, OSError) as error:  # no such key
                 echo(f"clusterkit: {error}", err=True)
                 return 2
             agent.heed_signals()

@@ -60,7 +60,7 @@ class Marks:
                 pass  # what comes of it has a mark of its own
             case ev.WaitsForChange() | ev.ProgramChanged():
                 self._add(Mark(at, "warning", None, _text(event)))
-            case ev.HostCut() | ev.HostBack() | ev.HostLost() | ev.Continued():
+            case ev.HostCut() | ev.HostBack() | ev.HostDraining() | ev.HostLost() | ev.Continued():
                 self._add(Mark(at, "host", None, _text(event)))
 
     def _add(self, mark: Mark) -> int:

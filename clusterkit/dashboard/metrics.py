@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from prometheus_client.core import (
@@ -19,8 +19,9 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from clusterkit.dashboard.entities import Attempt, Entity, Goodput, Mark, Run, Story, TaskRow
-from clusterkit.words.faults import FaultAction
+from clusterkit.dashboard.counters import Counters
+from clusterkit.dashboard.entities import Entity, Goodput, Run, TaskRow
+from clusterkit.recovery.incident import Ended
 from clusterkit.words.printable import printable
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -30,7 +31,6 @@ LONGEST_LABEL = 100  # characters
 BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds of a recovery
 CAUSES = ("failed", "fault", "collateral", "asked", "lost")  # what ended the attempt before a restart
 OTHER = "other"
-NOT_INJECTED = "It could not be injected"  # as the mark of a fault begins that had no effect
 STATES = (
     "starting", "running", "waiting", "stopping", "succeeded", "failed", "stopped", "timed out", "suspended", "lost",
 )  # fmt: skip
@@ -39,11 +39,16 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """A run as it is now: its entities, the seconds since it began, and the bytes of its journal."""
+    """A run as it is now: its entities, the seconds since it began, the bytes of its journal, and what was counted.
+
+    Entities are views, of which there are so many at most: nothing may be counted by them.
+    """
 
     entities: Mapping[str, Entity]
     now: float
     journal: int
+    counters: Counters = field(default_factory=Counters)
+    ended: Sequence[Ended] = ()
 
     @property
     def run(self) -> Run | None:
@@ -102,9 +107,8 @@ def _of_run(runs: Sequence[Scraped]) -> Iterator[Metric]:
         state.add_metric(labels, {name: name == now for name in STATES})
         _add(duration, labels, one.now if run.ended is None else run.ended)
         _add(journal, labels, one.journal)
-        saved = [mark.at for mark in one.all(Mark) if mark.kind == "checkpoint"]
-        if saved and not run.state:
-            _add(age, labels, max(0.0, one.now - max(saved)))
+        if one.counters.saved is not None and not run.state:
+            _add(age, labels, max(0.0, one.now - one.counters.saved))
     return iter((info, state, duration, journal, age))
 
 
@@ -150,11 +154,11 @@ def _of_failures(runs: Sequence[Scraped]) -> Iterator[Metric]:
         labels = [_label(_run(one).id)]
         for (task, cause), count in sorted(_restarts(one).items()):
             restarts.add_metric([*labels, _label(task), cause], count)
-        times = [story.seconds for story in one.all(Story) if story.seconds is not None and story.seconds >= 0]
+        times = [max(0.0, ended.seconds) for ended in one.ended]
         within = [(str(edge), sum(time <= edge for time in times)) for edge in BUCKETS]
         recovery.add_metric(labels, buckets=[*within, ("+Inf", len(times))], sum_value=sum(times))
-        lost.add_metric(labels, sum(story.lost or 0 for story in one.all(Story)))
-        for action, count in sorted(_faults(one).items()):
+        lost.add_metric(labels, sum(ended.lost for ended in one.ended))
+        for action, count in sorted(one.counters.faults.items()):
             faults.add_metric([*labels, action], count)
     return iter((restarts, recovery, lost, faults))
 
@@ -178,19 +182,11 @@ def _of_time(runs: Sequence[Scraped]) -> Iterator[Metric]:
 
 
 def _restarts(one: Scraped) -> Counter[tuple[str, str]]:
-    tasks = {row.task for row in one.tasks()}
-    how = {(bar.task, bar.attempt): bar.how for bar in one.all(Attempt) if bar.task in tasks}
-    ended = ((task, how.get((task, attempt - 1), OTHER)) for task, attempt in how if attempt > 1)
-    return Counter((task, cause if cause in CAUSES else OTHER) for task, cause in ended)
-
-
-def _faults(one: Scraped) -> Counter[str]:
-    marks = [mark for mark in one.all(Mark) if mark.kind == "fault" and not mark.text.startswith(NOT_INJECTED)]
-    numbered = {mark.number: mark for mark in marks if mark.number is not None}  # one of several tasks has several
-    once = [*numbered.values(), *(mark for mark in marks if mark.number is None)]
-    return Counter(
-        next((action.value for action in FaultAction if action in mark.text.split()), OTHER) for mark in once
-    )
+    tasks, found = {row.task for row in one.tasks()}, Counter[tuple[str, str]]()
+    for (task, cause), count in one.counters.restarts.items():
+        if str(task) in tasks:
+            found[str(task), cause if cause in CAUSES else OTHER] += count
+    return found
 
 
 def _run(one: Scraped) -> Run:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from clusterkit.client.directory import RunInfo
 from clusterkit.client.paths import RunPaths
 from clusterkit.dashboard.account import goodput_entity, startup_entities
 from clusterkit.dashboard.board import Board
+from clusterkit.dashboard.counters import Counters
 from clusterkit.dashboard.entities import SeriesInfo, Verdict
 from clusterkit.dashboard.lanes import Lanes
 from clusterkit.dashboard.marks import Marks
@@ -16,6 +17,7 @@ from clusterkit.dashboard.rows import NO_USAGE, Now, Usage, clean, new_run, reso
 from clusterkit.dashboard.series import MOST_CURVES, Curves
 from clusterkit.dashboard.stories import stories
 from clusterkit.recovery.goodput import GoodputFold
+from clusterkit.recovery.incident import Ended
 from clusterkit.recovery.startup import StartupFold
 from clusterkit.views.status import RunStatus
 from clusterkit.words import events as ev
@@ -44,6 +46,7 @@ class RunModel:
         self._goodput = None if job is None else GoodputFold(job)
         self._startup = None if job is None else StartupFold(job)
         self._lanes, self._marks, self._matrix = Lanes(job), Marks(), Matrix(job)
+        self.counters = Counters()
         self._first: float | None = None  # of the run's clock
         self._began = 0.0 if info is None else info.created
         self._at, self._wall = 0.0, self._began  # of the newest event: seconds since the run began, and wall time
@@ -73,6 +76,11 @@ class RunModel:
         return {task: of.attempt for task, of in self._status.tasks.items()}
 
     @property
+    def ended(self) -> Sequence[Ended]:
+        """Every recovery that has ended."""
+        return () if self._goodput is None else self._goodput.recoveries.ended
+
+    @property
     def is_over(self) -> bool:
         """Whether the journal says that the run has ended."""
         return self._status.result is not None
@@ -89,6 +97,7 @@ class RunModel:
         self.offset, self._wall = offset, wall
         self._status.take(wall, event)
         self._lanes.take(at, event)
+        self.counters.take(at, event)
         if self._goodput is not None and self._startup is not None:
             self._goodput.take(clock, event)
             self._startup.take(clock, event)

@@ -11,11 +11,12 @@ from clusterkit.dashboard.metrics import Scraped
 
 def scraped(live: LiveRun) -> Scraped:
     """A run as it is now."""
-    run = live.model.board.get("run")
+    model = live.model
+    run = model.board.get("run")
     ended = None if run is None else run.ended
-    now = live.model.seconds(time.time()) if ended is None else ended
+    now = model.seconds(time.time()) if ended is None else ended
     try:
         journal = os.stat(live.run.journal).st_size
     except OSError:
         journal = 0
-    return Scraped(live.model.board.entities(), now, journal)
+    return Scraped(model.board.entities(), now, journal, model.counters, model.ended)

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from clusterkit.dashboard.entities import Story, StoryLine
 from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
+from clusterkit.words.printable import printable
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 
 MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
@@ -48,6 +49,8 @@ def _title(recovery: Recovery) -> str:
     if recovery.cause is not None:
         return f"{recovery.cause.task} {recovery.cause.exit}"
     tasks = listed([one.task for one in recovery.returns])
+    if recovery.host is not None:
+        return printable(f"The host {recovery.host} left")
     if recovery.allocation is not None:
         return f"The run continued in allocation {recovery.allocation}"
     return f"{tasks} restarted as asked" if tasks else "A restart was asked for"
@@ -86,7 +89,7 @@ def _return(recovery: Recovery) -> Iterator[StoryLine]:
         last = max([recovery.at, *(death.at for death in (*recovery.same, *recovery.collateral))])
         yield StoryLine(last, "Nothing was restarted", "warning")
     else:
-        why = ", as asked" if recovery.asked else ""
+        why = ", as asked" if recovery.asked and recovery.host is None else ""
         verb = "restart" if len(recovery.returns) > 1 else "restarts"
         yield StoryLine(recovery.planned, f"{tasks} {verb}{why}", "restart")
     if recovery.up is not None:

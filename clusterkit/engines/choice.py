@@ -20,4 +20,4 @@ def engine_for(job: JobSpec, directory: RunDirectory, continues: bool = False) -
         case EngineKind.SLURM:
             return SlurmEngine(directory.path, continues)
         case EngineKind.AGENTS:
-            return Others(continues)
+            return Others(continues, job.limits.grace)

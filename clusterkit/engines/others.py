@@ -7,16 +7,17 @@ from signal import SIGTERM
 
 from clusterkit.words.events import AllocationEnding
 
-MOVED_WITHIN = 15.0  # seconds for the tasks to end; Kubernetes gives a pod 30 unless it is told otherwise
+MOVED_WITHIN = 15.0  # seconds at least for the tasks to end; Kubernetes gives a pod 30 unless it is told otherwise
 
 
 class Others:
     """They are waited for, as long as a start may take."""
 
-    address = "0.0.0.0"
+    address = "::"
 
-    def __init__(self, continues: bool = False) -> None:
-        self._continues = continues
+    def __init__(self, continues: bool = False, grace: float = 0.0) -> None:
+        """`grace` is what the job asks for, and what manifests give the pods time for."""
+        self._continues, self._grace = continues, max(MOVED_WITHIN, grace)
 
     def start(self, endpoint: str, key: Path) -> None:
         """Nothing is started here."""
@@ -26,10 +27,10 @@ class Others:
         return None
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
-        """A supervisor that is told to end, and that somebody is to start again, is moved. An agent just ends."""
+        """A supervisor that is told to end, and that somebody is to start again, is moved. An agent leaves."""
         if not self._continues or elsewhere or signal != SIGTERM:
             return None
-        return AllocationEnding("the supervisor is told to end (SIGTERM)", MOVED_WITHIN)
+        return AllocationEnding("the supervisor is told to end (SIGTERM)", self._grace)
 
     def again(self) -> str | None:
         """Whoever started the supervisor starts another one."""

@@ -43,6 +43,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "keras-ps": trains and fixes_keras and coordinates,
         "coordinator-end": trains and coordinates and _ends_by_itself(job),
         "coordinator-functions": trains and coordinates,
+        "leader-first": trains and gang and task != job.leader,
         "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
         "stages": trains or serves,

@@ -12,6 +12,7 @@ from clusterkit.job.debugging import DEBUGGER, EDITOR, debugging_env
 from clusterkit.job.devices import CORES, shares_of, usual_env
 from clusterkit.job.keras import PATCHES, keras_env
 from clusterkit.job.tfconfig import Endpoints, cluster_json, tf_config
+from clusterkit.words.endpoints import host_in
 from clusterkit.words.job import JobSpec, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, Task
 from clusterkit.words.resources import Network
@@ -84,7 +85,7 @@ def plan_tasks(
     """
     cluster, gone = cluster_json(job, endpoints), set(job.given_up)
     shares = {task: share for task, share in shares_of(replace(job, given_up=()), here).items() if task not in gone}
-    hosts = tuple(dict.fromkeys(endpoint.rpartition(":")[0] for endpoint in endpoints.values()))
+    hosts = tuple(dict.fromkeys(host_in(endpoint) for endpoint in endpoints.values()))
     peers = peers_of(job, endpoints)
     plans = {
         task: _plan(job, task, cluster, {**share.env, **convention_env(job, task, peers)}, paths, python)

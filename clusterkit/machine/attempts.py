@@ -8,6 +8,7 @@ from typing import assert_never
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
+from clusterkit.machine.in_order import end_server, end_servers
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
@@ -71,10 +72,15 @@ class Attempts:
 
     def due(self, timer: Timer, record: TaskRecord) -> None:
         """A deadline of the task's has come."""
-        if timer is Timer.KILL and record.state is TaskState.STOPPING:
+        if timer is Timer.KILL and record.task in self.state.kept_up:
+            end_server(self.state, record.task)
+        elif timer is Timer.KILL and record.state is TaskState.STOPPING:
             self.state.end(record, record.asked or Asked.TEARDOWN, 0.0)
         elif timer is Timer.DEATH and record.alive:
-            self._will_not_die(record)
+            if self.state.placed.get(record.task) in self.state.cut_off:
+                self._out_of_reach(record)
+            else:
+                self._will_not_die(record)
         elif timer is Timer.DRAIN and not record.drained:
             self.state.out.append(CloseOutput(record.task, record.attempt))
         elif timer is Timer.STARTUP and record.alive and not record.ready:
@@ -107,10 +113,25 @@ class Attempts:
         for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP):
             self.state.timers.clear(timer, record.task)
         record.paused_by.clear()
+        self.state.kept_up.pop(record.task, None)
+        if record.task == self.state.job.leader:
+            end_servers(self.state)
         self.faults.injections.exited(record)
         self.watch.paces.exited(record)
         self.watch.released(record)
         self.state.move(record, TaskState.DRAINING)
+
+    def _out_of_reach(self, record: TaskRecord) -> None:
+        """Nobody knows whether SIGKILL ended it: its host is cut off, and will be back or lost.
+
+        Only a run that ends does not wait for that: the agent ends its tasks when its lease is over.
+        """
+        if not self.ending.begun:
+            return
+        record.exit = Exit(host=self.state.placed[record.task], asked=record.asked)
+        record.exited, record.swept, record.drained = self.state.now, True, True
+        self._over(record)
+        self._down(record)
 
     def _will_not_die(self, record: TaskRecord) -> None:
         """SIGKILL did not end it. The run ends without it, since its port is taken."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.before import Before
@@ -96,7 +96,9 @@ class ClusterState:
         self.records = {task: TaskRecord(task, attempt=before.newest.get(task, 0)) for task in job.tasks}
         self.census = Census(job)
         self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # asked by `spawn` why to hold a start back
+        self.placed: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_off: set[str] = set()  # hosts that may come back, or be lost
+        self.kept_up: dict[Task, float] = {}  # see in_order.py
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
         self.holds = Holds()
@@ -142,9 +144,9 @@ class ClusterState:
         done = ok and record.task == self.job.leader and SIGTERM not in record.reached
         return record.asked not in (None, Asked.STALL) and not done
 
-    def alive(self) -> list[TaskRecord]:
-        """Tasks with a process."""
-        return [record for record in self.records.values() if record.alive]
+    def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
+        """Tasks with a process, of these or of all."""
+        return [record for task in (self.records if tasks is None else tasks) if (record := self.records[task]).alive]
 
     def move(self, record: TaskRecord, state: TaskState) -> None:
         """Change a task's state, or raise with the task's story where the table forbids it."""
@@ -217,6 +219,7 @@ class ClusterState:
         Both are for its whole process group, and it is stopping until all of that has ended.
         A task of which it is known that nothing in it handles SIGTERM gets a short grace period only.
         """
+        late = self.kept_up.pop(record.task, None) is not None
         if not record.sigterm_handled:
             grace = min(grace, UNHANDLED_GRACE)
         again, record.asked = record.asked is not None, record.asked or asked
@@ -234,6 +237,8 @@ class ClusterState:
             self.timers.clear(Timer.KILL, record.task)
             self.signal(record, SIGKILL)
         elif record.state is TaskState.STOPPING:  # perhaps since a while, and with more time
+            if late:
+                self.signal(record, SIGTERM)
             self.timers.hurry(Timer.KILL, self.now + grace, record.task)
 
     def end_for_edit(self, tasks: Iterable[Task]) -> None:

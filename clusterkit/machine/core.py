@@ -22,7 +22,7 @@ from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action
 from clusterkit.words.job import JobSpec
-from clusterkit.words.outcome import RunState
+from clusterkit.words.outcome import Asked, RunState
 
 SIGINT = 2
 
@@ -110,12 +110,24 @@ class Machine:
                 self.ending.crashed(event, self.recoveries.restarts)
             case ev.StorageFailed():
                 self.ending.fail(event.error)
+            case ev.HostDraining(host):
+                self.hosts.take(event)
+                self._drained(host)
             case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost():
                 self.hosts.take(event)
             case ev.Noted() | ev.TensorBoardReady() | ev.DashboardReady():
                 pass  # the run is the same
             case _:
                 self._of_attempt(event)
+
+    def _drained(self, host: str) -> None:
+        """A host is about to leave: its tasks end in time, and those that have to restart with them move with them."""
+        there = self.state.alive(task for task, where in self.state.placed.items() if where == host)
+        if self.ending.begun:
+            for record in there:
+                self.state.end(record, Asked.DRAIN, self.state.job.limits.grace)
+        elif there:
+            self.recoveries.asked({record.task for record in there}, host=host)
 
     def _of_attempt(self, event: ev.OfAttempt) -> None:
         if record := self.state.current(event.task, event.attempt):

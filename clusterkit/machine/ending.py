@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.in_order import end_in_order
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
@@ -142,8 +143,11 @@ class Ending:
         self.state.drop_held(self.state.job.tasks)
         alive = self.state.alive()
         self.state.record(Stopping(verdict.reason, tuple(record.task for record in alive), grace, self.suspending))
+        if self.suspending:
+            end_in_order(self.state, alive, Asked.SUSPENSION, grace)
+            return
         for record in alive:
-            self.state.end(record, Asked.SUSPENSION if self.suspending else Asked.TEARDOWN, grace)
+            self.state.end(record, Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
         """The verdict; a success gets an exit code of its own if a fault was never injected, as it proves nothing."""

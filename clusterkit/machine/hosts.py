@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clusterkit.machine.cluster_state import ClusterState
+from clusterkit.machine.cluster_state import DEATH_WITHIN, ClusterState
+from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Avoid
-from clusterkit.words.events import HostAvoided, HostBack, HostCut, HostJoined, HostLost, Placed
-from clusterkit.words.model import Task
+from clusterkit.words.events import HostAvoided, HostBack, HostCut, HostDraining, HostJoined, HostLost, OfHost, Placed
 from clusterkit.words.outcome import Failure
+from clusterkit.words.states import TaskState
 
 TOO_OFTEN = 2  # failures of a host's own
-OfHost = Placed | HostJoined | HostCut | HostBack | HostLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,6 @@ class HostRecords:
     state: ClusterState
     there: set[str] = field(default_factory=set)
     avoided: set[str] = field(default_factory=set)
-    _placed: Mapping[Task, str] = field(default_factory=dict)
     _marks: dict[str, list[Mark]] = field(default_factory=dict)
     _stuck: set[str] = field(default_factory=set)  # to be avoided, if there were others
 
@@ -38,7 +37,7 @@ class HostRecords:
         """A host came, went, or got tasks."""
         match event:
             case Placed(hosts, _, others):
-                self._placed, self.there = hosts, {*hosts.values(), *others}
+                self.state.placed, self.there = hosts, {*hosts.values(), *others}
             case HostJoined(host):
                 self._forget(host)
                 self.there.add(host)
@@ -47,6 +46,9 @@ class HostRecords:
                 self._excuse(host)
             case HostBack(host):
                 self.state.cut_off.discard(host)
+                self._wait_for_deaths(host)
+            case HostDraining(host):
+                self.there.discard(host)
             case HostLost(host):
                 self.state.cut_off.discard(host)
                 self._forget(host)
@@ -60,7 +62,7 @@ class HostRecords:
         """
         own: dict[str, Failure] = {}
         for failure in failures:
-            if (host := self._placed.get(failure.task)) is not None and self._is_own(failure):
+            if (host := self.state.placed.get(failure.task)) is not None and self._is_own(failure):
                 own.setdefault(host, failure)
         avoided = [host for host, failure in sorted(own.items()) if self._count(host, failure)]
         return bool(avoided)
@@ -72,7 +74,7 @@ class HostRecords:
         return ended is None or ended.fault is None  # what was done to it on purpose says nothing of its host
 
     def _count(self, host: str, failure: Failure) -> bool:
-        peers = frozenset(self._placed[task] for task in failure.exit.unreached if task in self._placed)
+        peers = frozenset(self.state.placed[task] for task in failure.exit.unreached if task in self.state.placed)
         fine = self.there - self.state.cut_off - self.avoided
         if host in self.avoided or not peers <= fine:  # it is the peer's host that does not answer
             return False
@@ -88,6 +90,13 @@ class HostRecords:
             self._stuck.add(host)
             self.state.record(HostAvoided(host, f"{failure.task} {failure.exit}", moves))
         return moves
+
+    def _wait_for_deaths(self, host: str) -> None:
+        """The signals reach their tasks only now."""
+        for task, where in self.state.placed.items():
+            killed = self.state.records[task].state is TaskState.STOPPING
+            if where == host and killed and not self.state.timers.is_set(Timer.KILL, task):
+                self.state.timers.set(Timer.DEATH, self.state.now + DEATH_WITHIN, task)
 
     def _forget(self, host: str) -> None:
         """The next one of that name begins anew."""

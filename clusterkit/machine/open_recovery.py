@@ -37,6 +37,7 @@ class OpenRecovery:
     asked: bool = False  # a requested restart: no backoff, not charged
     shrinks: bool = False  # workers are given up: not charged
     edit: Edit | None = None  # the change of the program that it was requested by
+    host: str | None = None  # the host that leaves, which it was requested for
 
 
 @dataclass(slots=True)

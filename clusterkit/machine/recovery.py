@@ -9,6 +9,7 @@ from clusterkit.machine.blame import Blame, blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.hosts import HostRecords
+from clusterkit.machine.in_order import end_in_order
 from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
 from clusterkit.machine.restart import backoff_delay, budget_key, restart_scope, window
 from clusterkit.machine.roles import note_roles, was_useless
@@ -48,11 +49,15 @@ class Recoveries:
         if restart_scope(self.state.job, record.task) == {record.task}:
             self._open([record.failure()], scope_of(self.state.job, self.state.known, record.task), 0.0)
 
-    def asked(self, tasks: set[Task]) -> tuple[Task, ...]:
-        """A restart was requested: of these tasks, with those that have to restart with them. Return all of them."""
-        scopes = {scope_of(self.state.job, self.state.known, task) for task in tasks}
+    def asked(self, tasks: set[Task], host: str | None = None) -> tuple[Task, ...]:
+        """A restart was requested: of these tasks, with those that have to restart with them. Return all of them.
+
+        If that is since a `host` is about to leave, they move to others.
+        """
+        moves = host is not None
+        scopes = {scope_of(self.state.job, self.state.known, task, moves) for task in tasks}
         together = frozenset[Task]().union(*scopes)
-        self._open([], together, 0.0, asked=True)
+        self._open([], together, 0.0, asked=True, host=host)
         return tuple(sorted(together))
 
     def edited(self, files: tuple[str, ...]) -> None:
@@ -104,6 +109,7 @@ class Recoveries:
         window: float,
         asked: bool = False,
         edit: Edit | None = None,
+        host: str | None = None,
     ) -> None:
         decide_at, doubtful = self.state.now + window, all(map(looks_collateral, failures))
         for other in [other for other in self.open if other.tasks is tasks or not other.tasks.isdisjoint(tasks)]:
@@ -112,8 +118,8 @@ class Recoveries:
             failures = other.failures
             tasks = tasks if other.tasks is tasks else tasks | other.tasks  # a gang's is one set for all its failures
             decide_at, asked = min(decide_at, other.decide_at), asked or other.asked
-            doubtful, edit = doubtful and other.doubtful, edit or other.edit
-        self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, asked=asked, edit=edit))
+            doubtful, edit, host = doubtful and other.doubtful, edit or other.edit, host or other.host
+        self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, asked=asked, edit=edit, host=host))
 
     def _in_doubt(self, recovery: OpenRecovery) -> bool:
         """Whether the cause may be a host that is cut off, of which it will be known whether it is lost."""
@@ -214,9 +220,13 @@ class Recoveries:
     def _grant(self, recovery: OpenRecovery) -> None:
         """Begin a requested restart. It also repairs a failure of the same tasks."""
         recovery.key, recovery.free, recovery.respawn_at = "asked", True, self.state.now
-        planned = RestartPlanned(tuple(sorted(recovery.tasks)), None, (), 0.0, 0, self.state.job.restart.budget)
-        if (edit := recovery.edit) is None:
-            self._clear(recovery, Asked.REQUEST, self.state.job.limits.grace)
+        tasks, grace, host = tuple(sorted(recovery.tasks)), self.state.job.limits.grace, recovery.host
+        planned = RestartPlanned(tasks, None, (), 0.0, 0, self.state.job.restart.budget, host=host)
+        if (edit := recovery.edit) is None and host is not None:
+            self.state.drop_held(recovery.tasks)
+            end_in_order(self.state, self.state.alive(tasks), Asked.DRAIN, grace)
+        elif edit is None:
+            self._clear(recovery, Asked.REQUEST, grace)
         else:
             self.state.end_for_edit(recovery.tasks)
             recovery.respawn_at = edit.ready_at(self.state.now)
@@ -266,7 +276,8 @@ class Recoveries:
             charged = not (recovery.free or recovery.shrinks)
             self.accounts[recovery.key].note(self.state.now, charged)
         self.restarts += 1
-        reason = "asked" if recovery.asked else "preempted" if recovery.free else "failure"
+        asked = "asked" if recovery.host is None else "preempted"
+        reason = asked if recovery.asked else "preempted" if recovery.free else "failure"
         if recovery.edit is not None:
             reason = "edited"
         if self.unrefreshed:

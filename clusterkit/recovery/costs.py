@@ -81,6 +81,8 @@ def cause_text(incident: Incident, at: float) -> str:
         return f"{of.cause.task} {of.cause.exit} at {precise(of.cause.at)}"
     if of.allocation is not None:
         return f"The run continued in its allocation {of.allocation} after {precise(at)}"
+    if of.host is not None:
+        return f"The host {of.host} left at {precise(at)}"
     if of.files:
         return f"{of.files[0] if len(of.files) == 1 else f'{len(of.files)} files'} changed at {precise(at)}"
     tasks = [str(one.task) for one in of.returns]

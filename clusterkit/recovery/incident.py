@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from clusterkit.words.events import FaultInjected, Shrunk
 from clusterkit.words.faults import AT_ONCE
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, Return
+
+
+class Ended(NamedTuple):
+    """A recovery that has ended, or an injected fault that only held training up."""
+
+    seconds: float
+    lost: int  # steps that had to be computed again
 
 
 @dataclass(slots=True)
@@ -49,6 +57,7 @@ class Incident:
     same: frozenset[Task] = frozenset()
     asked: bool = False
     files: tuple[str, ...] = ()  # that changed, which is why it restarts
+    host: str | None = None  # that was about to leave, which is why
     allocation: int | None = None
     shrunk: Shrunk | None = None
     left: float | None = None  # when the allocation before that had ended
@@ -158,6 +167,7 @@ class Incident:
             allocation=self.allocation,
             given_up=() if self.shrunk is None else self.shrunk.tasks,
             left=None if self.shrunk is None else len(self.shrunk.left),
+            host=self.host,
         )
 
     def _lost(self) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
-from clusterkit.recovery.incident import FaultIncident, Incident
+from clusterkit.recovery.incident import Ended, FaultIncident, Incident
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -36,6 +36,8 @@ class RecoveryFold:
         self._last: ev.Event | None = None
         self._at = 0.0  # when that was
         self._stalled: float | None = None  # when the present stall was warned of
+        self._begun: set[int] = set()  # faults with which a recovery in `ended` began
+        self.ended: list[Ended] = []  # each once, as it was then: only added to
 
     def take(self, at: float, event: ev.Event) -> None:
         """Take in an event."""
@@ -108,9 +110,17 @@ class RecoveryFold:
         return fault.report([(key[0], self._failures[key]) for key in explained])
 
     def _still_open(self) -> list[Incident]:
-        if any(incident.over for incident in self._open):
+        over = [incident for incident in self._open if incident.over]
+        if over:
             self._open = [incident for incident in self._open if not incident.over]
+            self.ended += [ended for incident in over if (ended := self._ended(incident)) is not None]
         return self._open
+
+    def _ended(self, incident: Incident) -> Ended | None:
+        injected = self._injected(number for number in incident.faults if number not in self._begun)
+        self._begun |= set(incident.faults)
+        recovery = incident.recovery(min([incident.began, *injected]))
+        return None if recovery.seconds is None else Ended(recovery.seconds, recovery.lost or 0)
 
     def _trains(self, task: Task) -> bool:
         return task.trains and not self._job.is_server(task)
@@ -170,8 +180,11 @@ class RecoveryFold:
         for incident in self._still_open():
             if not incident.course.settled and self._all_live(incident):
                 incident.progressed(now, task, attempt, step)
-        for fault in self._fault_incidents.values():
-            fault.course.progressed(now, step, fault.healed is None)
+        for number, fault in self._fault_incidents.items():
+            if not fault.course.settled:
+                fault.course.progressed(now, step, fault.healed is None)
+                if fault.course.first_step is not None and number not in self._explaining.values():
+                    self.ended.append(Ended(now - fault.at, 0))
 
     def _failed(self, now: float, failure: Failure) -> None:
         death = self._death(failure)
@@ -196,7 +209,7 @@ class RecoveryFold:
     def _planned(self, now: float, event: ev.RestartPlanned) -> None:
         blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
         incident = self._merge(blamed, now, frozenset(event.tasks))
-        incident.asked, incident.files = event.cause is None, event.files
+        incident.asked, incident.files, incident.host = event.cause is None, event.files, event.host
         returns = [Return(task, self._attempts.get(task, 0) + 1) for task in event.tasks]
         incident.plan(now, returns, self._trainers(frozenset(event.tasks)))
         self._open = [*(one for one in self._open if one is not incident), incident]

@@ -41,7 +41,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Spawned(task, attempt, where):
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} ({where})."
-        case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost() | ev.HostAvoided():
+        case _ if isinstance(event, ev.OfHost | ev.HostAvoided):
             return _of_host(event)
         case ev.Noted(text, minor):
             return Level.DEBUG if minor else Level.INFO, text
@@ -126,9 +126,7 @@ def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
             return Level.INFO, f"{task} keeps up with its peers again, after {shown(seconds)}."
 
 
-def _of_host(
-    event: ev.Placed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostLost | ev.HostAvoided,
-) -> tuple[Level, str]:
+def _of_host(event: ev.OfHost | ev.HostAvoided) -> tuple[Level, str]:
     match event:
         case ev.Placed(hosts):
             return Level.INFO, f"{_placed(hosts)}."
@@ -137,8 +135,10 @@ def _of_host(
             return Level.WARNING, f"{what} Its tasks continue; waiting up to {patience:g} s."
         case ev.HostBack(host):
             return Level.INFO, f"The host {host} is connected again; nothing was lost."
-        case ev.HostLost(host, why):
-            return Level.WARNING, f"The host {host} is lost. {why}"
+        case ev.HostDraining(host, why):
+            return Level.WARNING, f"The host {host} is about to leave: {why}. Its tasks are told to end."
+        case ev.HostLost(host, why, left):
+            return Level.WARNING, f"The host {host} {'has left' if left else 'is lost'}. {why}"
         case ev.HostJoined(host):
             return Level.INFO, f"The host {host} has joined. It gets tasks when they are placed again."
         case ev.HostAvoided(host, why, moves):
@@ -254,6 +254,8 @@ def _planned(event: ev.RestartPlanned) -> str:
         return edits.of_restart(event)
     names = _listed(event.tasks)
     verb = "start" if len(event.tasks) > 1 else "starts"
+    if event.host is not None:
+        return f"{names} {verb} again on other hosts, since {event.host} leaves (not charged to the restart budget)."
     if event.cause is None:
         return f"{names} {verb} again, as asked (not charged to the restart budget)."
     charge = f"restart {event.charged} of {event.budget}"

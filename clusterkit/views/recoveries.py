@@ -99,6 +99,8 @@ def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int
         said.append(f"continued in allocation {recovery.allocation}")
     if recovery.files:
         said.append(f"{names_of(recovery.files)} changed")
+    elif recovery.host is not None:
+        said.append(f"the host {recovery.host} left")
     elif recovery.asked:
         said.append("restarted as asked")
     return ", ".join(said)

@@ -33,8 +33,9 @@ class Failed:
 class RestartPlanned:
     """These tasks restart `delay` seconds from now. `charged` restarts of `budget` are used.
 
-    Without a `cause`, the restart was requested, or comes because of a change of `files` of the program; then `step` is
-    that of the newest checkpoint, 0 to train from the start. `same` are other tasks' own failures with the same error.
+    Without a `cause`, the restart was requested, or comes because a `host` is about to leave, or because of a
+    change of `files` of the program; then `step` is that of the newest checkpoint, 0 to train from the start. `same`
+    are other tasks' own failures with the same error.
     """
 
     tasks: tuple[Task, ...]
@@ -46,6 +47,7 @@ class RestartPlanned:
     same: tuple[Failure, ...] = ()
     files: tuple[str, ...] = ()
     step: int | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from clusterkit.words.beside import *  # noqa: F403
 from clusterkit.words.beside import DashboardLost, DashboardReady, ProgramChanged, TensorBoardLost, TensorBoardReady
 from clusterkit.words.decided import *  # noqa: F403 - whoever reads events reads both
 from clusterkit.words.decided import Decided
+from clusterkit.words.hosts import *  # noqa: F403
+from clusterkit.words.hosts import OfHost
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit
 from clusterkit.words.reports import *  # noqa: F403
@@ -96,46 +98,6 @@ class SpawnFailed:
     unfit: bool = False
     unreached: tuple[Task, ...] = ()
     crowded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where the tasks are from now on: the host of each, and its endpoint. `others` are the hosts without a task."""
-
-    hosts: Mapping[Task, str]
-    endpoints: Mapping[Task, str]
-    others: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HostJoined:
-    """A host has come after the tasks were placed. It gets some when they are placed again."""
-
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
-class HostCut:
-    """The connection to a host's agent is cut. Its tasks continue; for `patience` seconds it is waited for."""
-
-    host: str
-    why: str
-    patience: float
-
-
-@dataclass(frozen=True, slots=True)
-class HostBack:
-    """The agent of a host that was cut off is connected again. Nothing was lost."""
-
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
-class HostLost:
-    """A host is gone for good; `why` is a sentence. Comes when each attempt there is over."""
-
-    host: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +255,6 @@ Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
     | DashboardReady | DashboardLost | ProgramChanged
     | Inspected | Interrupted | Requested | FaultTook | LifelineLost
-    | Impaired | Crashed | StorageFailed | Placed | HostJoined
-    | HostCut | HostBack | HostLost
+    | Impaired | Crashed | StorageFailed | OfHost
 )  # fmt: skip
 Event = Happened | Decided

@@ -36,6 +36,7 @@ class Asked(enum.StrEnum):
     REQUEST = "ended to restart, as asked"
     EDIT = "ended for a change of the program"
     SUSPENSION = "ended with its allocation"
+    DRAIN = "ended to move to another host"
 
 
 @dataclass(frozen=True, slots=True)

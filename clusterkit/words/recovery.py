@@ -51,6 +51,7 @@ class Recovery:
     | lost | steps that had to be repeated; at least so many if no resumption was reported |
     | ended | when the first new step was made; if no training task restarted, when the last task was up |
     | files | the program's files whose change was the reason, with --watch |
+    | host | the host that was about to leave, which was the reason |
     | given_up, left | the workers that were given up for it; how many are left then, None if none was given up |
     """
 
@@ -75,6 +76,7 @@ class Recovery:
     files: tuple[str, ...] = ()
     given_up: tuple[Task, ...] = ()
     left: int | None = None
+    host: str | None = None
 
     @property
     def seconds(self) -> float | None:

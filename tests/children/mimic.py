@@ -51,14 +51,15 @@ def send(**message):
 
 def address(kind, index):
     host, _, port = cluster[kind][index].rpartition(":")
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 def listen():
-    server = socket.socket()
+    host, port = address(kind, int(index))
+    server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    server.bind(("0.0.0.0", address(kind, int(index))[1]))
+    server.bind(("", port))
     server.listen(64)
     return server
 

@@ -9,17 +9,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families as parse
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
+from clusterkit.dashboard.counters import Counters
 from clusterkit.dashboard.entities import Attempt, Entity, Goodput, Mark, Part, Run
-from clusterkit.dashboard.metrics import CAUSES, MOST_REPORTED, NOT_INJECTED, OTHER, STATES, Scraped, exposition
+from clusterkit.dashboard.metrics import CAUSES, MOST_REPORTED, OTHER, STATES, Scraped, exposition
+from clusterkit.recovery.incident import Ended
 from clusterkit.views.listing import run_state
 from clusterkit.views.status import RunPhase
+from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import RunResult, RunState
-from tests.dashboard.told import RUN, bar, entities, row
+from tests.dashboard.told import RUN, entities, row
+from tests.histories import task
 
 UNITS = {"seconds", "bytes", "ratio"}
 
@@ -52,7 +55,10 @@ def values(family: Metric) -> dict[tuple[str, ...], float]:
 
 def scraped(changes: Mapping[str, Entity] | None = None, now: float = 30.0) -> Scraped:
     """The made-up run, with changes."""
-    return Scraped({**entities(), **(changes or {})}, now, 4096)
+    counters = Counters(saved=8.0)
+    counters.restarts.update([(task("chief:0"), "collateral"), (task("worker:0"), "fault")])
+    counters.faults.update([FaultAction.KILL, FaultAction.SLOW])
+    return Scraped({**entities(), **(changes or {})}, now, 4096, counters, [Ended(4.0, 12)])
 
 
 def test_each_state_of_a_run_is_one_of_the_metric() -> None:
@@ -112,34 +118,19 @@ def test_several_runs_have_a_label_each() -> None:
     assert all(not family.samples for family in scrape().values())
 
 
-@pytest.mark.parametrize(
-    ("text", "number", "action"),
-    [
-        ("Injecting fault 3: partition worker:0 for=3s.", 3, "partition"),
-        (f"{NOT_INJECTED}: worker:0 has no process", 4, None),
-        ("something else", 5, OTHER),
-        ("kill worker:0", 1, None),  # the number of one that is counted already
-    ],
-)
-def test_a_fault_is_counted_once_by_its_action(text: str, number: int, action: str | None) -> None:
-    """The mark of one that failed says so."""
-    before = values(scrape(scraped())["clusterkit_faults"])
-    after = values(scrape(scraped({"mark/9": Mark(20.0, "fault", None, text, None, number)}))["clusterkit_faults"])
-    assert {key: after[key] - before.get(key, 0) for key in after if after[key] != before.get(key, 0)} == (
-        {} if action is None else {(action,): 1.0}
-    )
-
-
 def test_labels_are_bounded() -> None:
     """Whatever a program reports, a job has, or a file says."""
     metrics = {f"{'m' * 200}{n}": 1.0 for n in range(50)} | {f"n{n}": float(n) for n in range(50)}
     many: dict[str, Any] = {f"task/worker:{n}": row(f"worker:{n}", metrics=metrics) for n in range(300)}
-    many |= {f"attempt/{n}": bar(f"worker:{n % 250}", 2, 0.0, 1.0, "strange") for n in range(300)}
-    found = scrape(scraped(many))
+    run = scraped(many)
+    run.counters.restarts.update((task(f"worker:{n}"), "strange") for n in range(300))
+    found = scrape(run)
     assert len(found["clusterkit_task_step"].samples) <= 200
     per_task = [sample for sample in found["clusterkit_task_reported"].samples if sample.labels["task"] == "worker:7"]
     assert len(per_task) == MOST_REPORTED
-    assert {labels[1] for labels in values(found["clusterkit_restarts"])} <= {*CAUSES, OTHER}
+    restarts = values(found["clusterkit_restarts"])
+    assert {labels[1] for labels in restarts} <= {*CAUSES, OTHER}
+    assert len({labels[0] for labels in restarts}) <= 200
 
 
 def test_hostile_values_are_left_out_or_quoted() -> None:

@@ -47,3 +47,27 @@ def test_a_job_whose_host_is_lost_continues_on_the_others(up: Start, shape: str)
     check_resumptions(run)
     assert run.result["last_step"] == STEPS
     wait_until(lambda: not processes_of(run.home), 10, "the end of all agents")
+
+
+@pytest.mark.parametrize("shape", ["ps", "gang"])
+def test_a_job_trains_over_ipv6(up: Start, shape: str) -> None:
+    """TensorFlow takes endpoints with brackets, and its servers listen for both protocols."""
+    program = {"ps": ("--ps", "1", WORKLOADS / "ps_train.py"), "gang": (WORKLOADS / "mwms_train.py",)}[shape]
+    run = up("--workers", "2", "--hosts", "2", "--listen", "[::1]:0", *program, "--steps", "60")
+    assert run.wait(120) == 0, run.output[-4000:]
+    assert all(end.startswith("[::1]:") for end in run.events("Placed")[0]["endpoints"].values())
+    assert run.result["last_step"] == 60
+
+
+def test_a_preemption_handler_on_a_drained_host_saves(up: Start) -> None:
+    """TensorFlow's own: all workers agree on a step, save and exit; they continue there, and no restart is charged."""
+    run = up("--workers", "2", "--hosts", "2", "--spare-hosts", "1", "--restart-budget", "0", CHILDREN / "preempted.py")
+    run.wait_for_step(10, deadline=90)
+    os.kill(agent_on(run, "host1"), signal.SIGTERM)
+    assert run.wait(90) == 0, run.output[-4000:]
+    ended = [event for event in run.events("AttemptEnded", attempt=1) if event["exit"]]
+    assert {event["exit"]["code"] for event in ended} == {42}
+    resumed = {event["step"] for event in run.events("Resumed", attempt=2)}
+    assert len(resumed) == 1
+    assert resumed.pop() >= 10
+    assert set(run.events("Placed")[-1]["hosts"].values()) == {"host0", "host2"}

@@ -20,7 +20,7 @@ from tests.histories import job, task
     ("counts", "name", "patches"),
     [
         ({"workers": 1}, "worker:0", "steps,stages,breakpoints"),
-        ({"workers": 2}, "worker:1", "keras-fit,order,callbacks-apart,sigterm,steps,stages,breakpoints"),
+        ({"workers": 2}, "worker:1", "keras-fit,order,callbacks-apart,leader-first,sigterm,steps,stages,breakpoints"),
         ({"workers": 1, "chief": 1}, "chief:0", "keras-fit,order,backup-whole,sigterm,steps,stages,breakpoints"),
         ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations,breakpoints"),
         (

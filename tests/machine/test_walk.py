@@ -21,6 +21,7 @@ WALKS = 1600
 STEPS = 200
 EXITS = [Exit(code=0), Exit(code=1), Exit(signal=6), Exit(code=42), Exit(signal=9)]
 SIGKILL_WORKS = 5.0  # seconds; a process that SIGKILL does not end is a history of its own
+HOSTS = ("n1", "n2")  # where tasks are, in some walks
 GIVE_UP = 2000  # events after the stop request by which a walk has to be over
 
 
@@ -58,6 +59,8 @@ class Walk:
         self.spec = some_job(self.random)
         self.machine = Machine(self.spec, self.seed)
         self.handle(ev.Began())
+        if self.seed % 3 == 2:
+            self.handle(ev.Placed({task: self.random.choice(HOSTS) for task in self.spec.tasks}, {}))
 
     def handle(self, event: ev.Happened) -> None:
         """Give an event, check and carry out what comes of it."""
@@ -70,7 +73,8 @@ class Walk:
     def check_that_nobody_is_forgotten(self) -> None:
         """What the machine has ended for a restart, it is going to start."""
         recoveries, records = self.machine.recoveries, self.machine.state.records.values()
-        down = {record.task for record in records if record.state is TaskState.DOWN and record.asked is Asked.GANG}
+        asked = (Asked.GANG, Asked.DRAIN)
+        down = {record.task for record in records if record.state is TaskState.DOWN and record.asked in asked}
         if not self.machine.ending.begun:
             assert not [task for task in down - self.given_up if not recoveries.covers(task)]
 
@@ -208,6 +212,9 @@ class Walk:
                 ev.LifelineLost(),
                 ev.StorageFailed("full"),
             ]
+            if self.machine.state.placed:
+                rare += [ev.AllocationEnding("preempted", self.random.choice((1.0, 20.0)))]
+                rare += [ev.HostDraining(host, "told to") for host in HOSTS for _ in range(2)]
             return self.random.choice(rare)
         task = self.random.choice(live)
         attempt = self.processes[task].attempt - self.random.choice((0, 0, 0, 1))

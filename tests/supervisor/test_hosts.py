@@ -153,3 +153,12 @@ def test_a_ctrl_c_while_the_hosts_are_waited_for_has_its_exit_code(up: Start, ho
     run.signal(signal.SIGINT)
     assert run.wait(30) == 130
     assert "the run was asked to end while it waited for its hosts" in run.output
+
+
+def test_hosts_that_speak_ipv6_train(up: Start) -> None:
+    """With endpoints that have brackets, also after a restart, which looks for the peers' hosts."""
+    run = up("--listen", "[::1]:0", "--fault", "kill worker:1 @ step=20", *JOB, "--steps", "60")
+    assert run.wait(40) == 0, run.output
+    [placed] = run.events("Placed")
+    assert all(end.startswith("[::1]:") for end in placed["endpoints"].values())
+    assert {event["attempt"] for event in run.events("Spawned", task="worker:1")} == {1, 2}

@@ -69,6 +69,21 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         ),
         (ev.HostBack("n2"), Level.INFO, "The host n2 is connected again; nothing was lost."),
         (ev.HostLost("n2", "It was silent."), Level.WARNING, "The host n2 is lost. It was silent."),
+        (
+            ev.HostDraining("n2", "its agent got SIGTERM"),
+            Level.WARNING,
+            "The host n2 is about to leave: its agent got SIGTERM. Its tasks are told to end.",
+        ),
+        (
+            ev.HostLost("n2", "Its agent ended: it got SIGTERM.", left=True),
+            Level.WARNING,
+            "The host n2 has left. Its agent ended: it got SIGTERM.",
+        ),
+        (
+            ev.RestartPlanned((CHIEF, WORKER), None, (), 0.0, 0, 3, host="n2"),
+            Level.WARNING,
+            "chief:0 and worker:1 start again on other hosts, since n2 leaves (not charged to the restart budget).",
+        ),
         (ev.HostJoined("n2"), Level.INFO, "The host n2 has joined. It gets tasks when they are placed again."),
         (
             ev.HostAvoided("n2", "ps:0 was killed by the kernel", True),

@@ -99,6 +99,7 @@ EVENTS: list[ev.Event] = [
     ev.HostAvoided("n2", "worker:1 could not be started: on n2, no inode is free", moves=True),
     ev.SpawnFailed(WORKER, 2, "on n2, it does not reach the host of ps:0", unfit=True, unreached=(PS,)),
     ev.HostCut("n2", "connection reset", 30.0),
+    ev.HostDraining("n2", "its agent got SIGTERM"),
     ev.HostBack("n2"),
     ev.HostLost("n2", "it was silent for 30 s"),
     ev.Exited(WORKER, 1, Exit(host="n2")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from ipaddress import ip_address
 
 import psutil
 
@@ -13,37 +14,41 @@ class NoInterface(ClusterkitError):
     """The interface that was asked for is not there, or has no address."""
 
 
-def host_in(endpoint: str) -> str:
-    """The host in `host:port`, `[::1]:port` or a host alone."""
-    return split(endpoint)[0]
-
-
-def split(endpoint: str) -> tuple[str, int]:
-    """`host:port`, `[::1]:port`, or a host alone, which has port 0. Raises ValueError."""
-    host, colon, port = endpoint.rpartition(":")
-    if not colon or (":" in host and not host.endswith("]")):
-        return endpoint.strip("[]"), 0
-    if not host or not port.isdecimal() or int(port) >= 1 << 16:
-        raise ValueError(f"{endpoint!r} is not of the form HOST:PORT.")
-    return host.strip("[]"), int(port)
+def family_of(host: str) -> socket.AddressFamily:
+    """That of an address; a name counts as IPv4."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
     """This host's address on the interface, or else on the way to `peer`. Raises NoInterface, OSError."""
-    if interface is None:
-        family, _, _, _, address = socket.getaddrinfo(*peer, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, socket.SOCK_DGRAM) as towards:
-            towards.connect(address)  # sends nothing
-            return str(towards.getsockname()[0])
-    return address_on(interface)
+    if interface is not None:
+        return address_on(interface)
+    family, _, _, _, address = socket.getaddrinfo(*peer, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as towards:
+        towards.connect(address)  # sends nothing
+        own = str(towards.getsockname()[0])
+    if _is_link_local(own):
+        raise NoInterface(
+            f"This host's address on the way to the supervisor, {own}, is valid on one link only, and TensorFlow can't "
+            "use it. Give the supervisor's global address with --listen, or an --interface that has one."
+        )
+    return own
 
 
 def address_on(interface: str) -> str:
-    """This host's address on the interface. Raises NoInterface."""
+    """This host's address on the interface: an IPv4 one, or else one of IPv6 that is not link-local.
+
+    Raises NoInterface.
+    """
     interfaces = psutil.net_if_addrs()
-    found = [one.address for one in interfaces.get(interface, ()) if one.family == socket.AF_INET]
+    every = [one for one in interfaces.get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6)]
+    found = {one.family: one.address for one in reversed(every) if not _is_link_local(one.address)}
     if not found:
         raise NoInterface(
-            f"The interface {interface} has no IPv4 address here, or does not exist. There are {', '.join(interfaces)}."
+            f"The interface {interface} has no address here, or does not exist. There are {', '.join(interfaces)}."
         )
-    return found[0]
+    return found.get(socket.AF_INET) or found[socket.AF_INET6]
+
+
+def _is_link_local(address: str) -> bool:
+    return ":" in address and ip_address(address).is_link_local

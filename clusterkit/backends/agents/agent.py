@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from typing import cast
 from clusterkit.backends.agents import messages as ms
 from clusterkit.backends.agents.address import own_address
 from clusterkit.backends.agents.connection import Connection
+from clusterkit.backends.agents.departure import Departure
 from clusterkit.backends.agents.dialer import Dialer
 from clusterkit.backends.agents.fitness import Needs, peers_of
 from clusterkit.backends.agents.frames import JSON
@@ -30,13 +32,13 @@ from clusterkit.warm.choice import launch_for
 from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from clusterkit.words.errors import ClusterkitError, NoPorts
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import CRASHED, SUSPENDED
 
 LOOK_EVERY = 0.05  # seconds between two looks for what tasks write into files on request
 LOOK_FOR = 5.0  # seconds for which they are looked for
-ANSWERED_WITHIN = 5.0  # seconds for the supervisor to say whether a signal is for this agent alone
+FAREWELL_WITHIN = 2.0  # seconds for the supervisor to learn why an agent ends
 TOO_EARLY = "The supervisor gave an order before it opened the run."
 DONE, LOST = 0, 1  # how it exits, beside SUSPENDED and CRASHED: told to end; on its own
 
@@ -59,7 +61,9 @@ class Agent:
         self._connection: Connection | None = None
         self.is_orphan = False  # the supervisor was not heard of any more
         self._exit_code: int | None = None  # to end, with this exit code
-        self._asked: tuple[int, float] | None = None  # the signal, and until when an answer is waited for
+        self._departure = Departure(self._send, self._do, partial(self._finish, LOST))
+        self._lost = threading.Event()  # the session is over
+        self._is_cut = False
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
     def heed_signals(self) -> None:
@@ -72,7 +76,7 @@ class Agent:
             self._inbox.watch(lifeline, who)
         try:
             while self._ended is None:
-                self._take(self._inbox.get(LOOK_EVERY if self._looks() else self._until_answered()))
+                self._take(self._inbox.get(LOOK_EVERY if self._looks() else self._due()))
         finally:
             code, why = self._ended or (CRASHED, "the agent failed")
             self._end(code, why)
@@ -90,13 +94,20 @@ class Agent:
 
     def cut(self, connection: Connection, why: str) -> None:
         """No connection at present."""
+        self._is_cut = True
 
     def resumed(self, connection: Connection) -> None:
         """There is one again."""
+        self._is_cut = False
+
+    def unreadable(self, connection: Connection, why: str) -> None:
+        """A part of what is written here is lost, for example since somebody has removed its file."""
+        self._inbox.put(ev.StorageFailed(why))
 
     def lost(self, connection: Connection, why: str) -> None:
-        """There will be none any more."""
-        self.is_orphan = self._exit_code is None
+        """The session is over."""
+        self.is_orphan = self._exit_code is None and self._ended is None
+        self._lost.set()
         self._inbox.put(partial(self._finish, LOST, why.rstrip(".")))
 
     def put(self, event: ev.Happened) -> None:
@@ -111,32 +122,19 @@ class Agent:
         elif isinstance(item, ev.LifelineLost):
             self._finish(LOST, f"{item.who} is gone")
         elif isinstance(item, ev.Interrupted):
-            self._interrupted(item)
+            self._departure.signalled(item.signal, time.monotonic())
         elif item is not None:
             self._report(item)
         if self._spool is not None and self._looks():
             self._spool.forward()
-        if self._asked is not None and time.monotonic() >= self._asked[1]:
-            self._leave()
+        self._departure.turn(time.monotonic())
 
-    def _interrupted(self, event: ev.Interrupted) -> None:
-        """Ask the supervisor whether the signal is for the whole run. Slurm sends it to agent and guardian alike."""
-        if self._asked is not None:
-            return
-        self._asked = (event.signal, time.monotonic() + ANSWERED_WITHIN)
-        if self._backend is None:
-            self._leave()
-        else:
-            self._send(ms.Told(event.signal))
-
-    def _until_answered(self) -> float | None:
-        return None if self._asked is None else max(0.0, self._asked[1] - time.monotonic())
-
-    def _leave(self) -> None:
-        signal = 0 if self._asked is None else self._asked[0]
-        self._finish(LOST, f"it got the signal {signal}")
+    def _due(self) -> float | None:
+        due = self._departure.due
+        return None if due is None else max(0.0, due - time.monotonic())
 
     def _report(self, event: ev.Happened) -> None:
+        self._departure.note(event)
         if self._spool is not None and isinstance(event, ev.Inspected | ev.Drained | ev.Exited):
             self._spool.forward()
         if isinstance(event, ev.Profiled) and event.path is not None:
@@ -156,10 +154,8 @@ class Agent:
             case ms.Know():
                 self._opened.plan(order.endpoints)
                 self._endpoints = order.endpoints
-            case ms.Stay():
-                self._asked = None
-            case ms.Leave():
-                self._leave()
+            case ms.Stay() | ms.Drain() | ms.Leave():
+                self._departure.answered(order, time.monotonic())
             case ms.Shut(over):
                 self._exit_code = DONE if over else SUSPENDED
                 self._stack.close()
@@ -169,30 +165,35 @@ class Agent:
 
     def _open(self, order: ms.Open) -> ms.Opened:
         try:
-            address = own_address(self._dialer.address, order.job.hosts.interface)
-            shared = (Path(order.run_directory), Path(order.checkpoints))
-            delay = max(seconds_until_seen(directory, order.token, self._wait) for directory in shared)
-            os.chdir(order.cwd)
-            self._spool = Spool(order, self._send)
+            return self._make_ready(order)
         except (OSError, ClusterkitError, NotShared) as error:
             return ms.Opened((str(error),))
+
+    def _make_ready(self, order: ms.Open) -> ms.Opened:
+        address = own_address(self._dialer.address, order.job.hosts.interface)
+        shared = (Path(order.run_directory), Path(order.checkpoints))
+        delay = max(seconds_until_seen(directory, order.token, self._wait) for directory in shared)
+        os.chdir(order.cwd)
+        self._spool = Spool(order, self._send)
         job, directory = order.job, self._spool.directory
+        self._departure.grace = job.limits.grace
         job, problems, _ = preflight(job, here=())
         if problems:
             return ms.Opened(tuple(problems))
         self._job = job
         launch = launch_for(job, directory)
         warmth = Warmth(None if isinstance(launch, str) else launch)
-        self._backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
-        self._stack.callback(self._backend.shut)
-        self._backend.open(directory)
+        backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
+        self._stack.callback(backend.shut)
+        backend.open(directory)
         places = (directory.path, *shared)
         self._restarts = Restarts(
             lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put),
             self._port,
-            self._backend.do,
+            backend.do,
             self._inbox.put,
         )
+        self._backend = backend
         self._stack.callback(self._restarts.stop)
         return ms.Opened((), address, delay)
 
@@ -208,7 +209,7 @@ class Agent:
             return ms.Claimed({}, "; ".join(problems))
         try:
             ends = backend.claim(order.tasks)
-        except NoPorts as error:
+        except (OSError, ClusterkitError) as error:  # no port, or no room for a task's directory
             return ms.Claimed({}, str(error))
         return ms.Claimed({task: port_of(end) for task, end in ends.items()})
 
@@ -242,14 +243,28 @@ class Agent:
     def _end(self, code: int, why: str) -> None:
         """End the tasks and the threads. What could not be delivered stays, and is named."""
         self._stack.close()
+        told = self._say_why(why)
         self._dialer.stop()
-        if self._spool is not None and code in (DONE, SUSPENDED):
+        if self._spool is None:
+            sys.stderr.write(f"clusterkit agent: {why}.\n")
+        elif code in (DONE, SUSPENDED):
             self._spool.remove()
-        elif self._spool is not None:
+        elif told and self._departure.is_over:
+            self._spool.remove()
+            sys.stderr.write(f"clusterkit agent: {why}. The supervisor has all that its tasks wrote.\n")
+        else:
             where = self._spool.directory.path
             sys.stderr.write(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
-        else:
-            sys.stderr.write(f"clusterkit agent: {why}.\n")
+
+    def _say_why(self, why: str) -> bool:
+        """Have the supervisor learn, when no task lives any more, that and why the agent ends; return whether it did.
+
+        Otherwise it would wait for the agent to come back.
+        """
+        if self._connection is None or self._lost.is_set():
+            return False
+        self._connection.close(f"Its agent ended: {why}.")
+        return self._lost.wait(FAREWELL_WITHIN) and not self._is_cut
 
 
 def _writes(order: ac.Order) -> bool:

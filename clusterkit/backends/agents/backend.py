@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import assert_never
 
 from clusterkit.backends.agents import messages as ms
-from clusterkit.backends.agents.address import host_in
 from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.collected import Collected, joined
 from clusterkit.backends.agents.connection import Connection
@@ -21,9 +20,9 @@ from clusterkit.backends.agents.listener import Listener
 from clusterkit.backends.agents.mail import Mail
 from clusterkit.backends.agents.merging import Merging
 from clusterkit.backends.agents.preflight import preflight
-from clusterkit.backends.agents.seating import Seating
 from clusterkit.backends.agents.session import message_text
 from clusterkit.backends.agents.sharing import SharedDirectories
+from clusterkit.backends.agents.starts import Starts
 from clusterkit.backends.agents.telling import ask
 from clusterkit.backends.base import Preflight, Receiver
 from clusterkit.backends.local.logs import Viewer
@@ -31,9 +30,11 @@ from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
+from clusterkit.words.endpoints import endpoint_of, host_in
 from clusterkit.words.errors import NoHosts
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
+from clusterkit.words.outcome import signal_name
 
 GONE_WITHIN = 15.0  # seconds for the agents to end what is left, when the run is over
 LATE = 0.5  # seconds after which a host sees a file of the supervisor's, to be worth a line
@@ -45,11 +46,10 @@ class AgentsBackend:
     def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, engine: Engine) -> None:
         self._job, self._seed, self._inbox, self._viewer, self._engine = job, seed, inbox, viewer, engine
         self._hosts = Hosts()
-        self._seating = Seating(job, self._hosts, self._tell, self._seated, self._unseated)
+        self._starts = Starts(job, self._hosts, engine, self._tell, inbox.put)
+        self._seating = self._starts.seating
         self._merging = Merging(inbox.put, joined)
-        self._waiting: list[ac.Spawn] = []  # until the tasks are placed
         self._ending: set[Host] = set()  # they were told that the run is over, and have not answered
-        self._problems: list[str] = []
         self._over = True
         self._stack = ExitStack()
 
@@ -73,11 +73,12 @@ class AgentsBackend:
         ending(self._listener.stop)
         ending(self._engine.stop)
         ending(self._end_agents)
+        ending(self._starts.stop)
         for task in self._job.tasks:
             directory.of_task(task).mkdir(mode=0o700, exist_ok=True)
         self._shared = SharedDirectories((directory.path, directory.checkpoints))
         ending(self._shared.clear)
-        self._engine.start(f"{host_in(listen)}:{self._listener.port}", key)
+        self._engine.start(endpoint_of(host_in(listen), self._listener.port), key)
         self._wait_for_hosts(lambda: self._hosts.ready_count >= asked.count + asked.spare)
         self._hosts.settle()
         self._seating.begin()
@@ -88,7 +89,9 @@ class AgentsBackend:
         """See the contract."""
         match order:
             case ac.Spawn():
-                self._spawn(order)
+                self._starts.spawn(order)
+            case ac.Signal(task, attempt) if self._starts.withdraw(task, attempt):
+                pass  # it has no process
             case ac.Signal(task, attempt) | ac.CloseOutput(task, attempt):
                 self._to_attempt(order, task, attempt)
             case ac.Sweep(task, attempt):
@@ -149,7 +152,7 @@ class AgentsBackend:
             case ms.Gone():
                 self._ending.discard(host)
             case ms.Told(signal):
-                ask(self._engine, signal, lambda answer: self._tell([host], answer), self._inbox.put)
+                ask(self._engine, signal, lambda alone: self._signalled(host, signal, alone), self._inbox.put)
             case ev.Inspected():
                 self._merging.looked(host, said, self._report_of(host, said.report))
             case ev.FaultTook():
@@ -157,26 +160,50 @@ class AgentsBackend:
             case ev.Drained():
                 host.note(said)
                 self._collected.ended(said)
+                self._let_go(host)
             case ev.Crashed(where):
                 self._inbox.put(replace(said, where=f"{where} of the agent on {host.name}"))
             case ev.SpawnFailed(error=error, unfit=True):
                 host.note(said)
                 self._inbox.put(replace(said, error=f"on {host.name}, {error}"))
+                self._let_go(host)
             case ev.Spawned(where=where):
                 host.note(said)
                 self._inbox.put(replace(said, where=f"{host.name}, {where}"))
+            case ev.StorageFailed(error):
+                self._inbox.put(ev.StorageFailed(f"on {host.name}, {error}"))
             case ms.Output() | ms.Written():
                 pass  # see `message`
             case _:
                 host.note(said)
                 self._inbox.put(said)
+                self._let_go(host)
+
+    def _signalled(self, host: Host, signal: int, alone: bool) -> None:
+        """An agent is told to end. If the signal is not for it alone, the run deals with that."""
+        if host.lost:
+            return
+        if not alone:
+            self._tell([host], ms.Stay())
+            return
+        self._hosts.leave(host)
+        self._seating.leave(host)
+        self._tell([host], ms.Drain())
+        self._inbox.put(ev.HostDraining(host.name, f"its agent got {signal_name(signal)}"))
+        self._let_go(host)
+
+    def _let_go(self, host: Host) -> None:
+        """A host that is to leave does so once it has no task."""
+        if host.leaving and not host.attempts:
+            self._tell([host], ms.Leave())
 
     def _opened(self, host: Host, said: ms.Opened) -> None:
-        self._problems += [f"{host.name}: {problem}" for problem in said.problems]
+        self._starts.problems += [f"{host.name}: {problem}" for problem in said.problems]
         if not said.problems:
             self._hosts.opened(host, said.address)
             if self._seating.placed:
                 self._inbox.put(ev.HostJoined(host.name))
+            self._starts.joined()
         if said.delay >= LATE:
             self._inbox.put(ev.Noted(f"The host {host.name} sees new files after {said.delay:.1f} s."))
 
@@ -209,39 +236,8 @@ class AgentsBackend:
         for (task, number), attempt in sorted(host.attempts.items()):
             if attempt.started and not attempt.drained:
                 self._collected.cut_off(task, number)
-        self._inbox.put(ev.HostLost(host.name, why))
+        self._inbox.put(ev.HostLost(host.name, why, host.leaving))
         self._seating.lose(host)
-
-    def _spawn(self, order: ac.Spawn) -> None:
-        self._seating.leave_out(order.given_up)
-        if self._seating.is_settled:
-            host = self._seating.placed[order.task]
-            self._hosts.order(host, order.task, order.attempt)
-            self._tell([host], order)
-            return
-        self._waiting.append(order)
-        if not self._seating.is_open:
-            self._seating.begin()
-
-    def _seated(self) -> None:
-        """Every host knows where all tasks are."""
-        hosts = {task: host.name for task, host in self._seating.placed.items()}
-        self._inbox.put(ev.Placed(hosts, self._seating.endpoints, self._seating.others))
-        waiting, self._waiting = self._waiting, []
-        for order in waiting:
-            self._spawn(order)
-
-    def _unseated(self, problems: list[str]) -> None:
-        """Hosts can't take their tasks, or none is left. Those that are avoided have to take them."""
-        if problems and (names := self._seating.readmit()):
-            self._inbox.put(ev.Noted(f"{problems[0]} So tasks are placed on {', '.join(names)} again."))
-            self._seating.begin()
-            return
-        why = problems[0] if problems else "no host is left"
-        self._problems += problems or [why]
-        waiting, self._waiting = self._waiting, []
-        for order in waiting:
-            self._inbox.put(ev.SpawnFailed(order.task, order.attempt, why, crowded=bool(problems)))
 
     def _to_attempt(self, order: ac.Order, task: Task, attempt: int) -> bool:
         """Pass an order on to the host of an attempt; return whether there is one."""
@@ -270,7 +266,7 @@ class AgentsBackend:
 
     def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
         try:
-            wait_for_hosts(done, self._problems, self._engine, self._inbox, self._job.limits.startup or math.inf)
+            wait_for_hosts(done, self._starts.problems, self._engine, self._inbox, self._job.limits.startup or math.inf)
         except NoHosts as error:
             hosts = number_of("host", self._job.hosts.count + self._job.hosts.spare)
             raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {str(error).rstrip('.')}.") from None

@@ -27,7 +27,7 @@ class Connection(Protocol):
         """Send a message, after those sent before. Raises TypeError or ValueError if it can't be sent.
 
         The message has up to about 1 MiB as JSON, and the body up to 1 MiB. A range of a file is read when it is sent;
-        if it can't be read then, the session is lost.
+        if it can't be read then, the message is left out, and `unreadable` says so.
         """
 
     def send_text(self, text: bytes) -> None:
@@ -62,6 +62,9 @@ class AgentEvents(Protocol):
 
     def resumed(self, connection: Connection) -> None:
         """The connection is back. Nothing was lost."""
+
+    def unreadable(self, connection: Connection, why: str) -> None:
+        """A message is left out, since its file can't be read; `why` is a clause. Others follow."""
 
     def lost(self, connection: Connection, why: str) -> None:
         """The session is over, for a reason given as a sentence: timed out, closed by either side, or refused."""
@@ -159,8 +162,8 @@ class Peer:
             if error.errno in SCARCE and self._link is not None:
                 self._link.fail(reason(error))  # the next link tries it again
                 return None
-            self.end(f"A file that was to be sent can't be read: {error.strerror}: {error.filename}")
-            return None
+            self._events.unreadable(self, f"{error.filename} can't be read: {error.strerror}")
+            return self._session.skip()
 
     def ended(self, link: Link, why: str) -> None:
         """The link is gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 import socket
@@ -15,9 +16,11 @@ from clusterkit.backends.agents.connection import AgentEvents, Peer
 from clusterkit.backends.agents.frames import Frame
 from clusterkit.backends.agents.hello import Refused
 from clusterkit.backends.agents.link import Link, reason
+from clusterkit.backends.agents.resolver import Address, Resolver
 from clusterkit.backends.agents.session import AgentSession
 from clusterkit.backends.agents.tls import Tls
 from clusterkit.system.poller import Poller
+from clusterkit.words.endpoints import endpoint_of
 from clusterkit.words.events import Crashed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
@@ -37,15 +40,15 @@ class Dialer:
         post: Callable[[Crashed], None],
         events: AgentEvents,
     ) -> None:
-        """Start connecting; a name is resolved here. Raises CertificateError, OSError."""
+        """Start connecting. Raises CertificateError, OSError."""
         self._context, self._certificate = client_context(pem), pinned(pem)
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
-        self._addresses = deque((family, where) for family, _, _, _, where in found)  # the next one to try is first
+        self._addresses = deque[Address]()  # those to be tried before the name is resolved anew
         self.address = address  # from the welcome on the very one of the supervisor: its name may have others
-        self._name = f"{address[0]}:{address[1]}"
+        self._name = endpoint_of(*address)
         self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
         self._poller = Poller("dialer", post, self._turn)
         self._peer = Peer(self._session, self._name, events, self._poller.do, _now)
+        self._resolver = Resolver(address, self._poller.do, self._resolved, post)
         self._link: Link | None = None
         self._dial_at = _now()
         self._pause = FIRST_PAUSE
@@ -70,8 +73,9 @@ class Dialer:
             self._peer.end(self._session.why_closed or str(error))
             return
         self._pause = FIRST_PAUSE
-        host, port, *_ = self._addresses[0][1]
+        host, port, *_ = self._addresses[0].where
         self.address = str(host), int(port)
+        self._addresses.clear()  # the supervisor may have another one when it is looked for again
         self._peer.begin(link)
 
     def next_frame(self) -> bytes | None:
@@ -92,13 +96,13 @@ class Dialer:
             return None
         if self._link is not None:
             self._look_after(self._link, now)
-        if self._link is None and now >= self._dial_at:
+        if self._link is None and now >= self._dial_at and not self._resolver.is_busy:
             self._dial(now)
         return max(0.0, min(self._session.lease, self._due()) - _now())
 
     def _due(self) -> float:
         if self._link is None or self._link.is_closed:
-            return self._dial_at
+            return math.inf if self._resolver.is_busy else self._dial_at
         if self._link.user is self:
             return self._welcome_by(self._link)
         return min(self._session.next_beat, self._silent_at(self._link))
@@ -118,7 +122,8 @@ class Dialer:
 
     def _pause_from(self, now: float) -> None:
         """Try the next address some time later."""
-        self._addresses.rotate(-1)
+        if self._addresses:
+            self._addresses.popleft()
         self._dial_at = now + self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
@@ -131,8 +136,22 @@ class Dialer:
 
     def _dial(self, now: float) -> None:
         self._dial_at = now
+        if not self._addresses:
+            self._trouble = "its name is not resolved yet"
+            self._resolver.begin()
+        if self._addresses:
+            self._connect(now)
+
+    def _resolved(self, found: list[Address], why: str) -> None:
+        """Go on with the addresses that the name has now, in the next turn; or pause where it has none."""
+        self._addresses.extend(found)
+        if not found:
+            self._trouble = why
+            self._pause_from(_now())
+
+    def _connect(self, now: float) -> None:
         try:
-            sock = _connecting(*self._addresses[0])
+            sock = _connecting(self._addresses[0])
         except OSError as error:
             self._trouble = reason(error)
             self._pause_from(now)
@@ -152,12 +171,12 @@ class Dialer:
             self._link.close()
 
 
-def _connecting(family: int, address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+def _connecting(address: Address) -> socket.socket:
+    sock = socket.socket(address.family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.connect(address)
+        sock.connect(address.where)
     except BlockingIOError:
         return sock
     except OSError:

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import psutil
 
-from clusterkit.backends.agents.address import split
+from clusterkit.backends.agents.address import family_of
 from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
+from clusterkit.words.endpoints import split
 from clusterkit.words.model import Task
 
 MB = 1 << 20
@@ -111,9 +112,10 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
         for task, end in peers.items():
             # No descriptor is free, or this is no endpoint: then nothing is known.
             with suppress(OSError, ValueError, TypeError):
-                one = stack.enter_context(socket.socket())
+                where = split(end)
+                one = stack.enter_context(socket.socket(family_of(where[0])))
                 one.setblocking(False)
-                how = one.connect_ex(split(end))
+                how = one.connect_ex(where)
                 if how in _NO_WAY:
                     silent.append(task)
                 elif how not in _ANSWERS:

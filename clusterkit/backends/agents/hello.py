@@ -10,7 +10,7 @@ from clusterkit import __version__
 from clusterkit.backends.agents.frames import BadFrame, Frame, frame
 from clusterkit.words.errors import ClusterkitError
 
-PROTOCOL = 1  # grows with each change of a frame; those of "refused", and of a hello's version, must not change
+PROTOCOL = 2  # grows with each change of a frame; those of "refused", and of a hello's version, must not change
 _SESSION = re.compile("[0-9a-f]{32}")
 _LONGEST_NAME = 255
 

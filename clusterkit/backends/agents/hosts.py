@@ -31,6 +31,7 @@ class Host:
     | address | its own, as the other hosts reach it; None until its agent is ready |
     | ports | those that it holds for tasks; an evaluator has none |
     | attempts | those that were ordered, and of which something is still to come |
+    | leaving | its agent was told to end: it gets no task any more, and goes when it has none |
     """
 
     name: str
@@ -39,13 +40,19 @@ class Host:
     cut: bool = False
     avoided: bool = False
     lost: bool = False
+    leaving: bool = False
     ports: dict[Task, int | None] = field(default_factory=dict)
     attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
-        """Whether tasks can be placed there."""
+        """Whether tasks can run there."""
         return self.address is not None and not self.lost
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is to get tasks."""
+        return self.ready and not self.leaving
 
     @property
     def running(self) -> list[tuple[Task, int]]:
@@ -109,9 +116,14 @@ class Hosts:
 
     def lose(self, host: Host) -> None:
         """It is gone."""
-        self.ready_count -= host.ready
+        self.ready_count -= host.usable
         host.lost = True
         del self._by_name[host.name], self._by_connection[host.connection]
+
+    def leave(self, host: Host) -> None:
+        """It is about to go."""
+        self.ready_count -= host.usable
+        host.leaving = True
 
     def order(self, host: Host, task: Task, number: int) -> None:
         """An attempt is ordered there. Every earlier one of the task is over."""
@@ -129,8 +141,13 @@ class Hosts:
 
     @property
     def ready(self) -> list[Host]:
-        """Those on which tasks can be placed."""
+        """Those on which tasks can run."""
         return [host for host in self._all if host.ready]
+
+    @property
+    def usable(self) -> list[Host]:
+        """Those on which tasks can be placed."""
+        return [host for host in self._all if host.usable]
 
     @property
     def present(self) -> list[Host]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.backends.agents.address import split
+from clusterkit.backends.agents.address import family_of
 from clusterkit.backends.agents.certificate import pinned, server_context
 from clusterkit.backends.agents.connection import AgentEvents, Peer
 from clusterkit.backends.agents.frames import Frame
@@ -18,6 +18,7 @@ from clusterkit.backends.agents.link import Link
 from clusterkit.backends.agents.session import SupervisorSession
 from clusterkit.backends.agents.tls import Tls
 from clusterkit.system.poller import READABLE, Poller
+from clusterkit.words.endpoints import split
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 
@@ -25,6 +26,7 @@ WELCOME_WITHIN = 10.0  # seconds from the start of a connection
 MOST_STRANGERS = 64  # connections without a welcome; the one that has been silent the longest makes room for a new one
 DEAF = 0.5  # seconds without new connections, when this process has no more descriptors
 BACKLOG = 1024
+EVERYWHERE = "::"  # all addresses of this host, also those of IPv4
 
 
 class Agent(NamedTuple):
@@ -153,9 +155,10 @@ class Listener:
 
 def _listening(address: str) -> socket.socket:
     host, port = split(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == EVERYWHERE and socket.has_dualstack_ipv6()
+    host = "0.0.0.0" if host == EVERYWHERE and not both else host
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        return socket.create_server((host, port), family=family_of(host), backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         why = str(error.strerror).partition(" (")[0]  # Python adds the address
         instead = "Choose an address of this host, and a free port, with --listen."

@@ -68,6 +68,9 @@ class Mail:
         """There is one again."""
         self._put(partial(self._to.is_back, connection))
 
+    def unreadable(self, connection: Connection, why: str) -> None:
+        """The supervisor sends no files."""
+
     def lost(self, connection: Connection, why: str) -> None:
         """There will be none any more."""
         self._put(partial(self._to.was_lost, connection, why))

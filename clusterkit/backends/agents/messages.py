@@ -57,8 +57,13 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True)
+class Drain:
+    """The signal is for this agent alone. Its tasks are being ended, to move to other hosts; Leave comes after that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
-    """End, as the signal asks for."""
+    """End: nothing of the run is here any more."""
 
 
 # From an agent to the supervisor.
@@ -87,7 +92,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A signal asks the agent to end; answered by Stay or Leave."""
+    """A signal asks the agent to end; answered by Stay, or by Drain and then Leave."""
 
     signal: int
 
@@ -114,7 +119,7 @@ class Gone:
     """Nothing of the run is left on this host."""
 
 
-ToAgent = Open | Claim | Know | Shut | Stay | Leave | actions.Order
+ToAgent = Open | Claim | Know | Shut | Stay | Drain | Leave | actions.Order
 FromAgent = (
     Opened | Claimed | Told | Output | Written | Gone
     | events.OfAttempt | events.Profiled | events.Noted | events.Inspected | events.FaultTook

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from clusterkit.backends.agents.address import NoInterface, address_on, split
+from clusterkit.backends.agents.address import NoInterface, address_on
 from clusterkit.backends.agents.certificate import CertificateError, server_context
 from clusterkit.backends.agents.collected import MOST_OPEN
 from clusterkit.backends.agents.placement import Rule
 from clusterkit.backends.base import Preflight
+from clusterkit.words.endpoints import split
 from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape

@@ -8,6 +8,7 @@ from dataclasses import replace
 from clusterkit.backends.agents import messages as ms
 from clusterkit.backends.agents.hosts import Host, Hosts
 from clusterkit.backends.agents.placement import Rule, hosts_of, place
+from clusterkit.words.endpoints import endpoint_of
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
@@ -37,7 +38,7 @@ class Seating:
 
     def begin(self) -> None:
         """Place every task anew. Not while it is open: an answer to the question before is none to this one."""
-        ready = self._hosts.ready
+        ready = self._hosts.usable
         connected = [host for host in ready if not host.cut] or ready
         preferred = [host for host in connected if not host.avoided] or connected
         usable = {host.name: host for host in preferred[: self._job.hosts.count]}
@@ -77,6 +78,10 @@ class Seating:
             host.avoided = True
             self._leave(host)
 
+    def leave(self, host: Host) -> None:
+        """A host is about to go. It still answers what it was asked."""
+        self._leave(host)
+
     def lose(self, host: Host) -> None:
         """A host is lost. Where tasks were placed on it, they have to be placed anew."""
         self._asked.pop(host, None)
@@ -85,7 +90,7 @@ class Seating:
 
     def readmit(self) -> list[str]:
         """Take back that hosts are avoided; return their names."""
-        avoided = [host for host in self._hosts.ready if host.avoided]
+        avoided = [host for host in self._hosts.usable if host.avoided]
         for host in avoided:
             host.avoided = False
         return [host.name for host in avoided]
@@ -93,7 +98,7 @@ class Seating:
     @property
     def others(self) -> tuple[str, ...]:
         """The hosts that have no task."""
-        return tuple(host.name for host in self._hosts.ready if host not in self._seats)
+        return tuple(host.name for host in self._hosts.usable if host not in self._seats)
 
     def _leave(self, host: Host) -> None:
         if host in self._seats:
@@ -110,7 +115,7 @@ class Seating:
         if self._problems:
             self._failed(self._problems)
             return
-        ends = ((task, host.address, host.ports[task]) for task, host in self.placed.items())
-        self.endpoints = {task: f"{address}:{port}" for task, address, port in ends if port is not None}
+        ends = ((task, host.address or "", host.ports[task]) for task, host in self.placed.items())
+        self.endpoints = {task: endpoint_of(address, port) for task, address, port in ends if port is not None}
         self._tell(self._seats, ms.Know(self.endpoints))
         self._settled()

@@ -73,7 +73,7 @@ class Session:
         self._stream.forget()
 
     def next_frame(self, read: Callable[[FileRange], bytes]) -> bytes | None:
-        """What is to be sent now, in the connection that there is."""
+        """What is to be sent now, in the connection that there is. Raises OSError if it can't be read."""
         if self._pulse is not None:
             (kind, time), self._pulse = self._pulse, None
             return frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
@@ -81,6 +81,11 @@ class Session:
             body = read(kept.body) if isinstance(kept.body, FileRange) else kept.body
             return numbered(kept.number, self._stream.acknowledgment(), kept.text, body)
         return self.acknowledgment() if self._stream.owes_acknowledgment else None
+
+    def skip(self) -> bytes:
+        """The frame to send in place of the message that `next_frame` could not read."""
+        kept = self._stream.skip(as_text({"kind": "gap"}))
+        return numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
 
     def acknowledgment(self) -> bytes:
         """A frame that acknowledges what was received, and nothing else."""
@@ -96,7 +101,9 @@ class Session:
         if kind == "close":
             why = received.text("why")
             return Closed(why) if self._is_new(received) else None
-        if kind != "ack":
+        if kind == "gap":
+            self._is_new(received)
+        elif kind != "ack":
             raise BadFrame(f"a frame of kind {kind!r:.40}")
         return None
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from clusterkit.backends.agents import messages as ms
@@ -38,29 +39,31 @@ class Spool:
             self._share(name, Path(order.run_directory))
 
     def view(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Send what an attempt wrote, which is in its log by now."""
-        if chunk:
-            log = self.directory.log(task, attempt)
-            offset = self._sent.get(log, 0)
-            self._sent[log] = offset + len(chunk)
-            self._send(ms.Output(task, attempt, time.time()), FileRange(log, offset, len(chunk), grows=True))
+        """Send what an attempt wrote, which is in its log by now; of that, a disk that is full has taken a part."""
+        log = self.directory.log(task, attempt)
+        try:
+            size = log.stat().st_size
+        except OSError:  # it was removed, which the supervisor learns when it is to be read
+            size = self._sent.get(log, 0) + len(chunk)
+        self._send_rest(log, size, lambda offset: ms.Output(task, attempt, time.time()))
 
     def forward(self) -> None:
         """Send what was added to the other files: stack dumps, reports, values that functions returned."""
         for path in [*self.directory.all_stacks.glob("*.txt"), *self.directory.all_tasks.glob("*/return-*.pkl")]:
+            name = str(path.relative_to(self.directory.path))
             with suppress(OSError):
-                self._forward(path)
+                self._send_rest(path, path.stat().st_size, partial(ms.Written, name))
 
     def remove(self) -> None:
         """Delete the directory: the supervisor has everything."""
         shutil.rmtree(self._place, ignore_errors=True)
 
-    def _forward(self, path: Path) -> None:
-        size, offset = path.stat().st_size, self._sent.get(path, 0)
-        name = str(path.relative_to(self.directory.path))
+    def _send_rest(self, path: Path, size: int, message: Callable[[int], ms.FromAgent]) -> None:
+        """Send what a file of that size has beyond what was sent of it; each part's message is told its offset."""
+        offset = self._sent.get(path, 0)
         while offset < size:
             part = min(LONGEST_PART, size - offset)
-            self._send(ms.Written(name, offset), FileRange(path, offset, part, grows=True))
+            self._send(message(offset), FileRange(path, offset, part, grows=True))
             self._sent[path] = offset = offset + part
 
     def _share(self, name: str, shared: Path) -> None:

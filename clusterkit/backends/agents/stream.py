@@ -83,6 +83,14 @@ class Stream:
         self._highest_sent = max(self._highest_sent, kept.number)
         return kept
 
+    def skip(self, text: bytes) -> Kept:
+        """The last message can't be read: send this text in its place, without a body."""
+        kept = self._sent[-1]
+        self._on_way -= kept.size
+        kept.text, kept.body = text, b""
+        self._on_way += kept.size
+        return kept
+
     def acknowledge(self, number: int) -> None:
         """Forget the messages up to this one, which the other side has received. Raises BadFrame."""
         newest = self._sent[-1].number if self._sent else self._acknowledged

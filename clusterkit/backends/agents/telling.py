@@ -6,17 +6,16 @@ from collections.abc import Callable
 from functools import partial
 
 from clusterkit.backends.agents.engine import Engine
-from clusterkit.backends.agents.messages import Leave, Stay
 from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
 
 
-def ask(engine: Engine, signal: int, answer: Callable[[Stay | Leave], None], post: Post) -> None:
-    """Have the agent answered, in the loop's thread, and the run told if its allocation ends."""
+def ask(engine: Engine, signal: int, answer: Callable[[bool], None], post: Post) -> None:
+    """Answer, in the loop's thread, whether the signal is for that agent alone; tell the run if its allocation ends."""
 
     def find_out() -> None:
         ending = engine.ending(signal, elsewhere=True)
-        post(partial(answer, Leave() if ending is None else Stay()))
+        post(partial(answer, ending is None))
         if ending is not None:
             post(ending)
 

@@ -17,7 +17,7 @@ def supervisor_words(manifest: Manifest) -> list[str]:
     """The command of the supervisor's pod: what stands in the job file of the pod is not on the command line."""
     options = {name: value for name, value in manifest.options.items() if name not in ("env", "task", "hosts")}
     return [
-        *("clusterkit", "up", "--engine", "agents", "--hosts", str(manifest.hosts), "--listen", f"0.0.0.0:{PORT}"),
+        *("clusterkit", "up", "--engine", "agents", "--hosts", str(manifest.hosts), "--listen", f"[::]:{PORT}"),
         *("--agent-key", f"{KEY_DIRECTORY}/{KEY}", "--run-id", manifest.name, "--continue"),
         *(["-f", f"{JOB_DIRECTORY}/{JOB_FILE}"] if job_file(manifest) else []),
         *job_flags(JobOptions(**options)),  # type: ignore[typeddict-item]

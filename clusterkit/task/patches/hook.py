@@ -51,6 +51,7 @@ PATCHES = {
     },
     "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
     "coordinator-functions": {"tensorflow.python.eager.context": ("endings", "remove_functions_later")},
+    "leader-first": {"tensorflow.python.eager.context": ("leader", "wait_for_leader")},
     "sigterm": {
         "signal": ("sigterm", "watch_handlers"),
         f"{DISTRIBUTE}.collective_all_reduce_strategy": ("sigterm", "watch_strategy"),

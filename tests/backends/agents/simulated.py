@@ -93,7 +93,9 @@ class SimulatedHost:
                 yield ev.FaultTook(number, "it was asked for"), b""
             case ms.Shut():
                 yield ms.Gone(), b""
-            case ms.Know() | ms.Stay() | ms.Leave() | ac.CloseOutput() | ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
+            case ms.Know() | ms.Stay() | ms.Drain() | ms.Leave():
+                pass
+            case ac.CloseOutput() | ac.DumpStacks() | ac.Heal() | ac.HurrySteps():
                 pass
             case ac.BeginProfile() | ac.EndProfile() | ac.Avoid() | ac.Refresh():
                 pass
@@ -130,6 +132,7 @@ class SimulatedHosts:
         ]
         self.receiving = 0.0
         self.failed_with: Exception | None = None
+        self.others_come = False  # besides those that there are
         self._work = queue.SimpleQueue[Callable[[], None] | None]()
         self._thread = threading.Thread(target=self._run, name="simulated hosts", daemon=True)
         self.supervisor: AgentEvents
@@ -147,7 +150,9 @@ class SimulatedHosts:
 
     def failed(self) -> str | None:
         """Why there are no more hosts."""
-        return None if self.failed_with is None else repr(self.failed_with)
+        if self.failed_with is not None:
+            return repr(self.failed_with)
+        return "all of them came" if any(host.lost for host in self.hosts) and not self.others_come else None
 
     def ending(self, signal: int, elsewhere: bool = False) -> None:
         """Nobody takes them away."""
@@ -175,6 +180,16 @@ class SimulatedHosts:
         task, attempt = next(iter(host.running.items()))
         self._work.put(functools.partial(self._say, host, host.exits(task, attempt, Exit(signal=9))))
 
+    def drain(self, host: SimulatedHost) -> None:
+        """A host's agent gets SIGTERM."""
+        self._work.put(functools.partial(self._say, host, iter([(ms.Told(15), b"")])))
+
+    def join(self) -> None:
+        """One more comes, which needs no listener."""
+        number = len(self.hosts)
+        self.hosts.append(SimulatedHost(f"n{number}", f"10.0.1.{number}", self._take))
+        self._work.put(lambda: self.supervisor.connected(self.hosts[number], f"n{number}"))
+
     def lose(self, host: SimulatedHost) -> None:
         """A host is lost with all its tasks."""
         self._work.put(functools.partial(self._lose, host))
@@ -200,6 +215,10 @@ class SimulatedHosts:
         order = understood(text)
         if type(order) is host.dies_of:
             self._lose(host)
+        if isinstance(order, ms.Leave) and not host.lost:
+            assert not host.running, "it was sent away with its tasks"
+            host.lost = True
+            self.supervisor.lost(host, "Its agent ended: it got SIGTERM.")
         self._say(host, host.answers(order))
 
     def _say(self, host: SimulatedHost, answers: Iterator[Answer]) -> None:

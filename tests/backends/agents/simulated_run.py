@@ -87,7 +87,7 @@ class SimulatedRun:
         """Run the job to its end. The script goes on at each milestone."""
         self._fold, self._script = RecoveryFold(self.job), script(self)
         with ExitStack() as stack:
-            inbox = Inbox()
+            inbox = self.inbox = Inbox()
             stack.callback(inbox.close)
             nowhere = os.open(os.devnull, os.O_WRONLY)
             stack.callback(os.close, nowhere)

@@ -13,7 +13,7 @@ import pytest
 
 from clusterkit.backends.agents import dialer
 from clusterkit.backends.agents.certificate import write_certificate
-from clusterkit.backends.agents.connection import Connection
+from clusterkit.backends.agents.connection import Connection, Peer
 from clusterkit.backends.agents.frames import JSON
 from clusterkit.backends.agents.link import Link, User
 from clusterkit.backends.agents.listener import Listener
@@ -178,26 +178,31 @@ def counted_links(monkeypatch: pytest.MonkeyPatch) -> queue.SimpleQueue[None]:
     return attempts
 
 
-def test_a_file_that_is_gone_ends_the_session(ends: Ends, tmp_path: Path) -> None:
-    """What was announced can't be sent any more; the supervisor counts the agent lost in its time, not before."""
-    agent = ends.agent()
-    agent.wait_for("connected")
-    agent.connections[0].send({}, FileRange(tmp_path / "nowhere", 0, 1))
-    assert agent.wait_for("lost") == (
-        f"A file that was to be sent can't be read: No such file or directory: {tmp_path / 'nowhere'}"
-    )
-    ends.supervisor.wait_for("cut")
-    assert ends.supervisor.kinds == ["connected", "cut"]
-
-
-def test_a_file_that_is_shorter_than_announced_ends_the_session(ends: Ends, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"), [("nowhere", "No such file or directory"), ("spool", "it has less than 12 bytes")]
+)
+def test_a_file_that_can_not_be_read_is_left_out(ends: Ends, tmp_path: Path, name: str, why: str) -> None:
+    """And the agent is told; everything else arrives, before it and after it, also in another connection."""
     agent = ends.agent()
     agent.wait_for("connected")
     (tmp_path / "spool").write_bytes(b"0123456789")
-    agent.connections[0].send({}, FileRange(tmp_path / "spool", 8, 4))
-    assert agent.wait_for("lost") == (
-        f"A file that was to be sent can't be read: it has less than 12 bytes: {tmp_path / 'spool'}"
-    )
+    connection = agent.connections[0]
+    connection.send({"number": 1})
+    connection.send({"number": 2}, FileRange(tmp_path / name, 8, 4))
+    connection.send({"number": 3}, FileRange(tmp_path / "spool", 8, 2))
+    assert agent.wait_for("unreadable") == f"{tmp_path / name} can't be read: {why}"
+    ends.supervisor.wait_for_messages(2)
+    assert ends.supervisor.messages == [{"number": 1}, {"number": 3}]
+    assert ends.supervisor.bodies == [b"", b"89"]
+    peer = ends.supervisor.connections[0]
+    assert isinstance(peer, Peer)
+    peer._do(lambda: peer.cut("a test"))
+    agent.wait_for("resumed")
+    connection.send({"number": 4})
+    ends.supervisor.wait_for_messages(3)
+    assert (agent.kinds, ends.supervisor.messages[-1]) == (
+        ["connected", "unreadable", "cut", "resumed"], {"number": 4},
+    )  # fmt: skip
 
 
 def test_a_file_waits_for_descriptors(ends: Ends, tmp_path: Path) -> None:
@@ -247,6 +252,22 @@ def test_two_hundred_agents_connect_at_once(tmp_path: Path) -> None:
         assert sorted(why for _, why in ends.supervisor.happened) == sorted(f"n{number}" for number in range(200))
 
 
-def test_ipv6_addresses_are_addresses(tmp_path: Path) -> None:
+def test_ipv6_addresses_are_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with both_ends(tmp_path, address="::1") as ends:
         ends.agent().wait_for("connected")
+    (tmp_path / "other").mkdir()
+    with both_ends(tmp_path / "other", 60, address="[::1]:0") as ends, lease_ends_after_an_attempt(monkeypatch):
+        lost = ends.agent(address=("::1", 9)).wait_for("lost")
+        assert lost == "The supervisor at [::1]:9 was not reached for 60 s: connection refused."
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_who_listens_everywhere_is_found_by_either_protocol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dual: bool
+) -> None:
+    """By IPv4 alone where the system has no other."""
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: dual)
+    with both_ends(tmp_path, address="::") as ends:
+        ends.agent("n1", (LOOPBACK, ends.listener.port)).wait_for("connected")
+        if dual:
+            ends.agent("n2", ("::1", ends.listener.port)).wait_for("connected")

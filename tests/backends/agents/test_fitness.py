@@ -130,6 +130,17 @@ def test_a_peer_that_does_not_answer_is_named(port: int, mute: int, monkeypatch:
     assert needs_of([], peers).look() == Unfit("it does not reach the host of ps:0 (127.0.0.1)", (task("ps:0"),))
 
 
+@pytest.mark.parametrize("here", ["[::1]", "127.0.0.1"])
+def test_peers_are_reached_by_either_protocol(here: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2001:db8::/32 is for documentation: nobody is there."""
+    monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
+    there = {task("worker:1"): f"{here}:9"}
+    assert needs_of([], there).look() is None
+    assert needs_of([], {**there, task("ps:0"): "[2001:db8::1]:9"}).look() == Unfit(
+        "it does not reach the host of ps:0 (2001:db8::1)", (task("ps:0"),)
+    )
+
+
 def test_a_peer_whose_answer_is_looked_at_too_late_has_answered(
     listener: socket.socket, port: int, mute: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ TO_AGENT: list[ms.ToAgent] = [
     ac.Avoid("n2"),
     ac.Refresh(("train.py", "model.py"), fresh=True),
     ms.Stay(),
+    ms.Drain(),
     ms.Leave(),
 ]
 FROM_AGENT: list[ms.FromAgent] = [

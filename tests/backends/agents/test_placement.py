@@ -103,7 +103,7 @@ def test_what_several_hosts_can_not_have_is_said_at_once() -> None:
     [
         (Hosts(count=1024, spare=1), "1025 hosts are asked for. This machine stands in for 1024 at most."),
         (Hosts(count=2, interface="lo"), None),
-        (Hosts(count=2, interface="nope"), "--interface: The interface nope has no IPv4 address here, or does not"),
+        (Hosts(count=2, interface="nope"), "--interface: The interface nope has no address here, or does not"),
         (Hosts(EngineKind.AGENTS, count=1025, interface="nope"), None),
     ],
 )

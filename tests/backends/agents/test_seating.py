@@ -24,13 +24,13 @@ NO_ROOM, NO_PORT = "There is room for 2 tasks.", "No free TCP port was found."
 class Table:
     """Hosts n0, n1, … that answer when they are told to, and what became of each placement."""
 
-    def __init__(self, count: int, workers: int, spare: int = 0) -> None:
+    def __init__(self, count: int, workers: int, spare: int = 0, network: str = "10.0.0.") -> None:
         hosts = AskedHosts(count=count - spare, spare=spare)
         self.job = replace(job(workers=workers), hosts=hosts, restart=RestartRules(min_workers=1))
         self.hosts = Hosts()
         for number in range(count):
             self.hosts.add(host := Host(f"n{number}", mock.Mock()))
-            self.hosts.opened(host, f"10.0.0.{number}")
+            self.hosts.opened(host, f"{network}{number}")
         self.of = {host.name: host for host in self.hosts.ready}
         self.asked: dict[Host, ms.Claim] = {}
         self.ends: list[str] = []
@@ -178,3 +178,12 @@ def test_random_histories_of_placements(number: int) -> None:
                 table.seating.readmit()
         table.check()
     assert len(table.ends) == began - table.seating.is_open
+
+
+@pytest.mark.parametrize(("network", "ends"), [("10.0.0.", ["10.0.0.0:20000"]), ("fd00::", ["[fd00::0]:20000"])])
+def test_an_endpoint_is_what_tensorflow_reads(network: str, ends: list[str]) -> None:
+    """An IPv6 address has brackets, without which its last part would be the port."""
+    table = Table(1, workers=1, network=network)
+    table.seating.begin()
+    table.answer("n0")
+    assert [*table.seating.endpoints.values()] == ends

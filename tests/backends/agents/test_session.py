@@ -152,6 +152,35 @@ def test_long_messages_without_bodies_do_not_wait_for_a_heartbeat(pair: Pair) ->
     assert len(pair.delivered[pair.supervisor]) == 100
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_what_can_not_be_read_is_left_out_and_nothing_else(pair: Pair, again: bool) -> None:
+    """Its number is used up, also where the connection is lost before the other side has it."""
+
+    def unreadable(part: FileRange) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    pair.connect(0.0)
+    for number in (1, 2, 3):
+        body = FileRange(PurePath("f"), 0, 4) if number == 2 else b""
+        pair.agent.put(message_text({"n": number}, body), body)
+    first = pair.agent.next_frame(unreadable)
+    with pytest.raises(OSError, match="Input/output error"):
+        pair.agent.next_frame(unreadable)
+    gap = pair.agent.skip()
+    if again:
+        pair.connect(1.0)
+    else:
+        assert first is not None
+        for frame in FrameParser().feed(first + gap):
+            if (delivered := pair.supervisor.receive(frame, 1.0)) is not None:
+                pair.delivered[pair.supervisor].append(delivered)
+    pair.exchange(2.0)
+    assert pair.delivered[pair.supervisor] == [Message({"n": 1}, b""), Message({"n": 3}, b"")]
+    pair.agent.close("The end.")
+    pair.exchange(3.0)
+    assert pair.delivered[pair.supervisor][-1] == Closed("The end.")
+
+
 def test_a_close_is_delivered_last_and_acknowledged_at_once(pair: Pair) -> None:
     """Then the one who closed knows that everything has arrived."""
     put(pair.agent, 1)

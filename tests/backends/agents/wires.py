@@ -48,6 +48,10 @@ class Records:
         """Write it down."""
         self.happened.append(("resumed", ""))
 
+    def unreadable(self, connection: Connection, why: str) -> None:
+        """Keep the reason."""
+        self.happened.append(("unreadable", why))
+
     def lost(self, connection: Connection, why: str) -> None:
         """Keep the reason."""
         self.happened.append(("lost", why))

@@ -95,7 +95,7 @@ def test_the_supervisor_gets_the_job_that_was_asked_for(job: dict[str, Any]) -> 
     container = container_of(found, "supervisor")
     own = {variable["name"]: variable["value"] for variable in container["env"]}
     words = [replaced(word, own) for word in [*container["command"], *container["args"]]]
-    head = ["clusterkit", "up", "--engine", "agents", "--hosts", "N", "--listen", "0.0.0.0:7077"]
+    head = ["clusterkit", "up", "--engine", "agents", "--hosts", "N", "--listen", "[::]:7077"]
     assert [*words[:5], "N", *words[6:8]] == head
     assert words[8:13] == ["--agent-key", "/run/clusterkit/key/agents.pem", "--run-id", "train-1", "--continue"]
     texts = [source["job.toml"] for doc in found for source in (doc.get("stringData"), doc.get("data")) if source

@@ -1,0 +1,54 @@
+"""Has a worker connect to the leader of its gang once the leader listens.
+
+TensorFlow's channels try again a whole second after an address at which nobody listened. Forked workers come up within
+milliseconds of each other, so the one that is a little faster than the leader lost that second, and the gang with it.
+
+Loaded by path: standard library only.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import suppress
+from typing import Any
+
+WITHIN = 10.0  # seconds; TensorFlow itself waits for a leader that takes longer
+EVERY = 0.01
+CONNECT_WITHIN = 1.0
+
+
+def wait_for_leader(module: Any, load: Any) -> None:
+    """Patch the last call before a worker's server starts and connects to the leader."""
+    load("task/patches/hook").before(module.Context, "enable_collective_ops", wait)
+
+
+def wait(context: object, server_def: Any) -> None:
+    """Wait until the coordination service of another task listens, if the server is to connect to one."""
+    with suppress(AttributeError, KeyError, ValueError):  # a definition of another form is TensorFlow's affair
+        address = leader_of(server_def)
+        if address is not None:
+            wait_until_heard(address)
+
+
+def leader_of(server_def: Any) -> tuple[str, int] | None:
+    """The address of the coordination service; None if there is none, or if this server hosts it."""
+    name = server_def.default_session_config.experimental.coordination_config.service_leader
+    own = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
+    if not name or name == own:
+        return None
+    job, _, index = name.removeprefix("/job:").partition("/replica:0/task:")
+    tasks = {one.name: one.tasks for one in server_def.cluster.job}[job]
+    host, _, port = tasks[int(index)].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def wait_until_heard(address: tuple[str, int]) -> None:
+    """Connect to the address until somebody accepts, but for no longer than `WITHIN`."""
+    until = time.monotonic() + WITHIN
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(address, CONNECT_WITHIN).close()
+            return
+        except OSError:
+            time.sleep(EVERY)
