@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.recovery import Recoveries
@@ -96,8 +96,9 @@ class Attempts:
     def _exited(self, record: TaskRecord, event: ev.Exited) -> None:
         if not record.alive:
             return
-        exit_ = event.exit
-        record.exit = replace(exit_, asked=record.asked)
+        # The kernel counts kills for want of memory on the whole machine, so another process's may look like this one's.
+        starved = event.exit.out_of_memory and SIGKILL not in event.reached
+        record.exit = replace(event.exit, asked=record.asked, out_of_memory=starved)
         record.exited, record.reached = self.state.now, event.reached
         self._over(record)
         self.state.out.append(Sweep(record.task, record.attempt))
