@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clusterkit.machine.likeness import error_signature
+from clusterkit.machine.likeness import error_signature, is_mismatch
 from clusterkit.words.outcome import Failure
 
 SIGABRT = 6
@@ -23,6 +23,8 @@ def looks_collateral(failure: Failure) -> bool:
     """Whether the attempt failed as TensorFlow's tasks do when a peer is gone, or did not start since one is."""
     if failure.exit.unreached:
         return True
+    if is_mismatch(failure):
+        return False
     if failure.exit.signal is not None:
         return failure.exit.signal == SIGABRT
     if failure.exit.code is None or failure.exit.preempted:  # could not start, or was lost with its host, too

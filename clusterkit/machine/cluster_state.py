@@ -78,11 +78,6 @@ class TaskRecord:
         """Nothing of the task runs, and nothing of it has to be waited for."""
         return self.state in SETTLED
 
-    def failure(self) -> Failure:
-        """The present attempt, which ended, as a failure."""
-        assert self.exit is not None
-        return Failure(self.task, self.attempt, self.exit, self.exited, self.tail, self.exception)
-
 
 class ClusterState:
     """The mutable state, and the few moves that change it. Decides nothing."""
@@ -141,6 +136,17 @@ class ClusterState:
         ok = record.exit is not None and record.exit.ok
         done = ok and record.task == self.job.leader and SIGTERM not in record.reached
         return record.asked not in (None, Asked.STALL) and not done
+
+    def failure(self, record: TaskRecord) -> Failure:
+        """The task's present attempt, which ended, as a failure."""
+        assert record.exit is not None
+        told = record.tail, record.exception, record.last_step
+        return Failure(record.task, record.attempt, record.exit, record.exited, *told)
+
+    def step(self) -> int | None:
+        """The newest step that the present attempts of the tasks that train have reported."""
+        steps = [self.records[task].last_step for task in self.job.training]
+        return max((step for step in steps if step is not None), default=None)
 
     def alive(self) -> list[TaskRecord]:
         """Tasks with a process."""

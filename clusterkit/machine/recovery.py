@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.blame import Blame, blame, looks_collateral
+from clusterkit.machine.blame import Blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
 from clusterkit.machine.restart import backoff_delay, budget_key, restart_scope, window
-from clusterkit.machine.roles import note_roles, was_useless
+from clusterkit.machine.roles import blamed_for, made_steps, was_useless
 from clusterkit.machine.shrink import given_up, needs_coordinator, scope_of, workers_of
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
@@ -36,7 +36,7 @@ class Recoveries:
 
     def failed(self, record: TaskRecord) -> None:
         """An attempt failed; it had not been asked to end."""
-        failure = record.failure()
+        failure = self.state.failure(record)
         self.state.record(Failed(failure))
         if self.state.waiting:
             return
@@ -46,7 +46,7 @@ class Recoveries:
     def ended_well(self, record: TaskRecord) -> None:
         """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""
         if restart_scope(self.state.job, record.task) == {record.task}:
-            self._open([record.failure()], scope_of(self.state.job, self.state.known, record.task), 0.0)
+            self._open([self.state.failure(record)], scope_of(self.state.job, self.state.known, record.task), 0.0)
 
     def asked(self, tasks: set[Task]) -> tuple[Task, ...]:
         """A restart was requested: of these tasks, with those that have to restart with them. Return all of them."""
@@ -128,8 +128,7 @@ class Recoveries:
         if recovery.asked:
             self._grant(recovery)
             return
-        blamed = blame(recovery.failures)
-        note_roles(self.state, blamed)
+        blamed = blamed_for(self.state, recovery.failures)
         cause = blamed.cause
         if cause.task in self.state.job.given_up:  # that is decided; others failed before the restart
             self._continue(recovery, blamed)
@@ -151,14 +150,13 @@ class Recoveries:
             return
         if self.hosts.judge(recovery.failures):
             self._widen(recovery)
-            blamed = blame(recovery.failures)
-            note_roles(self.state, blamed)
+            blamed = blamed_for(self.state, recovery.failures)
         self._plan(recovery, blamed, account, account.used + (not recovery.free))
 
     def _plan(self, recovery: OpenRecovery, blamed: Blame, account: Account, charged: int) -> None:
         rules, now = self.state.job.restart, self.state.now
         self._clear(recovery, Asked.GANG, 0.0)
-        nth = account.in_a_row + 1
+        nth = account.nth(made_steps(self.state, blamed.cause))
         delay = backoff_delay(rules, nth, seeded_uniform(self.state.seed, recovery.key, self.restarts))
         recovery.respawn_at = max(now, recovery.failures[0].at + delay)
         self.moved = frozenset(failure.task for failure in recovery.failures if failure.exit.host is not None)
@@ -250,7 +248,8 @@ class Recoveries:
             return
         rules, why = self.state.job.restart, f"{cause.task} {cause.exit}"
         if repeated and account.used < rules.budget:
-            why += ", as the attempt before it did, with the same error and without a new step"
+            where = "without a new step" if cause.step is None else f"no further than at step {cause.step}"
+            why += f", as the attempt before it did, with the same error and {where}"
         elif account.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
             why += f", and its restart budget is used up ({account.used} of {rules.budget})"
         if self.state.problem:

@@ -42,10 +42,12 @@ def budget_key(scope: frozenset[Task], task: Task) -> str:
 
 
 def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
-    """Seconds before the nth restart in a row (from 1): doubling, bounded, spread by 10 % either way.
+    """Seconds before the nth restart in a row: doubling from the 1st, bounded, spread by 10 % either way.
 
-    `jitter` is in [0, 1).
+    The 0th is the first one of tasks that had made progress, which need no pause. `jitter` is in [0, 1).
     """
+    if nth == 0:
+        return 0.0
     plain: float = min(rules.backoff_max, rules.backoff * 2.0 ** min(nth - 1, 30))
     return plain * (0.9 + 0.2 * jitter)
 

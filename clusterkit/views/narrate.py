@@ -260,7 +260,8 @@ def _planned(event: ev.RestartPlanned) -> str:
     if event.cause.exit.preempted or not event.charged:
         charge = "not charged to the restart budget"
     why = f" because {event.cause.task} {event.cause.exit}" if event.tasks != (event.cause.task,) else ""
-    return f"{names} {verb} again in {event.delay:.1f} s{why} ({charge})."
+    when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "at once"
+    return f"{names} {verb} again {when}{why} ({charge})."
 
 
 def _shrunk(event: ev.Shrunk) -> str:

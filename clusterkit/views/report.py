@@ -90,8 +90,11 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
     if cause.exit.error is None:
         yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
     if result.repeated:
-        alike = f"attempt {cause.attempt - 1} ended with the same error, and no step was made since"
-        yield [(f"    It fails the same way each time: {alike}.", ())]
+        where, got = (
+            ("", "no step was made") if cause.step is None else (f", at step {cause.step}", "it got no further")
+        )
+        alike = f"attempt {cause.attempt - 1} ended with the same error, and {got} since"
+        yield [(f"    It fails the same way each time{where}: {alike}.", ())]
     for failure in result.same:
         yield [(f"  Same error: {failed(failure)}", ())]
     for failure in result.collateral:

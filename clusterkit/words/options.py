@@ -73,7 +73,11 @@ class RestartOptions(TypedDict, total=False):
     ]
     restart_budget: Annotated[int, Option("Restarts before the job fails.", "restart.budget")]
     restart_backoff: Annotated[
-        Duration, Option("The wait before the first restart. It doubles each time.", "restart.backoff")
+        Duration,
+        Option(
+            "The wait before a restart, doubled each time. The first, if training had made steps, has none.",
+            "restart.backoff",
+        ),
     ]
     restart_backoff_max: Annotated[Duration, Option("The longest wait before a restart.", "restart.backoff_max")]
     restart_scope: Annotated[

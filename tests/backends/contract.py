@@ -166,7 +166,9 @@ class Contract:
         """A task may die in the middle of a line, and what it left behind may write one after its exit."""
         ready = """'{"kind":"ready","attempt":2}\\n'"""
         half = """(sleep 0.1; printf '{"kind":"prog') & printf '{"kin'"""
-        run: Stage = stage(f'{{ test $CLUSTERKIT_ATTEMPT = 2 && printf {ready} || {{ {half}; }}; }} >$CLUSTERKIT_PROGRESS')
+        run: Stage = stage(
+            f"{{ test $CLUSTERKIT_ATTEMPT = 2 && printf {ready} || {{ {half}; }}; }} >$CLUSTERKIT_PROGRESS"
+        )
         run.begin(WORKER)
         run.wait(ev.Exited)
         run.wait(ev.Drained)

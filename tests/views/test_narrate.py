@@ -91,6 +91,11 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             "chief:0 and ps:0 start again in 1.0 s because ps:0 was killed by SIGKILL (restart 1 of 3).",
         ),
         (
+            ev.RestartPlanned((CHIEF, PS), KILLED, (), 0.0, 1, 3),
+            Level.WARNING,
+            "chief:0 and ps:0 start again at once because ps:0 was killed by SIGKILL (restart 1 of 3).",
+        ),
+        (
             ev.RestartPlanned((CHIEF, WORKER, PS), KILLED, (), 2.0, 2, 3),
             Level.WARNING,
             "chief:0, worker:1 and ps:0 start again in 2.0 s because ps:0 was killed by SIGKILL (restart 2 of 3).",
