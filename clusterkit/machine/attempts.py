@@ -96,7 +96,7 @@ class Attempts:
     def _exited(self, record: TaskRecord, event: ev.Exited) -> None:
         if not record.alive:
             return
-        # The kernel counts kills for want of memory on the whole machine, so another process's may look like this one's.
+        # The kernel counts kills for want of memory on the whole machine, so it may have been another process.
         starved = event.exit.out_of_memory and SIGKILL not in event.reached
         record.exit = replace(event.exit, asked=record.asked, out_of_memory=starved)
         record.exited, record.reached = self.state.now, event.reached

@@ -88,8 +88,8 @@ class Exit:
 class Failure:
     """One attempt that failed.
 
-    `at` is in seconds of the monotonic clock, `tail` the end of its log, `exception` the last uncaught one in it. `step`
-    is the newest that it reported; of a cause that reports none itself, that of the tasks that train.
+    `at` is in seconds of the monotonic clock, `tail` the end of its log, `exception` the last uncaught one in it.
+    `step` is the newest that it reported; of a cause that reports none itself, that of the tasks that train.
     """
 
     task: Task
@@ -163,9 +163,9 @@ class RunResult:
     """The end of a run: what `result.json` holds and `up` exits with.
 
     `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
-    failed in the same way, and training got no further since. `not_injected` are the faults that had no effect; if the job
-    succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains the
-    failure, if anything. `lost`: something other than the run ended its supervisor. `given_up` are the workers that
+    failed in the same way, and training got no further since. `not_injected` are the faults that had no effect; if the
+    job succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains
+    the failure, if anything. `lost`: something other than the run ended its supervisor. `given_up` are the workers that
     it continued without.
     """
 
