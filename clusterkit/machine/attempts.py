@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.recovery import Recoveries
@@ -13,7 +14,6 @@ from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import CloseOutput, Sweep
-from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import PREEMPTED, Asked, Exit
 from clusterkit.words.states import TaskState
@@ -28,6 +28,7 @@ class Attempts:
     recoveries: Recoveries
     watch: Watch
     faults: Faults
+    early: EarlyExits
 
     def take(self, record: TaskRecord, event: ev.OfAttempt) -> None:
         """Take in an event of the task's present attempt."""
@@ -161,15 +162,16 @@ class Attempts:
         self.state.close(record, self.faults.injections.explaining(record) if failed else None)
         if failed:
             self.recoveries.failed(record)
+            self.early.explain(record)
         elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
             self.ending.succeed(record)  # it was done before it heard of the allocation's end
-        elif self.ending.begun or self.state.waiting or asked or self._is_collateral(record):
+        elif self.ending.begun or self.state.waiting or asked:
             return
         elif record.task == self.state.job.leader:
             self.ending.succeed(record)
             self._doubt(record)
-        elif self.state.job.restart.policy is RestartPolicy.ALWAYS:
-            self.recoveries.ended_well(record)
+        else:
+            self.early.exited(record)
 
     def _doubt(self, leader: TaskRecord) -> None:
         """Code 0 right after a fault's SIGTERM, or one by hand, is taken at its word, as one from outside would be."""
@@ -182,11 +184,6 @@ class Attempts:
                 f"is not done, let the program exit with code {PREEMPTED} after SIGTERM: clusterkit then restarts it.",
                 leader.task,
             )
-
-    def _is_collateral(self, record: TaskRecord) -> bool:
-        """A task that ended well while its gang waits to restart just waits with it."""
-        ok = record.exit is not None and record.exit.ok
-        return ok and record.task != self.state.job.leader and self.recoveries.covers(record.task)
 
     def _progressed(self, record: TaskRecord, event: ev.Progressed) -> None:
         self.watch.progressed(record, event)

@@ -23,7 +23,7 @@ def looks_collateral(failure: Failure) -> bool:
     """Whether the attempt failed as TensorFlow's tasks do when a peer is gone, or did not start since one is."""
     if failure.exit.unreached:
         return True
-    if is_mismatch(failure):
+    if is_mismatch(failure) or failure.exit.ok:
         return False
     if failure.exit.signal is not None:
         return failure.exit.signal == SIGABRT
@@ -47,10 +47,12 @@ def blame(failures: Sequence[Failure]) -> Blame:
 
     The cause is the first failure that does not look as if a peer were gone. The first exit may be a peer's: a program
     that raises an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
-    raise the same exception; then none of them is collateral.
+    raise the same exception; then none of them is collateral. One that left with code 0 is the cause of what looks like
+    that, and not of another's own error.
     """
     in_time = sorted(failures, key=lambda failure: failure.at)
-    cause = next((failure for failure in in_time if not looks_collateral(failure)), in_time[0])
+    own = sorted((one for one in in_time if not looks_collateral(one)), key=lambda failure: failure.exit.ok)
+    cause = next(iter(own), in_time[0])
     others = [failure for failure in in_time if failure is not cause]
     error = None if looks_collateral(cause) else error_signature(cause)
     like = [error is not None and error_signature(failure) == error for failure in others]

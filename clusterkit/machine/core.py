@@ -7,6 +7,7 @@ from clusterkit.machine.before import Before
 from clusterkit.machine.beginning import Beginning
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.delayed_starts import DelayedStarts
+from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
@@ -44,10 +45,13 @@ class Machine:
         self.head_start = HeadStart(self.state)
         self.state.holding = (self.delayed_starts.reasons, self.head_start.reasons)
         self.faults = Faults(self.state, self.ending, Injections(self.state, self.delayed_starts))
+        injections = self.faults.injections
+        self.early = EarlyExits(self.state, self.ending, self.recoveries, self.watch.stalls, injections)
+        self.watch.left_judged = self.early.judged
         self.ending.not_injected = self.faults.not_injected
         self.profiles = Profiles(self.state)
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults, self.profiles)
-        self.attempts = Attempts(self.state, self.ending, self.recoveries, self.watch, self.faults)
+        self.attempts = Attempts(self.state, self.ending, self.recoveries, self.watch, self.faults, self.early)
         self.silence = Silence(self.state, self.ending, self.faults)
         self.beginning = Beginning(self.state, self.ending, self.recoveries, self.faults)
         self._interrupts = 0
@@ -134,6 +138,8 @@ class Machine:
                 self.head_start.due()
             elif timer is Timer.STALL:
                 self.watch.stalls.due()
+            elif timer is Timer.LEFT:
+                self.early.due()
             elif timer is Timer.PACE:
                 self.watch.paces.due()
             elif timer is Timer.SILENCE:

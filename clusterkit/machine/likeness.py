@@ -45,6 +45,8 @@ def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     Its numbers do not count, unless `numbers`: then they are the only hint how far the attempt came.
     """
     exit_, said = failure.exit, last_error(failure)
+    if exit_.ok:
+        return str(exit_)  # what it said last is no error
     if said is not None and is_mismatch(failure):
         return "the workers' collectives do not match"
     if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:

@@ -10,7 +10,8 @@ from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
-from clusterkit.machine.restart import backoff_delay, budget_key, restart_scope, window
+from clusterkit.machine.reasons import reason
+from clusterkit.machine.restart import backoff_delay, budget_key, is_needed, restart_scope, window
 from clusterkit.machine.roles import blamed_for, made_steps, was_useless
 from clusterkit.machine.shrink import given_up, needs_coordinator, scope_of, workers_of
 from clusterkit.words.actions import Refresh
@@ -35,9 +36,9 @@ class Recoveries:
     moved: frozenset[Task] = frozenset()  # lost with their host in the last recovery, and placed elsewhere
 
     def failed(self, record: TaskRecord) -> None:
-        """An attempt failed; it had not been asked to end."""
+        """An attempt failed; it had not been asked to end. One with code 0 left too early, as is known now."""
         failure = self.state.failure(record)
-        self.state.record(Failed(failure))
+        self.state.record(Failed(failure, self.state.now - failure.at if failure.exit.ok else 0.0))
         if self.state.waiting:
             return
         scope = scope_of(self.state.job, self.state.known, record.task, moves=failure.exit.host is not None)
@@ -97,6 +98,11 @@ class Recoveries:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
+    def is_doubtful(self, task: Task) -> bool:
+        """Whether tasks have failed that restart with this one, each as if another one were gone, and why is open."""
+        undecided = (one for one in self.open if one.respawn_at is None and not one.asked)
+        return any(task in one.tasks and one.doubtful for one in undecided)
+
     def _open(
         self,
         failures: list[Failure],
@@ -135,7 +141,7 @@ class Recoveries:
             return
         rules = self.state.job.restart
         recovery.key = budget_key(restart_scope(self.state.job, cause.task), cause.task)
-        recovery.free = cause.exit.preempted or cause.exit.ok
+        recovery.free = cause.exit.preempted or (cause.exit.ok and not is_needed(self.state.job, cause.task))
         account = self._account(recovery.key)
         repeated, account.cause = was_useless(self.state, account.cause, cause), cause
         cant_start = cause.exit.error is not None and not (cause.exit.unfit and self.state.job.hosts.count)
@@ -246,12 +252,7 @@ class Recoveries:
                 cause.task,
             )
             return
-        rules, why = self.state.job.restart, f"{cause.task} {cause.exit}"
-        if repeated and account.used < rules.budget:
-            where = "without a new step" if cause.step is None else f"no further than at step {cause.step}"
-            why += f", as the attempt before it did, with the same error and {where}"
-        elif account.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
-            why += f", and its restart budget is used up ({account.used} of {rules.budget})"
+        why = reason(blamed, self.state.now, repeated, account, self.state.job.restart)
         if self.state.problem:
             why += f", and {self.state.problem}"
         self.ending.give_up(why, blamed, repeated)

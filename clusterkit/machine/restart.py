@@ -28,6 +28,13 @@ def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Ta
     return frozenset({task})
 
 
+def is_needed(job: JobSpec, task: Task) -> bool:
+    """Whether others can't continue without the task, even if it exits with code 0: a ps, or one of a gang."""
+    if task.type is TaskType.PS:
+        return True
+    return task in job.cluster and len(restart_scope(job, task)) > 1
+
+
 def can_be_collateral(job: JobSpec, task: Task) -> bool:
     """Whether the task could have failed because another one did, so that it is worth waiting for that one."""
     if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE or job.restart.scope is RestartScope.TASK:

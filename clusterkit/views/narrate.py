@@ -56,7 +56,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Checkpointed(task, _, step, path):
             return Level.DEBUG, f"{task} wrote the checkpoint of step {step}: {path}"
         case ev.Failed(failure):
-            return Level.WARNING, f"{failed(failure)}."
+            return Level.WARNING, f"{failed(failure)}{_too_early(event)}."
         case ev.RestartPlanned():
             return Level.WARNING, _planned(event)
         case ev.Requested() | ev.RequestRefused():
@@ -97,8 +97,10 @@ _ADVICE = {
 
 
 def _of_others(event: ev.Event) -> tuple[Level, str] | None:
-    """What few runs have: workers that are given up, a program that is edited, pages, the debugger."""
+    """What few runs have: tasks that leave early, workers that are given up, a program that is edited, pages, the debugger."""
     match event:
+        case ev.LeftEarly(task, _, step):
+            return Level.INFO, f"{task} exited with code 0{_at_step(step)}, before the job is done."
         case ev.Shrunk():
             return Level.WARNING, _shrunk(event)
         case ev.ProgramChanged(_, _, problem, same):
@@ -165,6 +167,13 @@ def failed(failure: Failure) -> str:
     return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
 
 
+def _too_early(event: ev.Failed) -> str:
+    """What else there is to say of an exit with code 0 that has turned out to have been too early."""
+    if not event.failure.exit.ok:
+        return ""
+    return f"{_at_step(event.failure.step)}, {shown(event.later)} ago, and others can't continue without it"
+
+
 def is_bad(event: ev.Event) -> bool:
     """Whether the sentence is about something that went wrong."""
     if isinstance(event, ev.FaultTook):
@@ -176,7 +185,7 @@ def is_bad(event: ev.Event) -> bool:
 def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[Level, str] | None:
     match event:
         case ev.FaultInjected(number, fault):
-            return Level.INFO, f"Fault {number}: {fault}{_hit(event)}{_at_step(event)}."
+            return Level.INFO, f"Fault {number}: {fault}{_hit(event)}{_at_step(event.step, ',')}."
         case ev.FaultTook(number, detail, done):
             if not done:
                 return Level.WARNING, f"Fault {number} could not be injected: {detail}."
@@ -234,8 +243,8 @@ def _hit(event: ev.FaultInjected) -> str:
     return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {_listed(names)}"
 
 
-def _at_step(event: ev.FaultInjected) -> str:
-    return "" if event.step is None else f", at step {event.step}"
+def _at_step(step: int | None, before: str = "") -> str:
+    return "" if step is None else f"{before} at step {step}"
 
 
 def _listed(items: Sequence[object]) -> str:

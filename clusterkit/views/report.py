@@ -85,15 +85,18 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
         yield [(f"    {cause.task} │ {line}", ())]
+    if cause.exit.ok:
+        yield [(f"    {result.reason}.", ())]
     if result.finding is not None:
         yield [("    ", ()), (f"Hint: {result.finding}", (_BOLD,))]
     if cause.exit.error is None:
         yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
     if result.repeated:
         where, got = (
-            ("", "no step was made") if cause.step is None else (f", at step {cause.step}", "it got no further")
+            ("", "no step was made") if cause.step is None else (f", at step {cause.step}", "training got no further")
         )
-        alike = f"attempt {cause.attempt - 1} ended with the same error, and {got} since"
+        how = "in the same way" if cause.exit.ok else "with the same error"
+        alike = f"attempt {cause.attempt - 1} ended {how}, and {got} since"
         yield [(f"    It fails the same way each time{where}: {alike}.", ())]
     for failure in result.same:
         yield [(f"  Same error: {failed(failure)}", ())]

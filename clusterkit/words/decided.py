@@ -24,9 +24,22 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An attempt failed: a restart, or the end of the run, will follow."""
+    """An attempt failed: a restart, or the end of the run, will follow.
+
+    If it exited with code 0, that was `later` seconds ago, and has turned out to have been too early.
+    """
 
     failure: Failure
+    later: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeftEarly:
+    """A task exited with code 0 before the job was done, at the `step` that it had reported last."""
+
+    task: Task
+    attempt: int
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +222,7 @@ class Finished:
 
 
 Decided = (
-    Changed | AttemptEnded | Failed | RestartPlanned | Shrunk | HostAvoided | RequestRefused | Paused
+    Changed | AttemptEnded | Failed | LeftEarly | RestartPlanned | Shrunk | HostAvoided | RequestRefused | Paused
     | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp | EditTrains
     | WaitsForChange | Finished
 )  # fmt: skip

@@ -162,21 +162,6 @@ class Contract:
         run.wait(ev.Drained, attempt=2)
         assert [run.directory.log(WORKER, attempt).read_bytes() for attempt in (1, 2)] == [b"1\n", b"2\n"]
 
-    def test_half_a_report_does_not_hide_the_next_attempts_first_one(self, stage: Any) -> None:
-        """A task may die in the middle of a line, and what it left behind may write one after its exit."""
-        ready = """'{"kind":"ready","attempt":2}\\n'"""
-        half = """(sleep 0.1; printf '{"kind":"prog') & printf '{"kin'"""
-        run: Stage = stage(
-            f"{{ test $CLUSTERKIT_ATTEMPT = 2 && printf {ready} || {{ {half}; }}; }} >$CLUSTERKIT_PROGRESS"
-        )
-        run.begin(WORKER)
-        run.wait(ev.Exited)
-        run.wait(ev.Drained)
-        run.backend.do(ac.Sweep(WORKER, 1))
-        run.wait(ev.Swept)
-        run.backend.do(ac.Spawn(WORKER, 2, "failure"))
-        run.wait(ev.Ready, attempt=2)
-
     def test_a_signal_reaches_every_process_of_the_attempt(self, stage: Any) -> None:
         """Which then has left nothing behind; the exit tells that the signal came in time."""
         run: Stage = stage("sleep 60 & sleep 60 & echo up; wait")

@@ -85,6 +85,13 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.Failed(Failure(PS, 1, Exit(host="n2"), 5.0)), Level.WARNING, "ps:0 was lost with its host n2 (attempt 1)."),
         (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),
+        (ev.LeftEarly(WORKER, 1, 64), Level.INFO, "worker:1 exited with code 0 at step 64, before the job is done."),
+        (ev.LeftEarly(PS, 2), Level.INFO, "ps:0 exited with code 0, before the job is done."),
+        (
+            ev.Failed(Failure(WORKER, 1, Exit(code=0), 5.0, step=64), later=8.0),
+            Level.WARNING,
+            "worker:1 exited with code 0 (attempt 1) at step 64, 8.0 s ago, and others can't continue without it.",
+        ),
         (
             ev.RestartPlanned((CHIEF, PS), KILLED, (), 1.04, 1, 3),
             Level.WARNING,

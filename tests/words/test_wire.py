@@ -111,6 +111,8 @@ EVENTS: list[ev.Event] = [
     ATTEMPT,
     AttemptEnded(WORKER, 2, 0.1, 3.5, DIED, 1, 5, 3, "ckpt-3", 7, FailureRole(RoleKind.COLLATERAL, PS, 1)),
     ev.Failed(CAUSE),
+    ev.LeftEarly(WORKER, 2, 64),
+    ev.LeftEarly(PS, 1),
     ev.RestartPlanned((PS, WORKER), CAUSE, (OTHER,), 1.0625, 1, 3),
     ev.Shrunk((WORKER,), (OTHER.task,), CAUSE, 3, 4, 2, True, 120),
     ev.Succeeded(WORKER),
