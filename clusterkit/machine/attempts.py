@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from clusterkit.machine.beside import Beside
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.ending import Ending
@@ -29,6 +30,7 @@ class Attempts:
     watch: Watch
     faults: Faults
     early: EarlyExits
+    beside: Beside
 
     def take(self, record: TaskRecord, event: ev.OfAttempt) -> None:
         """Take in an event of the task's present attempt."""
@@ -158,9 +160,12 @@ class Attempts:
     def _down(self, record: TaskRecord) -> None:
         self.state.move(record, TaskState.DOWN)
         asked, ok = self.state.was_asked(record), record.exit is not None and record.exit.ok
-        failed = not (self.ending.begun or asked or ok)
+        beside = (self.ending.succeeded or self.ending.spoiled) and record.task in self.beside.tasks
+        failed = not (asked or ok) and (beside or not self.ending.begun)
         self.state.close(record, self.faults.injections.explaining(record) if failed else None)
-        if failed:
+        if failed and beside:
+            self.beside.failed(record)
+        elif failed:
             self.recoveries.failed(record)
             self.early.explain(record)
         elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
@@ -170,6 +175,7 @@ class Attempts:
         elif record.task == self.state.job.leader:
             self.ending.succeed(record)
             self._doubt(record)
+            self.beside.judge(self.recoveries.unmended())
         else:
             self.early.exited(record)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clusterkit.machine.likeness import error_signature, is_mismatch
+from clusterkit.machine.likeness import error_signature, is_mismatch, was_killed
 from clusterkit.words.outcome import Failure
 
 SIGABRT = 6
@@ -17,6 +17,7 @@ _PEER_GONE = re.compile(
     r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"
     r"|[Hh]eartbeat timeout|coordination service|CoordinationService"
 )
+_FROM_PEER = re.compile(f"{_PEER_GONE.pattern}|grpc_status|GRPC error")  # in a line before the last exception
 
 
 def looks_collateral(failure: Failure) -> bool:
@@ -32,6 +33,16 @@ def looks_collateral(failure: Failure) -> bool:
     if failure.exception is not None:
         return _PEER_GONE.search(failure.exception) is not None
     return any(_PEER_GONE.search(line) for line in failure.tail)
+
+
+def is_own(failure: Failure) -> bool:
+    """Whether nothing but its program explains how the attempt ended: no peer, whoever names it, and no signal."""
+    exit_ = failure.exit
+    if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
+        return False
+    if is_mismatch(failure):
+        return True
+    return not looks_collateral(failure) and not any(_FROM_PEER.search(line) for line in failure.tail)
 
 
 class Blame(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from clusterkit.machine.attempts import Attempts
 from clusterkit.machine.before import Before
 from clusterkit.machine.beginning import Beginning
+from clusterkit.machine.beside import Beside
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.delayed_starts import DelayedStarts
 from clusterkit.machine.early_exits import EarlyExits
@@ -51,7 +52,15 @@ class Machine:
         self.ending.not_injected = self.faults.not_injected
         self.profiles = Profiles(self.state)
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults, self.profiles)
-        self.attempts = Attempts(self.state, self.ending, self.recoveries, self.watch, self.faults, self.early)
+        self.attempts = Attempts(
+            self.state,
+            self.ending,
+            self.recoveries,
+            self.watch,
+            self.faults,
+            self.early,
+            Beside(self.state, self.ending),
+        )
         self.silence = Silence(self.state, self.ending, self.faults)
         self.beginning = Beginning(self.state, self.ending, self.recoveries, self.faults)
         self._interrupts = 0

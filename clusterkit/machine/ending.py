@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import CRASHED, PROVED_NOTHING, SUSPENDED, Asked, NotInjected, RunResult, RunState
+from clusterkit.words.outcome import (
+    CRASHED,
+    PROVED_NOTHING,
+    SUSPENDED,
+    Asked,
+    Failure,
+    NotInjected,
+    RunResult,
+    RunState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,7 @@ class Ending:
     verdict: Verdict | None = None
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
+    spoiled: list[Failure] = field(default_factory=list)  # of the leader's gang, beside its success
     outlive: Callable[[str, Blame | None], None] | None = None  # what the run does when its job fails, if not end
 
     @property
@@ -64,6 +75,15 @@ class Ending:
                 state.end(record, Asked.SUCCESS, limits.servers)
             elif record.task.type is TaskType.EVALUATOR:
                 self.evaluator_reported(record)
+
+    def spoil(self, failure: Failure) -> None:
+        """A task of the leader's gang failed on its own while the leader succeeded: the job did not."""
+        self.spoiled.append(failure)
+        if self.succeeded:
+            self.verdict = None
+            self.fail(f"{failure.task} {failure.exit}, although {self.state.job.leader} exited with code 0")
+        if self.verdict is not None:
+            self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.spoiled))
 
     def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
         """The job failed, and a restart does not help. With --watch the run waits for another program."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterkit.words.noise import NoiseFilter
-from clusterkit.words.outcome import Failure
+from clusterkit.words.outcome import Exit, Failure
 
 # What differs between two reports of the same error: addresses, ids, names of temporary files, dates and times.
 _VARYING = re.compile(
@@ -34,6 +34,12 @@ def last_error(failure: Failure) -> str | None:
     return failure.exception or next(reversed(own), None)
 
 
+def was_killed(exit_: Exit) -> bool:
+    """Whether a signal ended the attempt, or the command of a shell, that somebody else sent."""
+    signal = exit_.signal if exit_.code is None else exit_.code - _SHELL
+    return signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
+
+
 def is_mismatch(failure: Failure) -> bool:
     """Whether the attempt failed because the workers' collective operations do not match."""
     return any(_MISMATCH.search(line) for line in (failure.exception or "", *failure.tail))
@@ -47,13 +53,11 @@ def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     exit_, said = failure.exit, last_error(failure)
     if exit_.ok:
         return str(exit_)  # what it said last is no error
-    if said is not None and is_mismatch(failure):
-        return "the workers' collectives do not match"
     if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
         return None
-    if exit_.preempted:
+    if exit_.preempted or was_killed(exit_):
         return None
-    signal = exit_.signal if exit_.code is None else exit_.code - _SHELL
-    was_sent = signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
+    if is_mismatch(failure):
+        return "the workers' collectives do not match"
     said = _VARYING.sub("#", said)
-    return None if was_sent else f"{exit_}: {said if numbers else _NUMBERS.sub('#', said)}"
+    return f"{exit_}: {said if numbers else _NUMBERS.sub('#', said)}"

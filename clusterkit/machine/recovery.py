@@ -98,6 +98,10 @@ class Recoveries:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
+    def unmended(self) -> list[Failure]:
+        """The failures that no restart has followed yet."""
+        return [failure for one in self.open for failure in one.failures]
+
     def is_doubtful(self, task: Task) -> bool:
         """Whether tasks have failed that restart with this one, each as if another one were gone, and why is open."""
         undecided = (one for one in self.open if one.respawn_at is None and not one.asked)

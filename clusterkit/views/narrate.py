@@ -97,7 +97,7 @@ _ADVICE = {
 
 
 def _of_others(event: ev.Event) -> tuple[Level, str] | None:
-    """What few runs have: tasks that leave early, workers that are given up, a program that is edited, pages, the debugger."""
+    """What few runs have: tasks that leave early or are given up, a program that is edited, pages, the debugger."""
     match event:
         case ev.LeftEarly(task, _, step):
             return Level.INFO, f"{task} exited with code 0{_at_step(step)}, before the job is done."
