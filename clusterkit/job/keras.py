@@ -40,6 +40,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "callbacks-apart": trains and gang and job.patches and task != job.leader,
         "backup-whole": trains and gang and fixes_keras and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
+        "program-end": trains and coordinates,
         "coordinator-end": trains and coordinates and _ends_by_itself(job),
         "coordinator-functions": trains and coordinates,
         "sigterm": trains and gang,

@@ -9,6 +9,7 @@ from clusterkit.machine.beside import Beside
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.exits import Exits
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.timers import Timer
@@ -31,6 +32,7 @@ class Attempts:
     faults: Faults
     early: EarlyExits
     beside: Beside
+    exits: Exits
 
     def take(self, record: TaskRecord, event: ev.OfAttempt) -> None:
         """Take in an event of the task's present attempt."""
@@ -57,6 +59,8 @@ class Attempts:
                 self.watch.said_ready(record)
             case ev.PhaseChanged():
                 self.watch.phase_changed(record, event)
+            case ev.ProgramEnds():
+                self.exits.program_ends(record, event)
             case ev.InDebugger():
                 self.watch.held(record)
             case ev.LeftDebugger():
@@ -80,6 +84,8 @@ class Attempts:
             self._will_not_die(record)
         elif timer is Timer.DRAIN and not record.drained:
             self.state.out.append(CloseOutput(record.task, record.attempt))
+        elif timer is Timer.EXIT and record.is_untouched:
+            self.exits.due(record)
         elif timer is Timer.STARTUP and record.alive and not record.ready:
             self.watch.startup_due()
 
@@ -108,7 +114,7 @@ class Attempts:
 
     def _over(self, record: TaskRecord) -> None:
         """Nothing of the task's first process is waited for any more."""
-        for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP):
+        for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP, Timer.EXIT):
             self.state.timers.clear(timer, record.task)
         record.paused_by.clear()
         self.faults.injections.exited(record)

@@ -11,6 +11,7 @@ from clusterkit.machine.delayed_starts import DelayedStarts
 from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.exits import Exits
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
 from clusterkit.machine.hosts import HostRecords
@@ -60,6 +61,7 @@ class Machine:
             self.faults,
             self.early,
             Beside(self.state, self.ending),
+            Exits(self.state),
         )
         self.silence = Silence(self.state, self.ending, self.faults)
         self.beginning = Beginning(self.state, self.ending, self.recoveries, self.faults)

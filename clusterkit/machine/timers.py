@@ -17,6 +17,7 @@ class Timer(enum.Enum):
     STARTUP = "the startup of a task"
     STALL = "the next look at progress"
     PACE = "the next look at the tasks' paces"
+    EXIT = "the exit of a task whose program has ended"
     LEFT = "the next step after a task has left its peers"
     SILENCE = "the first step, for which something waits"
     JOB = "the time of the whole job"

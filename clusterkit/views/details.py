@@ -38,6 +38,8 @@ def detail(event: ev.Event) -> str | None:
             return f"{task} is {stage}."
         case ev.StepsTimed(task, _, workers):
             return f"{task} timed the steps of its workers: {_of_times(workers)}."
+        case ev.ProgramEnds(task, _, begun):
+            return f"{task} {'has finished its program' if begun else 'continues its program'}."
         case ev.SigtermHandled(task, _, handled):
             return f"{task} {'handles' if handled else 'does not handle'} SIGTERM."
         case _:

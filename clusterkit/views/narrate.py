@@ -101,6 +101,8 @@ def _of_others(event: ev.Event) -> tuple[Level, str] | None:
     match event:
         case ev.LeftEarly(task, _, step):
             return Level.INFO, f"{task} exited with code 0{_at_step(step)}, before the job is done."
+        case ev.CannotExit():
+            return Level.WARNING, _cannot_exit(event)
         case ev.Shrunk():
             return Level.WARNING, _shrunk(event)
         case ev.ProgramChanged(_, _, problem, same):
@@ -179,7 +181,7 @@ def is_bad(event: ev.Event) -> bool:
     if isinstance(event, ev.FaultTook):
         return not event.done
     broken = isinstance(event, ev.ProgramChanged) and bool(event.problem)
-    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange)
+    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange | ev.CannotExit)
 
 
 def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[Level, str] | None:
@@ -271,6 +273,15 @@ def _planned(event: ev.RestartPlanned) -> str:
     why = f" because {event.cause.task} {event.cause.exit}" if event.tasks != (event.cause.task,) else ""
     when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "at once"
     return f"{names} {verb} again {when}{why} ({charge})."
+
+
+def _cannot_exit(event: ev.CannotExit) -> str:
+    down = event.down
+    waits = f"TensorFlow waits for {_listed(down)}, which {'is' if len(down) == 1 else 'are'} down. " if down else ""
+    return (
+        f"{event.task} has finished its program, but has not exited {shown(event.seconds)} later. {waits}To let it "
+        "exit whatever its workers do, call clusterkit.training.serve first in the program, or use --servers builtin."
+    )
 
 
 def _shrunk(event: ev.Shrunk) -> str:

@@ -43,6 +43,16 @@ class LeftEarly:
 
 
 @dataclass(frozen=True, slots=True)
+class CannotExit:
+    """A task's program ended `seconds` ago, and its process still runs. It may wait for those that are `down`."""
+
+    task: Task
+    attempt: int
+    seconds: float
+    down: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RestartPlanned:
     """These tasks restart `delay` seconds from now. `charged` restarts of `budget` are used.
 
@@ -222,7 +232,7 @@ class Finished:
 
 
 Decided = (
-    Changed | AttemptEnded | Failed | LeftEarly | RestartPlanned | Shrunk | HostAvoided | RequestRefused | Paused
-    | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp | EditTrains
+    Changed | AttemptEnded | Failed | LeftEarly | CannotExit | RestartPlanned | Shrunk | HostAvoided | RequestRefused
+    | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp | EditTrains
     | WaitsForChange | Finished
 )  # fmt: skip

@@ -20,6 +20,7 @@ from clusterkit.words.reports import (
     LeftDebugger,
     PhaseChanged,
     Profiled,
+    ProgramEnds,
     Progressed,
     Reached,
     Ready,
@@ -285,7 +286,7 @@ class StorageFailed:
 
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
-    | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | SigtermHandled | StepsTimed
+    | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | SigtermHandled | StepsTimed
     | InDebugger | LeftDebugger | EditorAwaited
 )  # fmt: skip
 Happened = (

@@ -71,6 +71,15 @@ class PhaseChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramEnds:
+    """The program has nothing left to do, and its process is about to exit; if not `begun`, it continues after all."""
+
+    task: Task
+    attempt: int
+    begun: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Profiled:
     """The task's answer to a request for a profile: where it is and over how many steps, or why there is none.
 

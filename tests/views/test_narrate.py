@@ -86,6 +86,19 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),
         (ev.LeftEarly(WORKER, 1, 64), Level.INFO, "worker:1 exited with code 0 at step 64, before the job is done."),
+        (
+            ev.CannotExit(CHIEF, 1, 10.0, (WORKER,)),
+            Level.WARNING,
+            "chief:0 has finished its program, but has not exited 10 s later. TensorFlow waits for worker:1, which is "
+            "down. To let it exit whatever its workers do, call clusterkit.training.serve first in the program, or "
+            "use --servers builtin.",
+        ),
+        (
+            ev.CannotExit(CHIEF, 1, 10.0),
+            Level.WARNING,
+            "chief:0 has finished its program, but has not exited 10 s later. To let it exit whatever its workers do, "
+            "call clusterkit.training.serve first in the program, or use --servers builtin.",
+        ),
         (ev.LeftEarly(PS, 2), Level.INFO, "ps:0 exited with code 0, before the job is done."),
         (
             ev.Failed(Failure(WORKER, 1, Exit(code=0), 5.0, step=64), later=8.0),

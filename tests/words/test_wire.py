@@ -113,6 +113,8 @@ EVENTS: list[ev.Event] = [
     ev.Failed(CAUSE),
     ev.LeftEarly(WORKER, 2, 64),
     ev.LeftEarly(PS, 1),
+    ev.CannotExit(WORKER, 2, 10.0, (PS,)),
+    ev.ProgramEnds(WORKER, 2),
     ev.RestartPlanned((PS, WORKER), CAUSE, (OTHER,), 1.0625, 1, 3),
     ev.Shrunk((WORKER,), (OTHER.task,), CAUSE, 3, 4, 2, True, 120),
     ev.Succeeded(WORKER),

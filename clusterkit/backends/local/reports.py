@@ -15,6 +15,7 @@ from clusterkit.words.reports import (
     LeftDebugger,
     PhaseChanged,
     Profiled,
+    ProgramEnds,
     Progressed,
     Reached,
     Ready,
@@ -26,8 +27,8 @@ from clusterkit.words.reports import (
 from clusterkit.words.startup import Stage
 
 Report = (
-    Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | Profiled | SigtermHandled | StepsTimed
-    | InDebugger | LeftDebugger | EditorAwaited
+    Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | Profiled | SigtermHandled
+    | StepsTimed | InDebugger | LeftDebugger | EditorAwaited
 )  # fmt: skip
 
 LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
@@ -62,6 +63,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return Resumed(task, attempt, _count(message["step"]), _path(message))
     if kind == "phase":
         return PhaseChanged(task, attempt, _text(message["phase"], LONGEST_NAME), message["begun"] is True)
+    if kind == "end":
+        return ProgramEnds(task, attempt, message["begun"] is True)
     if kind == "profiled":
         why = _text(message.get("why", ""), LONGEST)[:LONGEST_REASON]
         steps = _count_or_none(message, "steps")

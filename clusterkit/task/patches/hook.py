@@ -37,6 +37,7 @@ PATCHES = {
         f"{DISTRIBUTE}.parameter_server_strategy_v2": ("refusals", "refuse_strategy"),
         COORDINATOR: ("refusals", "refuse_coordinator"),
     },
+    "program-end": {COORDINATOR: ("endings", "report_end")},
     "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
     "coordinator-functions": {"tensorflow.python.eager.context": ("endings", "remove_functions_later")},
     "sigterm": {
