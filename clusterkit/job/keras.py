@@ -46,6 +46,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
         "stages": trains or serves,
+        "distribution": (trains or serves) and job.shape is not Shape.SINGLE,
         "step-times": trains and coordinates,
         "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
         "breakpoints": True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from clusterkit.machine.alone import Alone
 from clusterkit.machine.beside import Beside
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.early_exits import EarlyExits
@@ -33,6 +34,7 @@ class Attempts:
     early: EarlyExits
     beside: Beside
     exits: Exits
+    alone: Alone
 
     def take(self, record: TaskRecord, event: ev.OfAttempt) -> None:
         """Take in an event of the task's present attempt."""
@@ -71,6 +73,9 @@ class Attempts:
                 pass  # of interest to readers of the journal only
             case ev.StepsTimed():
                 self.watch.paces.timed(event)
+            case ev.TrainsWith():
+                record.trains_with = event
+                self.alone.watch(record)
             case ev.SigtermHandled():
                 record.sigterm_handled = event.handled
             case _:
@@ -198,7 +203,10 @@ class Attempts:
             )
 
     def _progressed(self, record: TaskRecord, event: ev.Progressed) -> None:
+        first = record.first_step is None
         self.watch.progressed(record, event)
+        if first:
+            self.alone.watch(record)
         if record.task.trains:
             self.faults.progressed(event.step)
 

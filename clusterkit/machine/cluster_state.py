@@ -12,7 +12,7 @@ from clusterkit.machine.holds import Holds
 from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
-from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, Warned
+from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, TrainsWith, Warned
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, Failure
@@ -53,6 +53,8 @@ class TaskRecord:
     exception: str | None = None
     ready: bool = False
     ready_at: float | None = None
+    listened: bool = False  # its port was open
+    trains_with: TrainsWith | None = None  # what its runtime has reported last
     phases: dict[str, float] = field(default_factory=dict)  # what it does now that makes no steps, and since when
     paused_by: set[int] = field(default_factory=set)  # the faults that stop it, and BY_HAND
     first_step: int | None = None

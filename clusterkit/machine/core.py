@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterkit.machine.alone import Alone
 from clusterkit.machine.attempts import Attempts
 from clusterkit.machine.before import Before
 from clusterkit.machine.beginning import Beginning
@@ -53,6 +54,7 @@ class Machine:
         self.ending.not_injected = self.faults.not_injected
         self.profiles = Profiles(self.state)
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults, self.profiles)
+        self.alone = Alone(self.state)
         self.attempts = Attempts(
             self.state,
             self.ending,
@@ -62,7 +64,9 @@ class Machine:
             self.early,
             Beside(self.state, self.ending),
             Exits(self.state),
+            self.alone,
         )
+        self.ending.undistributed = self.alone.judge
         self.silence = Silence(self.state, self.ending, self.faults)
         self.beginning = Beginning(self.state, self.ending, self.recoveries, self.faults)
         self._interrupts = 0
@@ -104,6 +108,7 @@ class Machine:
                 self.profiles.took(event)
             case ev.Inspected():
                 self.watch.inspected(event)
+                self.alone.looked(event.look)
             case ev.Interrupted():
                 self._interrupted(event)
             case ev.Requested():
@@ -151,6 +156,8 @@ class Machine:
                 self.watch.stalls.due()
             elif timer is Timer.LEFT:
                 self.early.due()
+            elif timer is Timer.ALONE:
+                self.alone.due()
             elif timer is Timer.PACE:
                 self.watch.paces.due()
             elif timer is Timer.SILENCE:

@@ -10,6 +10,7 @@ from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
+from clusterkit.words.distribution import Undistributed
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import (
@@ -45,6 +46,7 @@ class Ending:
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
     spoiled: list[Failure] = field(default_factory=list)  # of the leader's gang, beside its success
+    undistributed: Callable[[], Undistributed | None] = lambda: None
     outlive: Callable[[str, Blame | None], None] | None = None  # what the run does when its job fails, if not end
 
     @property
@@ -168,7 +170,12 @@ class Ending:
     def _doubted(self, verdict: Verdict) -> Verdict:
         """The verdict; a success gets an exit code of its own if a fault was never injected, as it proves nothing."""
         count = len(self.not_injected())
-        if not count or verdict.state is not RunState.SUCCEEDED:
+        if verdict.state is not RunState.SUCCEEDED:
+            return verdict
+        if self.state.job.strict and (found := self.undistributed()):
+            reason = f"{verdict.reason}, but {found.clause} (--strict)"
+            return replace(verdict, state=RunState.FAILED, exit_code=1, reason=reason)
+        if not count:
             return verdict
         what = "a fault that was" if count == 1 else f"{count} faults that were"
         reason = f"{verdict.reason}, but {what} asked for {'was' if count == 1 else 'were'} never injected"
@@ -194,4 +201,5 @@ class Ending:
             checkpoint=None if self.state.newest_checkpoint is None else self.state.newest_checkpoint[1],
             lost=verdict.lost,
             given_up=self.state.job.given_up,
+            undistributed=self.undistributed(),
         )

@@ -19,6 +19,7 @@ class Timer(enum.Enum):
     PACE = "the next look at the tasks' paces"
     EXIT = "the exit of a task whose program has ended"
     LEFT = "the next step after a task has left its peers"
+    ALONE = "the look at tasks that may train alone"
     SILENCE = "the first step, for which something waits"
     JOB = "the time of the whole job"
     FINISH = "the time of the others after the leader's success"

@@ -144,6 +144,7 @@ class Watch:
             self.paces.seen(found)
             return
         for task, seen in found.items():
+            records[task].listened |= seen.listening
             if seen.listening and event.look is not Look.STALL:  # there, it may have been so for long
                 self.ready(records[task])
         vitals = {task: self._but_for_slowness(task, seen) for task, seen in found.items()}

@@ -30,8 +30,8 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
     if told is None:
         return None
     level, text = told
-    # Only a warning has line breaks of its own. Elsewhere they come from a task or a file, and are made visible.
-    return level, printable_lines(text) if isinstance(event, ev.Warned) else printable(text)
+    # Only warnings have line breaks of their own. Elsewhere they come from a task or a file, and are made visible.
+    return level, printable_lines(text) if isinstance(event, ev.Warned | ev.TrainAlone) else printable(text)
 
 
 def _told(event: ev.Event) -> tuple[Level, str] | None:
@@ -101,6 +101,9 @@ def _of_others(event: ev.Event) -> tuple[Level, str] | None:
     match event:
         case ev.LeftEarly(task, _, step):
             return Level.INFO, f"{task} exited with code 0{_at_step(step)}, before the job is done."
+        case ev.TrainAlone(found):
+            said = printable(f"{found} The program needs:")
+            return Level.WARNING, "\n".join([said, *(f"    {printable(line)}" for line in found.mend)])
         case ev.CannotExit():
             return Level.WARNING, _cannot_exit(event)
         case ev.Shrunk():
@@ -181,7 +184,7 @@ def is_bad(event: ev.Event) -> bool:
     if isinstance(event, ev.FaultTook):
         return not event.done
     broken = isinstance(event, ev.ProgramChanged) and bool(event.problem)
-    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange | ev.CannotExit)
+    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange | ev.CannotExit | ev.TrainAlone)
 
 
 def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[Level, str] | None:

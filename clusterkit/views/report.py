@@ -45,6 +45,9 @@ def report(
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
+    if found := result.undistributed:
+        lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
+        lines += [[(f"      {line}", ())] for line in found.mend]
     if gone := result.given_up:
         without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
         lines.append([("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())])
@@ -72,12 +75,13 @@ def _styled(text: str, style: _Style, color: bool) -> str:
 
 def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     good = result.state is RunState.SUCCEEDED
-    mark = "✔" if result.exit_code == 0 else "!" if good else "✘"
+    fine = result.exit_code == 0 and result.undistributed is None
+    mark = "✔" if fine else "!" if good else "✘"
     steps = f" · step {result.last_step}" if result.last_step is not None else ""
     restarts = f" · {number_of('restart', result.restarts)}" if result.restarts else ""
     text = f"{mark} run {run_id} {result.state} after {shown(result.duration)}{steps}{restarts}"
     rule = "─" * (width - len(text) - 1)
-    return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.exit_code == 0 else _RED,))]
+    return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if fine else _RED,))]
 
 
 def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:

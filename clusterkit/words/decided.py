@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from clusterkit.words.distribution import Undistributed
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Failure, RunResult
@@ -50,6 +51,13 @@ class CannotExit:
     attempt: int
     seconds: float
     down: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainAlone:
+    """Tasks train, but not together. It is what is known so far: they may yet do so later."""
+
+    found: Undistributed
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +240,7 @@ class Finished:
 
 
 Decided = (
-    Changed | AttemptEnded | Failed | LeftEarly | CannotExit | RestartPlanned | Shrunk | HostAvoided | RequestRefused
-    | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp | EditTrains
-    | WaitsForChange | Finished
+    Changed | AttemptEnded | Failed | LeftEarly | CannotExit | TrainAlone | RestartPlanned | Shrunk | HostAvoided
+    | RequestRefused | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp
+    | EditTrains | WaitsForChange | Finished
 )  # fmt: skip

@@ -27,6 +27,7 @@ from clusterkit.words.reports import (
     Resumed,
     SigtermHandled,
     StepsTimed,
+    TrainsWith,
 )
 from clusterkit.words.vitals import *  # noqa: F403
 from clusterkit.words.vitals import Look, Vitals
@@ -287,6 +288,7 @@ class StorageFailed:
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
     | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | SigtermHandled | StepsTimed
+    | TrainsWith
     | InDebugger | LeftDebugger | EditorAwaited
 )  # fmt: skip
 Happened = (

@@ -152,6 +152,9 @@ class LibraryOptions(TypedDict, total=False):
         ),
     ]
     keras: Annotated[Literal[2, 3], Option("The version of Keras behind tf.keras.", "keras", default="TensorFlow's, 3")]
+    strict: Annotated[
+        bool, Option("Exit with code 1 if the tasks did not train together, but each for itself.", "strict")
+    ]
     patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from clusterkit.words.distribution import Undistributed
 from clusterkit.words.model import Task
 
 CRASHED = 70  # clusterkit itself failed; as sysexits.h has it
@@ -166,7 +167,7 @@ class RunResult:
     failed in the same way, and training got no further since. `not_injected` are the faults that had no effect; if the
     job succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains
     the failure, if anything. `lost`: something other than the run ended its supervisor. `given_up` are the workers that
-    it continued without.
+    it continued without. `undistributed` are tasks that each trained alone although they have peers.
     """
 
     state: RunState
@@ -186,6 +187,7 @@ class RunResult:
     checkpoint: str | None = None  # the newest one that was reported, from which the job can be resumed
     lost: bool = False
     given_up: tuple[Task, ...] = ()
+    undistributed: Undistributed | None = None
 
     @property
     def final(self) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.words import events as ev
+from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import Asked, Exit, Failure
 from clusterkit.words.states import TaskState
@@ -98,6 +99,13 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             Level.WARNING,
             "chief:0 has finished its program, but has not exited 10 s later. To let it exit whatever its workers do, "
             "call clusterkit.training.serve first in the program, or use --servers builtin.",
+        ),
+        (
+            ev.TrainAlone(Undistributed((WORKER, PS), WhyAlone.NEVER_CONNECTED)),
+            Level.WARNING,
+            "worker:1 and ps:0 never connected: each trained alone. The program makes no tf.distribute strategy. The "
+            "program needs:\n    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else\n"
+            "    with strategy.scope():\n        model = …  # create and compile it here",
         ),
         (ev.LeftEarly(PS, 2), Level.INFO, "ps:0 exited with code 0, before the job is done."),
         (
