@@ -288,8 +288,7 @@ class StorageFailed:
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
     | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | SigtermHandled | StepsTimed
-    | TrainsWith
-    | InDebugger | LeftDebugger | EditorAwaited
+    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost
