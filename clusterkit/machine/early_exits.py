@@ -41,6 +41,8 @@ class EarlyExits:
     def exited(self, record: TaskRecord) -> None:
         """A task exited with code 0, and the job is not done."""
         state, task = self.state, record.task
+        if state.is_leader_done:  # what is left of the leader is being swept
+            return
         state.record(LeftEarly(task, record.attempt, record.last_step))
         if is_needed(state.job, task):
             if not self.recoveries.covers(task):

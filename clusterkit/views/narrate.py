@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from clusterkit.views import edits
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
-from clusterkit.words.model import Task, number_of
+from clusterkit.words.model import Task, TaskType, number_of
 from clusterkit.words.outcome import Failure, signal_name
 from clusterkit.words.printable import printable, printable_lines
 
@@ -100,7 +100,8 @@ def _of_others(event: ev.Event) -> tuple[Level, str] | None:
     """What few runs have: tasks that leave early or are given up, a program that is edited, pages, the debugger."""
     match event:
         case ev.LeftEarly(task, _, step):
-            return Level.INFO, f"{task} exited with code 0{_at_step(step)}, before the job is done."
+            wrong = task.type is TaskType.PS  # it has to serve until the job is done
+            return (Level.WARNING if wrong else Level.INFO), f"{task} exited with code 0{_at_step(step)}."
         case ev.TrainAlone(found):
             said = printable(f"{found} The program needs:")
             return Level.WARNING, "\n".join([said, *(f"    {printable(line)}" for line in found.mend)])

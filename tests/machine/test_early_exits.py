@@ -52,11 +52,15 @@ def test_each_is_told_at_once(spec: JobSpec, name: str, step: int | None) -> Non
     assert run.failures == []
 
 
-def test_the_leaders_is_the_jobs_success_and_what_ends_after_it_is_not_early() -> None:
-    """Nor is what is ended."""
+@pytest.mark.parametrize("unswept", [False, True])
+def test_the_leaders_is_the_jobs_success_and_what_ends_after_it_is_not_early(unswept: bool) -> None:
+    """Also while something of the leader is still being swept."""
     run = training()
+    run.unswept = {"worker:0"} if unswept else set()
     run.exits("worker:0", code=0)
     run.exits("worker:1", code=0)
+    if unswept:
+        run.send(ev.Swept(task("worker:0"), 1))
     assert run.decided(ev.LeftEarly) == []
     assert run.result.state is RunState.SUCCEEDED
 

@@ -86,7 +86,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.Failed(Failure(PS, 1, Exit(host="n2"), 5.0)), Level.WARNING, "ps:0 was lost with its host n2 (attempt 1)."),
         (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),
-        (ev.LeftEarly(WORKER, 1, 64), Level.INFO, "worker:1 exited with code 0 at step 64, before the job is done."),
+        (ev.LeftEarly(WORKER, 1, 64), Level.INFO, "worker:1 exited with code 0 at step 64."),
         (
             ev.CannotExit(CHIEF, 1, 10.0, (WORKER,)),
             Level.WARNING,
@@ -107,7 +107,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             "program needs:\n    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else\n"
             "    with strategy.scope():\n        model = …  # create and compile it here",
         ),
-        (ev.LeftEarly(PS, 2), Level.INFO, "ps:0 exited with code 0, before the job is done."),
+        (ev.LeftEarly(PS, 2), Level.WARNING, "ps:0 exited with code 0."),
         (
             ev.Failed(Failure(WORKER, 1, Exit(code=0), 5.0, step=64), later=8.0),
             Level.WARNING,
