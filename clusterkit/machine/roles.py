@@ -37,6 +37,8 @@ def was_useless(state: ClusterState, before: Failure | None, cause: Failure) -> 
 
 def _got_further(state: ClusterState, before: Failure, cause: Failure) -> bool:
     """Whether the attempt made steps beyond those of the one before it, or left a checkpoint to continue from."""
+    if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
+        return cause.at - state.records[cause.task].started > UNSEEN
     if not made_steps(state, cause):
         return False
     if before.step is None or cause.step is None or cause.step > before.step:
@@ -46,10 +48,8 @@ def _got_further(state: ClusterState, before: Failure, cause: Failure) -> bool:
 
 
 def made_steps(state: ClusterState, failure: Failure) -> bool:
-    """Whether training made steps during the attempt that failed; of an evaluator, whether it evaluated one."""
+    """Whether training is known to have made steps during the attempt; of an evaluator, whether it evaluated one."""
     record = state.records[failure.task]
     if failure.task.type is TaskType.EVALUATOR:
         return record.first_step is not None
-    if state.progress_at is None:
-        return failure.at - record.started > UNSEEN
     return state.stepped_at is not None and state.stepped_at >= record.started
