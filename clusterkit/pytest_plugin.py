@@ -19,7 +19,7 @@ from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.printable import printable
 
 if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
-    from clusterkit.api import Attempt, Cluster, TaskHandle
+    from clusterkit.api import Attempt, Cluster, Result, TaskHandle
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords
 
@@ -136,13 +136,16 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         clusters.stop()
     finally:
         leaks = _leaks(home)
-    missed = [] if request.node.stash.get(FAILED, False) else _never_injected(clusters.started)
-    if not (keep or leaks or missed or request.node.stash.get(FAILED, False)):
+    failed = request.node.stash.get(FAILED, False)
+    missed, alone = ([], []) if failed else (_never_injected(clusters.started), _trained_alone(clusters.started))
+    if not (keep or leaks or missed or alone or request.node.stash.get(FAILED, False)):
         shutil.rmtree(home, ignore_errors=True)
     if leaks:
         pytest.fail("\n".join(["The test left the following behind; it has been cleaned up.", *leaks]), pytrace=False)
     if missed:
         pytest.fail("\n".join(["The test proves nothing: a fault was never injected.", *missed]), pytrace=False)
+    if alone:
+        pytest.fail("\n".join(["The training was not distributed.", *alone]), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -241,8 +244,22 @@ def _defaults(request: pytest.FixtureRequest) -> Keywords:
 
 def _never_injected(started: list[Cluster]) -> list[str]:
     """Return the faults that were never injected into jobs that succeeded; a run that the test ended is left out."""
-    done = [cluster.result for cluster in started if not cluster.running and cluster.result.ok]
+    done = _succeeded(started)
     return [f"{one.fault}: {one.why}. The run: {result.directory}" for result in done for one in result.not_injected]
+
+
+def _trained_alone(started: list[Cluster]) -> list[str]:
+    """Return what was wrong with jobs that succeeded, and whose tasks each trained alone."""
+    found = [(result.undistributed, result.directory) for result in _succeeded(started)]
+    return [
+        "\n".join([f"{one} The run: {directory}. The program needs:", *(f"    {line}" for line in one.mend)])
+        for one, directory in found
+        if one is not None
+    ]
+
+
+def _succeeded(started: list[Cluster]) -> list[Result]:
+    return [cluster.result for cluster in started if not cluster.running and cluster.result.ok]
 
 
 def _home(test: str, keep: bool, factory: pytest.TempPathFactory) -> Path:

@@ -41,7 +41,7 @@ def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
     restarts = len(faults) + SPARE
     while full > 0:
         restarts += 1
-        full -= max(backoff_delay(rules, restarts - len(faults) - SPARE, 0.0), BRIEFEST)
+        full -= max(backoff_delay(rules, restarts - len(faults) - SPARE - 1, 0.0), BRIEFEST)
     return restarts
 
 

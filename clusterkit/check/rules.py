@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from clusterkit.check.findings import Finding, Location
 from clusterkit.check.source import Source
-from clusterkit.words.job import JobSpec, TfConfig
+from clusterkit.words.job import Convention, JobSpec, RestartScope, TfConfig
 from clusterkit.words.model import Shape, TaskType
 
 MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
@@ -71,6 +71,12 @@ class Case(NamedTuple):
         plural = {kind: "s" * (kind is TaskType.WORKER and count > 1) for kind, count in counts.items()}
         words = ["a chief" if kind is TaskType.CHIEF else f"{n} {kind}{plural[kind]}" for kind, n in counts.items()]
         return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the tasks are to train together with TensorFlow."""
+        apart = self.job.restart.scope is RestartScope.TASK or self.job.convention is not Convention.TENSORFLOW
+        return self.job.shape is not Shape.SINGLE and not apart
 
     def calls(self, *names: str) -> Iterator[tuple[Source, str, ast.Call]]:
         """Yield the calls of these functions and classes to which the rules apply."""
@@ -161,8 +167,38 @@ def shared_file(case: Case) -> Iterator[Hit]:
                 yield Hit(source.location(call), what, advice, path)
 
 
+def no_strategy(case: Case) -> Iterator[Hit]:
+    """The program trains a model, and knows nothing of other tasks."""
+    words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|dtensor|jax|torch|byteps|mpi4py")
+    if case.is_distributed and not any(_mentions(source, words) for source in case.sources):
+        for source, fit in _fits(case):
+            what = f"The program makes no tf.distribute strategy: each of the tasks ({case.tasks}) trains by itself."
+            kind = "ParameterServer" if case.job.shape is Shape.PARAMETER_SERVER else "MultiWorkerMirrored"
+            yield Hit(source.location(fit), what, f"Create the model in the scope of a {kind}Strategy.")
+            return
+
+
+def no_scope(case: Case) -> Iterator[Hit]:
+    """The program makes a strategy, and trains a model outside of its scope."""
+    made = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
+    used = any(getattr(node, "attr", "") == "scope" for source in case.sources for node in source.nodes)
+    if not case.is_distributed or not made or used or any(source.is_passed_on(call) for source, call in made):
+        return
+    for source, fit in _fits(case):
+        what = f"The model is created outside the scope of the strategy: each of the tasks ({case.tasks}) trains alone."
+        yield Hit(source.location(fit), what, "Create and compile it within `with strategy.scope():`.")
+        return
+
+
+def uncalled_main(case: Case) -> Iterator[Hit]:
+    """The program defines functions only, one of them is main(), and nothing names it."""
+    main = case.sources[0]
+    if (function := main.uncalled("main")) is not None:
+        yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
+
+
 class Rule(NamedTuple):
-    """A rule. `explains` is a pattern of the tracebacks that its hits cause, with the hit's `word` for `{0}`."""
+    """A rule. `explains` is a pattern of the tracebacks that its hits cause, with its `word` for `{0}`."""
 
     id: str
     find: Callable[[Case], Iterator[Hit]]
@@ -175,6 +211,9 @@ RULES = (
     Rule("tf-config-overwritten", tf_config, "Could not start gRPC server|[Aa]ddress already in use|opened no port"),
     Rule("strategy-too-late", strategy_too_late, "Collective ops must be configured at program startup"),
     Rule("wrong-strategy", wrong_strategy, "no id for task_type|at least one ps"),
+    Rule("no-strategy", no_strategy, ""),
+    Rule("no-scope", no_scope, ""),
+    Rule("uncalled-main", uncalled_main, ""),
     Rule("shared-file", shared_file, "{0}|unable to (?:synchronously )?lock file"),
 )  # fmt: skip
 
@@ -207,5 +246,19 @@ def _writes_tf_config(source: Source, node: ast.AST) -> bool:
 
 def _is_cluster_aware(source: Source) -> bool:
     """Return whether a name or text in the file suggests that the program finds out which task it is."""
+    return _mentions(source, _CLUSTER_WORDS)
+
+
+def _mentions(source: Source, words: re.Pattern[str]) -> bool:
     texts = (getattr(node, field, "") for node in source.nodes for field in ("value", "id", "attr", "name", "module"))
-    return any(isinstance(text, str) and _CLUSTER_WORDS.search(text) for text in texts)
+    return any(isinstance(text, str) and words.search(text) for text in texts)
+
+
+def _fits(case: Case) -> Iterator[tuple[Source, ast.Call]]:
+    """Yield the calls of `fit` of what the program has compiled, as Keras's models are."""
+    for source in case.sources:
+        methods = [(call.func, call) for _, call in source.calls() if isinstance(call.func, ast.Attribute)]
+        compiled = {ast.dump(method.value) for method, _ in methods if method.attr == "compile"}
+        for method, call in methods:
+            if method.attr == "fit" and ast.dump(method.value) in compiled and case.applies(source, call):
+                yield source, call

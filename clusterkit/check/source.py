@@ -108,6 +108,25 @@ class Source:
                 return None
         return None if None in inside else [text for texts in inside for text in texts or ()]
 
+    def is_passed_on(self, node: ast.AST) -> bool:
+        """Return whether a value may be used by what is not in sight: it is an argument, returned, or an attribute."""
+        parent = self._parents.get(node)
+        if not isinstance(parent, ast.Assign) or not all(isinstance(target, ast.Name) for target in parent.targets):
+            return not isinstance(parent, ast.Expr)
+        names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
+        return any(not isinstance(self._parents[use], ast.Attribute) for name in names for use in self._uses[name])
+
+    def uncalled(self, name: str) -> ast.FunctionDef | None:
+        """Return the function that nothing in the file names, if the file does nothing but define and import."""
+        function, module = self.value(name), self.nodes[0]
+        plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *_DEFERRED)
+        body = module.body if isinstance(module, ast.Module) else []
+        others = [node for node in body if not isinstance(node, plain) and not _is_text(node)]
+        if not isinstance(function, ast.FunctionDef) or function not in body or others or self._uses[name]:
+            return None
+        named = any(name in (getattr(node, "attr", None), getattr(node, "value", None)) for node in self.nodes)
+        return None if named else function
+
     def before(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes that are always evaluated before this one: the simple statements above it in its blocks."""
         for earlier in self._above(node):
@@ -163,6 +182,11 @@ class Source:
             self._ends[own] = any(map(self._may_end, ast.walk(own)))
         ends = name in _EXITS or (name == "join" and not node.args and not node.keywords)
         return ends or (own is not None and self._ends.get(own, False))
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Return whether the statement is a text, such as a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _last(node: ast.AST) -> str:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.alone import Alone
+from clusterkit.machine.beside import Beside
+from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.exits import Exits
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.in_order import end_server, end_servers
 from clusterkit.machine.recovery import Recoveries
@@ -14,7 +18,6 @@ from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import CloseOutput, Sweep
-from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import PREEMPTED, Asked, Exit
 from clusterkit.words.states import TaskState
@@ -29,6 +32,10 @@ class Attempts:
     recoveries: Recoveries
     watch: Watch
     faults: Faults
+    early: EarlyExits
+    beside: Beside
+    exits: Exits
+    alone: Alone
 
     def take(self, record: TaskRecord, event: ev.OfAttempt) -> None:
         """Take in an event of the task's present attempt."""
@@ -55,6 +62,8 @@ class Attempts:
                 self.watch.said_ready(record)
             case ev.PhaseChanged():
                 self.watch.phase_changed(record, event)
+            case ev.ProgramEnds():
+                self.exits.program_ends(record, event)
             case ev.InDebugger():
                 self.watch.held(record)
             case ev.LeftDebugger():
@@ -65,6 +74,9 @@ class Attempts:
                 pass  # of interest to readers of the journal only
             case ev.StepsTimed():
                 self.watch.paces.timed(event)
+            case ev.TrainsWith():
+                record.trains_with = event
+                self.alone.watch(record)
             case ev.SigtermHandled():
                 record.sigterm_handled = event.handled
             case _:
@@ -83,6 +95,8 @@ class Attempts:
                 self._will_not_die(record)
         elif timer is Timer.DRAIN and not record.drained:
             self.state.out.append(CloseOutput(record.task, record.attempt))
+        elif timer is Timer.EXIT and record.is_untouched:
+            self.exits.due(record)
         elif timer is Timer.STARTUP and record.alive and not record.ready:
             self.watch.startup_due()
 
@@ -102,15 +116,16 @@ class Attempts:
     def _exited(self, record: TaskRecord, event: ev.Exited) -> None:
         if not record.alive:
             return
-        exit_ = event.exit
-        record.exit = replace(exit_, asked=record.asked)
+        # The kernel counts kills for want of memory on the whole machine, so it may have been another process.
+        starved = event.exit.out_of_memory and SIGKILL not in event.reached
+        record.exit = replace(event.exit, asked=record.asked, out_of_memory=starved)
         record.exited, record.reached = self.state.now, event.reached
         self._over(record)
         self.state.out.append(Sweep(record.task, record.attempt))
 
     def _over(self, record: TaskRecord) -> None:
         """Nothing of the task's first process is waited for any more."""
-        for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP):
+        for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP, Timer.EXIT):
             self.state.timers.clear(timer, record.task)
         record.paused_by.clear()
         self.state.kept_up.pop(record.task, None)
@@ -177,19 +192,24 @@ class Attempts:
     def _down(self, record: TaskRecord) -> None:
         self.state.move(record, TaskState.DOWN)
         asked, ok = self.state.was_asked(record), record.exit is not None and record.exit.ok
-        failed = not (self.ending.begun or asked or ok)
+        beside = (self.ending.succeeded or self.ending.spoiled) and record.task in self.beside.tasks
+        failed = not (asked or ok) and (beside or not self.ending.begun)
         self.state.close(record, self.faults.injections.explaining(record) if failed else None)
-        if failed:
+        if failed and beside:
+            self.beside.failed(record)
+        elif failed:
             self.recoveries.failed(record)
+            self.early.explain(record)
         elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
             self.ending.succeed(record)  # it was done before it heard of the allocation's end
-        elif self.ending.begun or self.state.waiting or asked or self._is_collateral(record):
+        elif self.ending.begun or self.state.waiting or asked:
             return
         elif record.task == self.state.job.leader:
             self.ending.succeed(record)
             self._doubt(record)
-        elif self.state.job.restart.policy is RestartPolicy.ALWAYS:
-            self.recoveries.ended_well(record)
+            self.beside.judge(self.recoveries.unmended())
+        else:
+            self.early.exited(record)
 
     def _doubt(self, leader: TaskRecord) -> None:
         """Code 0 right after a fault's SIGTERM, or one by hand, is taken at its word, as one from outside would be."""
@@ -203,13 +223,11 @@ class Attempts:
                 leader.task,
             )
 
-    def _is_collateral(self, record: TaskRecord) -> bool:
-        """A task that ended well while its gang waits to restart just waits with it."""
-        ok = record.exit is not None and record.exit.ok
-        return ok and record.task != self.state.job.leader and self.recoveries.covers(record.task)
-
     def _progressed(self, record: TaskRecord, event: ev.Progressed) -> None:
+        first = record.first_step is None
         self.watch.progressed(record, event)
+        if first:
+            self.alone.watch(record)
         if record.task.trains:
             self.faults.progressed(event.step)
 

@@ -65,7 +65,7 @@ class Before:
             case ev.Succeeded(task):
                 self.done = task
             case ev.Stopping(reason) if not (event.suspends or self._orphaned):
-                self.stopped = reason
+                self.stopped, self.done = reason, None  # a task of its gang may have failed beside the success
             case ev.Finished(result):
                 self.result = result
             case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():

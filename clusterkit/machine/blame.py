@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clusterkit.machine.likeness import error_signature
+from clusterkit.machine.likeness import error_signature, is_mismatch, was_killed
 from clusterkit.words.outcome import Failure
 
 SIGABRT = 6
@@ -17,12 +17,15 @@ _PEER_GONE = re.compile(
     r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"
     r"|[Hh]eartbeat timeout|coordination service|CoordinationService"
 )
+_FROM_PEER = re.compile(f"{_PEER_GONE.pattern}|grpc_status|GRPC error")  # in a line before the last exception
 
 
 def looks_collateral(failure: Failure) -> bool:
     """Whether the attempt failed as TensorFlow's tasks do when a peer is gone, or did not start since one is."""
     if failure.exit.unreached:
         return True
+    if is_mismatch(failure) or failure.exit.ok:
+        return False
     if failure.exit.signal is not None:
         return failure.exit.signal == SIGABRT
     if failure.exit.code is None or failure.exit.preempted:  # could not start, or was lost with its host, too
@@ -30,6 +33,16 @@ def looks_collateral(failure: Failure) -> bool:
     if failure.exception is not None:
         return _PEER_GONE.search(failure.exception) is not None
     return any(_PEER_GONE.search(line) for line in failure.tail)
+
+
+def is_own(failure: Failure) -> bool:
+    """Whether nothing but its program explains how the attempt ended: no peer, whoever names it, and no signal."""
+    exit_ = failure.exit
+    if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
+        return False
+    if is_mismatch(failure):
+        return True
+    return not looks_collateral(failure) and not any(_FROM_PEER.search(line) for line in failure.tail)
 
 
 class Blame(NamedTuple):
@@ -45,10 +58,12 @@ def blame(failures: Sequence[Failure]) -> Blame:
 
     The cause is the first failure that does not look as if a peer were gone. The first exit may be a peer's: a program
     that raises an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
-    raise the same exception; then none of them is collateral.
+    raise the same exception; then none of them is collateral. One that left with code 0 is the cause of what looks like
+    that, and not of another's own error.
     """
     in_time = sorted(failures, key=lambda failure: failure.at)
-    cause = next((failure for failure in in_time if not looks_collateral(failure)), in_time[0])
+    own = sorted((one for one in in_time if not looks_collateral(one)), key=lambda failure: failure.exit.ok)
+    cause = next(iter(own), in_time[0])
     others = [failure for failure in in_time if failure is not cause]
     error = None if looks_collateral(cause) else error_signature(cause)
     like = [error is not None and error_signature(failure) == error for failure in others]

@@ -12,7 +12,7 @@ from clusterkit.machine.holds import Holds
 from clusterkit.machine.timers import Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
-from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, Warned
+from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, TrainsWith, Warned
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, Failure
@@ -53,6 +53,8 @@ class TaskRecord:
     exception: str | None = None
     ready: bool = False
     ready_at: float | None = None
+    listened: bool = False  # its port was open
+    trains_with: TrainsWith | None = None  # what its runtime has reported last
     phases: dict[str, float] = field(default_factory=dict)  # what it does now that makes no steps, and since when
     paused_by: set[int] = field(default_factory=set)  # the faults that stop it, and BY_HAND
     first_step: int | None = None
@@ -77,11 +79,6 @@ class TaskRecord:
     def settled(self) -> bool:
         """Nothing of the task runs, and nothing of it has to be waited for."""
         return self.state in SETTLED
-
-    def failure(self) -> Failure:
-        """The present attempt, which ended, as a failure."""
-        assert self.exit is not None
-        return Failure(self.task, self.attempt, self.exit, self.exited, self.tail, self.exception)
 
 
 class ClusterState:
@@ -143,6 +140,17 @@ class ClusterState:
         ok = record.exit is not None and record.exit.ok
         done = ok and record.task == self.job.leader and SIGTERM not in record.reached
         return record.asked not in (None, Asked.STALL) and not done
+
+    def failure(self, record: TaskRecord) -> Failure:
+        """The task's present attempt, which ended, as a failure."""
+        assert record.exit is not None
+        told = record.tail, record.exception, record.last_step
+        return Failure(record.task, record.attempt, record.exit, record.exited, *told)
+
+    def step(self) -> int | None:
+        """The newest step that the present attempts of the tasks that train have reported."""
+        steps = [self.records[task].last_step for task in self.job.training]
+        return max((step for step in steps if step is not None), default=None)
 
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
         """Tasks with a process, of these or of all."""

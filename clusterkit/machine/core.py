@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from clusterkit.machine.alone import Alone
 from clusterkit.machine.attempts import Attempts
 from clusterkit.machine.before import Before
 from clusterkit.machine.beginning import Beginning
+from clusterkit.machine.beside import Beside
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.delayed_starts import DelayedStarts
+from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.exits import Exits
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
 from clusterkit.machine.hosts import HostRecords
@@ -44,10 +48,25 @@ class Machine:
         self.head_start = HeadStart(self.state)
         self.state.holding = (self.delayed_starts.reasons, self.head_start.reasons)
         self.faults = Faults(self.state, self.ending, Injections(self.state, self.delayed_starts))
+        injections = self.faults.injections
+        self.early = EarlyExits(self.state, self.ending, self.recoveries, self.watch.stalls, injections)
+        self.watch.left_judged = self.early.judged
         self.ending.not_injected = self.faults.not_injected
         self.profiles = Profiles(self.state)
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults, self.profiles)
-        self.attempts = Attempts(self.state, self.ending, self.recoveries, self.watch, self.faults)
+        self.alone = Alone(self.state)
+        self.attempts = Attempts(
+            self.state,
+            self.ending,
+            self.recoveries,
+            self.watch,
+            self.faults,
+            self.early,
+            Beside(self.state, self.ending),
+            Exits(self.state),
+            self.alone,
+        )
+        self.ending.undistributed = self.alone.judge
         self.silence = Silence(self.state, self.ending, self.faults)
         self.beginning = Beginning(self.state, self.ending, self.recoveries, self.faults)
         self._interrupts = 0
@@ -89,6 +108,7 @@ class Machine:
                 self.profiles.took(event)
             case ev.Inspected():
                 self.watch.inspected(event)
+                self.alone.looked(event.look)
             case ev.Interrupted():
                 self._interrupted(event)
             case ev.Requested():
@@ -146,6 +166,10 @@ class Machine:
                 self.head_start.due()
             elif timer is Timer.STALL:
                 self.watch.stalls.due()
+            elif timer is Timer.LEFT:
+                self.early.due()
+            elif timer is Timer.ALONE:
+                self.alone.due()
             elif timer is Timer.PACE:
                 self.watch.paces.due()
             elif timer is Timer.SILENCE:

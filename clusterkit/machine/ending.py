@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.in_order import end_in_order
+from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
+from clusterkit.words.distribution import Undistributed
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import CRASHED, PROVED_NOTHING, SUSPENDED, Asked, NotInjected, RunResult, RunState
+from clusterkit.words.outcome import (
+    CRASHED,
+    PROVED_NOTHING,
+    SUSPENDED,
+    Asked,
+    Failure,
+    NotInjected,
+    RunResult,
+    RunState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,8 @@ class Ending:
     verdict: Verdict | None = None
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
+    spoiled: list[Failure] = field(default_factory=list)  # of the leader's gang, beside its success
+    undistributed: Callable[[], Undistributed | None] = lambda: None
     outlive: Callable[[str, Blame | None], None] | None = None  # what the run does when its job fails, if not end
 
     @property
@@ -65,6 +78,15 @@ class Ending:
                 state.end(record, Asked.SUCCESS, limits.servers)
             elif record.task.type is TaskType.EVALUATOR:
                 self.evaluator_reported(record)
+
+    def spoil(self, failure: Failure) -> None:
+        """A task of the leader's gang failed on its own while the leader succeeded: the job did not."""
+        self.spoiled.append(failure)
+        if self.succeeded:
+            self.verdict = None
+            self.fail(f"{failure.task} {failure.exit}, although {self.state.job.leader} exited with code 0")
+        if self.verdict is not None:
+            self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.spoiled))
 
     def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
         """The job failed, and a restart does not help. With --watch the run waits for another program."""
@@ -152,7 +174,12 @@ class Ending:
     def _doubted(self, verdict: Verdict) -> Verdict:
         """The verdict; a success gets an exit code of its own if a fault was never injected, as it proves nothing."""
         count = len(self.not_injected())
-        if not count or verdict.state is not RunState.SUCCEEDED:
+        if verdict.state is not RunState.SUCCEEDED:
+            return verdict
+        if self.state.job.strict and (found := self.undistributed()):
+            reason = f"{verdict.reason}, but {found.clause} (--strict)"
+            return replace(verdict, state=RunState.FAILED, exit_code=1, reason=reason)
+        if not count:
             return verdict
         what = "a fault that was" if count == 1 else f"{count} faults that were"
         reason = f"{verdict.reason}, but {what} asked for {'was' if count == 1 else 'were'} never injected"
@@ -178,4 +205,5 @@ class Ending:
             checkpoint=None if self.state.newest_checkpoint is None else self.state.newest_checkpoint[1],
             lost=verdict.lost,
             given_up=self.state.job.given_up,
+            undistributed=self.undistributed(),
         )

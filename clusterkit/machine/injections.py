@@ -75,7 +75,7 @@ class Injections:
 
     def explaining(self, record: TaskRecord) -> int | None:
         """The number of the fault that explains why the present attempt failed."""
-        return explaining(list(self.suspects.values()), record.failure(), record.spawned)
+        return explaining(list(self.suspects.values()), self.state.failure(record), record.spawned)
 
     def exited(self, record: TaskRecord) -> None:
         """A signal of which the backend says that it did not reach the attempt was no injection."""

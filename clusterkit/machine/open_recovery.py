@@ -46,6 +46,7 @@ class Account:
 
     used: int = 0
     in_a_row: int = 0
+    at_once: bool = False  # whether the first of these had no backoff, since the job had made steps
     last: float = 0.0
     cause: Failure | None = None  # of the last restart
 
@@ -53,6 +54,12 @@ class Account:
         """Begin anew, if the job has made progress for long enough since the last restart."""
         if well_until - self.last >= after:
             self.used = self.in_a_row = 0
+
+    def nth(self, stepped: bool) -> int:
+        """The number of the next backoff, 0 for none; `stepped`: the attempt that failed had made steps."""
+        if not self.in_a_row:
+            self.at_once = stepped
+        return self.in_a_row + (not self.at_once)
 
     def note(self, now: float, charged: bool) -> None:
         """There is a restart now."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.blame import Blame, blame, looks_collateral
+from clusterkit.machine.blame import Blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.in_order import end_in_order
 from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
-from clusterkit.machine.restart import backoff_delay, budget_key, restart_scope, window
-from clusterkit.machine.roles import note_roles, was_useless
+from clusterkit.machine.reasons import reason
+from clusterkit.machine.restart import backoff_delay, budget_key, is_needed, restart_scope, window
+from clusterkit.machine.roles import blamed_for, made_steps, was_useless
 from clusterkit.machine.shrink import given_up, needs_coordinator, scope_of, workers_of
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
@@ -36,9 +37,9 @@ class Recoveries:
     moved: frozenset[Task] = frozenset()  # lost with their host in the last recovery, and placed elsewhere
 
     def failed(self, record: TaskRecord) -> None:
-        """An attempt failed; it had not been asked to end."""
-        failure = record.failure()
-        self.state.record(Failed(failure))
+        """An attempt failed; it had not been asked to end. One with code 0 left too early, as is known now."""
+        failure = self.state.failure(record)
+        self.state.record(Failed(failure, self.state.now - failure.at if failure.exit.ok else 0.0))
         if self.state.waiting:
             return
         scope = scope_of(self.state.job, self.state.known, record.task, moves=failure.exit.host is not None)
@@ -47,7 +48,7 @@ class Recoveries:
     def ended_well(self, record: TaskRecord) -> None:
         """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""
         if restart_scope(self.state.job, record.task) == {record.task}:
-            self._open([record.failure()], scope_of(self.state.job, self.state.known, record.task), 0.0)
+            self._open([self.state.failure(record)], scope_of(self.state.job, self.state.known, record.task), 0.0)
 
     def asked(self, tasks: set[Task], host: str | None = None) -> tuple[Task, ...]:
         """A restart was requested: of these tasks, with those that have to restart with them. Return all of them.
@@ -102,6 +103,15 @@ class Recoveries:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
+    def unmended(self) -> list[Failure]:
+        """The failures that no restart has followed yet."""
+        return [failure for one in self.open for failure in one.failures]
+
+    def is_doubtful(self, task: Task) -> bool:
+        """Whether tasks have failed that restart with this one, each as if another one were gone, and why is open."""
+        undecided = (one for one in self.open if one.respawn_at is None and not one.asked)
+        return any(task in one.tasks and one.doubtful for one in undecided)
+
     def _open(
         self,
         failures: list[Failure],
@@ -134,15 +144,14 @@ class Recoveries:
         if recovery.asked:
             self._grant(recovery)
             return
-        blamed = blame(recovery.failures)
-        note_roles(self.state, blamed)
+        blamed = blamed_for(self.state, recovery.failures)
         cause = blamed.cause
         if cause.task in self.state.job.given_up:  # that is decided; others failed before the restart
             self._continue(recovery, blamed)
             return
         rules = self.state.job.restart
         recovery.key = budget_key(restart_scope(self.state.job, cause.task), cause.task)
-        recovery.free = cause.exit.preempted or cause.exit.ok
+        recovery.free = cause.exit.preempted or (cause.exit.ok and not is_needed(self.state.job, cause.task))
         account = self._account(recovery.key)
         repeated, account.cause = was_useless(self.state, account.cause, cause), cause
         cant_start = cause.exit.error is not None and not cause.exit.unfit
@@ -157,14 +166,13 @@ class Recoveries:
             return
         if self.hosts.judge(recovery.failures):
             self._widen(recovery)
-            blamed = blame(recovery.failures)
-            note_roles(self.state, blamed)
+            blamed = blamed_for(self.state, recovery.failures)
         self._plan(recovery, blamed, account, account.used + (not recovery.free))
 
     def _plan(self, recovery: OpenRecovery, blamed: Blame, account: Account, charged: int) -> None:
         rules, now = self.state.job.restart, self.state.now
         self._clear(recovery, Asked.GANG, 0.0)
-        nth = account.in_a_row + 1
+        nth = account.nth(made_steps(self.state, blamed.cause))
         delay = backoff_delay(rules, nth, seeded_uniform(self.state.seed, recovery.key, self.restarts))
         recovery.respawn_at = max(now, recovery.failures[0].at + delay)
         self.moved = frozenset(failure.task for failure in recovery.failures if failure.exit.host is not None)
@@ -258,11 +266,7 @@ class Recoveries:
                 cause.task,
             )
             return
-        rules, why = self.state.job.restart, f"{cause.task} {cause.exit}"
-        if repeated and account.used < rules.budget:
-            why += ", as the attempt before it did, with the same error and without a new step"
-        elif account.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
-            why += f", and its restart budget is used up ({account.used} of {rules.budget})"
+        why = reason(blamed, self.state.now, repeated, account, self.state.job.restart)
         if self.state.problem:
             why += f", and {self.state.problem}"
         self.ending.give_up(why, blamed, repeated)

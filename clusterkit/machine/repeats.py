@@ -19,11 +19,15 @@ _MAY_PASS = re.compile(
 )
 
 
-def repeats(before: Failure | None, failure: Failure) -> bool:
-    """Whether two consecutive attempts failed in the same way, and only the program can be the reason."""
+def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:
+    """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
+
+    `numbers`: they count as well, since nothing else is known of how far the attempts came.
+    """
     if before is None or failure.attempt != before.attempt + 1 or may_pass(failure):
         return False
-    return error_signature(failure) is not None and error_signature(failure) == error_signature(before)
+    error = error_signature(failure, numbers)
+    return error is not None and error == error_signature(before, numbers)
 
 
 def may_pass(failure: Failure) -> bool:

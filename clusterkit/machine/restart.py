@@ -28,6 +28,13 @@ def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Ta
     return frozenset({task})
 
 
+def is_needed(job: JobSpec, task: Task) -> bool:
+    """Whether others can't continue without the task, even if it exits with code 0: a ps, or one of a gang."""
+    if task.type is TaskType.PS:
+        return True
+    return task in job.cluster and len(restart_scope(job, task)) > 1
+
+
 def can_be_collateral(job: JobSpec, task: Task) -> bool:
     """Whether the task could have failed because another one did, so that it is worth waiting for that one."""
     if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE or job.restart.scope is RestartScope.TASK:
@@ -42,10 +49,12 @@ def budget_key(scope: frozenset[Task], task: Task) -> str:
 
 
 def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
-    """Seconds before the nth restart in a row (from 1): doubling, bounded, spread by 10 % either way.
+    """Seconds before the nth restart in a row: doubling from the 1st, bounded, spread by 10 % either way.
 
-    `jitter` is in [0, 1).
+    The 0th is the first one of tasks that had made progress, which need no pause. `jitter` is in [0, 1).
     """
+    if nth == 0:
+        return 0.0
     plain: float = min(rules.backoff_max, rules.backoff * 2.0 ** min(nth - 1, 30))
     return plain * (0.9 + 0.2 * jitter)
 

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterkit.machine.blame import Blame
+from clusterkit.machine.blame import Blame, blame
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.repeats import UNSEEN, repeats
 from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import Failure, FailureRole, RoleKind
 
 
-def note_roles(state: ClusterState, blamed: Blame) -> None:
-    """Record the role of each attempt."""
+def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
+    """Find the cause of failures that happened together, and record the role of each attempt in them."""
+    blamed = blame(failures)
     cause = blamed.cause
+    if cause.step is None and cause.task.type is not TaskType.EVALUATOR:
+        blamed = blamed._replace(cause=replace(cause, step=state.step()))
     parts = ((RoleKind.CAUSE, (cause,)), (RoleKind.SAME, blamed.same), (RoleKind.COLLATERAL, blamed.collateral))
     for kind, failures in parts:
         for failure in failures:
             ended = state.attempts[failure.task, failure.attempt]
             state.note(replace(ended, role=FailureRole(kind, cause.task, cause.attempt)))
+    return blamed
 
 
 def was_useless(state: ClusterState, before: Failure | None, cause: Failure) -> bool:
-    """Whether a restart was useless: it failed as the attempt before it did, without a step in between."""
-    record = state.records[cause.task]
-    if cause.task.type is TaskType.EVALUATOR:
-        stepped = record.first_step is not None
-    elif state.progress_at is None:
-        stepped = cause.at - record.started > UNSEEN
-    else:
-        stepped = state.stepped_at is not None and state.stepped_at >= record.started
-    return not stepped and repeats(before, cause)
+    """Whether a restart was useless: it failed as the attempt before it did, and training got no further."""
+    if before is None:
+        return False
+    is_evaluator = cause.task.type is TaskType.EVALUATOR
+    stepless = before.step is None and cause.step is None and (is_evaluator or state.progress_at is None)
+    return repeats(before, cause, numbers=stepless) and not _got_further(state, before, cause)
+
+
+def _got_further(state: ClusterState, before: Failure, cause: Failure) -> bool:
+    """Whether the attempt made steps beyond those of the one before it, or left a checkpoint to continue from."""
+    if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
+        return cause.at - state.records[cause.task].started > UNSEEN
+    if not made_steps(state, cause):
+        return False
+    if before.step is None or cause.step is None or cause.step > before.step:
+        return True
+    newest, known = state.newest_checkpoint, state.records[cause.task].checkpoint_known
+    return newest is not None and (known is None or newest[0] > known[0])
+
+
+def made_steps(state: ClusterState, failure: Failure) -> bool:
+    """Whether training is known to have made steps during the attempt; of an evaluator, whether it evaluated one."""
+    record = state.records[failure.task]
+    if failure.task.type is TaskType.EVALUATOR:
+        return record.first_step is not None
+    return state.stepped_at is not None and state.stepped_at >= record.started

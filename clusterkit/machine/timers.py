@@ -17,6 +17,9 @@ class Timer(enum.Enum):
     STARTUP = "the startup of a task"
     STALL = "the next look at progress"
     PACE = "the next look at the tasks' paces"
+    EXIT = "the exit of a task whose program has ended"
+    LEFT = "the next step after a task has left its peers"
+    ALONE = "the look at tasks that may train alone"
     SILENCE = "the first step, for which something waits"
     JOB = "the time of the whole job"
     FINISH = "the time of the others after the leader's success"
@@ -27,7 +30,9 @@ class Timer(enum.Enum):
 
 
 # They stand still while a task is held in the debugger.
-STANDING_STILL = frozenset({Timer.STARTUP, Timer.STALL, Timer.SILENCE, Timer.JOB, Timer.FINISH, Timer.EVALUATOR})
+STANDING_STILL = frozenset(
+    {Timer.STARTUP, Timer.STALL, Timer.LEFT, Timer.SILENCE, Timer.JOB, Timer.FINISH, Timer.EVALUATOR}
+)
 
 Key = tuple[Timer, Task | None]
 Deadline = tuple[float, int]  # when, and a number that no other has, so that the heap never compares keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
@@ -36,6 +36,7 @@ class Watch:
     stalls: Stalls = field(init=False)
     paces: Paces = field(init=False)
     startup_overdue: bool = False
+    left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # asked before a stall is
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
@@ -143,13 +144,15 @@ class Watch:
             self.paces.seen(found)
             return
         for task, seen in found.items():
+            records[task].listened |= seen.listening
             if seen.listening and event.look is not Look.STALL:  # there, it may have been so for long
                 self.ready(records[task])
         vitals = {task: self._but_for_slowness(task, seen) for task, seen in found.items()}
         if event.look is Look.STARTUP:
             self._judge_startup(vitals, event.report)
         elif event.look is Look.STALL:
-            self.stalls.judge(vitals, event.report)
+            if not self.left_judged(vitals):
+                self.stalls.judge(vitals, event.report)
         else:
             self._glanced(vitals)
 

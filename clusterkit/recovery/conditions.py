@@ -21,7 +21,7 @@ class Conditions:
     def __init__(self) -> None:
         self.over = False  # it succeeded, or is being ended
         self.finished = False
-        self.complete = False  # the last step is made, as the program said how many there are
+        self.complete = False  # the last step is made, as the program said
         self.beginning = Kind.WAITING  # how far it is before its first step
         self.failed: set[Task] = set()  # they have to restart before there is a new step; it is not decided yet
         self.paused: set[Task] = set()
@@ -100,6 +100,8 @@ class Conditions:
                 self._pause(task, paused)
             case ev.InDebugger(task, editor=False) | ev.LeftDebugger(task) if task.type is not TaskType.EVALUATOR:
                 self._pause(task, isinstance(event, ev.InDebugger))
+            case ev.ProgramEnds(task, _, begun) if trains(task):
+                self.complete = begun
             case ev.PhaseChanged(task, _, phase, begun) if trains(task):
                 self._phase(task, phase, begun)
             case ev.FaultInjected(number, fault, FaultAction.PARTITION):

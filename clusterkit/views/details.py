@@ -38,6 +38,10 @@ def detail(event: ev.Event) -> str | None:
             return f"{task} is {stage}."
         case ev.StepsTimed(task, _, workers):
             return f"{task} timed the steps of its workers: {_of_times(workers)}."
+        case ev.TrainsWith():
+            return _of_training(event)
+        case ev.ProgramEnds(task, _, begun):
+            return f"{task} {'has finished its program' if begun else 'continues its program'}."
         case ev.SigtermHandled(task, _, handled):
             return f"{task} {'handles' if handled else 'does not handle'} SIGTERM."
         case _:
@@ -80,6 +84,13 @@ def _of_attempt(event: ev.AttemptEnded) -> str:
         same = event.role.kind is RoleKind.SAME
         why += f", {'as' if same else 'collateral of'} {event.role.task} (attempt {event.role.attempt}){' did' * same}"
     return f"{event.task} (attempt {event.attempt}) is over: it {how}{why}."
+
+
+def _of_training(event: ev.TrainsWith) -> str:
+    made = " and ".join(event.strategies) or "no strategy"
+    joined = f"has joined a cluster of {number_of('task', event.cluster)}" if event.cluster else "has joined no cluster"
+    how = "with others" if event.distributed else f"something ({event.training})"
+    return f"{event.task} has made {made}, {joined}, and trains {how if event.training != 'none' else 'nothing yet'}."
 
 
 def _of_times(workers: Mapping[Task, ev.StepTimes]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from clusterkit.views import edits
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
-from clusterkit.words.model import Task, number_of
+from clusterkit.words.model import Task, TaskType, number_of
 from clusterkit.words.outcome import Failure, signal_name
 from clusterkit.words.printable import printable, printable_lines
 
@@ -30,8 +30,8 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
     if told is None:
         return None
     level, text = told
-    # Only a warning has line breaks of its own. Elsewhere they come from a task or a file, and are made visible.
-    return level, printable_lines(text) if isinstance(event, ev.Warned) else printable(text)
+    # Only warnings have line breaks of their own. Elsewhere they come from a task or a file, and are made visible.
+    return level, printable_lines(text) if isinstance(event, ev.Warned | ev.TrainAlone) else printable(text)
 
 
 def _told(event: ev.Event) -> tuple[Level, str] | None:
@@ -56,7 +56,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         case ev.Checkpointed(task, _, step, path):
             return Level.DEBUG, f"{task} wrote the checkpoint of step {step}: {path}"
         case ev.Failed(failure):
-            return Level.WARNING, f"{failed(failure)}."
+            return Level.WARNING, f"{failed(failure)}{_too_early(event)}."
         case ev.RestartPlanned():
             return Level.WARNING, _planned(event)
         case ev.Requested() | ev.RequestRefused():
@@ -97,8 +97,16 @@ _ADVICE = {
 
 
 def _of_others(event: ev.Event) -> tuple[Level, str] | None:
-    """What few runs have: workers that are given up, a program that is edited, pages, the debugger."""
+    """What few runs have: tasks that leave early or are given up, a program that is edited, pages, the debugger."""
     match event:
+        case ev.LeftEarly(task, _, step):
+            wrong = task.type is TaskType.PS  # it has to serve until the job is done
+            return (Level.WARNING if wrong else Level.INFO), f"{task} exited with code 0{_at_step(step)}."
+        case ev.TrainAlone(found):
+            said = printable(f"{found} The program needs:")
+            return Level.WARNING, "\n".join([said, *(f"    {printable(line)}" for line in found.mend)])
+        case ev.CannotExit():
+            return Level.WARNING, _cannot_exit(event)
         case ev.Shrunk():
             return Level.WARNING, _shrunk(event)
         case ev.ProgramChanged(_, _, problem, same):
@@ -165,18 +173,25 @@ def failed(failure: Failure) -> str:
     return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
 
 
+def _too_early(event: ev.Failed) -> str:
+    """What else there is to say of an exit with code 0 that has turned out to have been too early."""
+    if not event.failure.exit.ok:
+        return ""
+    return f"{_at_step(event.failure.step)}, {shown(event.later)} ago, and others can't continue without it"
+
+
 def is_bad(event: ev.Event) -> bool:
     """Whether the sentence is about something that went wrong."""
     if isinstance(event, ev.FaultTook):
         return not event.done
     broken = isinstance(event, ev.ProgramChanged) and bool(event.problem)
-    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange)
+    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange | ev.CannotExit | ev.TrainAlone)
 
 
 def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[Level, str] | None:
     match event:
         case ev.FaultInjected(number, fault):
-            return Level.INFO, f"Fault {number}: {fault}{_hit(event)}{_at_step(event)}."
+            return Level.INFO, f"Fault {number}: {fault}{_hit(event)}{_at_step(event.step, ',')}."
         case ev.FaultTook(number, detail, done):
             if not done:
                 return Level.WARNING, f"Fault {number} could not be injected: {detail}."
@@ -234,8 +249,8 @@ def _hit(event: ev.FaultInjected) -> str:
     return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {_listed(names)}"
 
 
-def _at_step(event: ev.FaultInjected) -> str:
-    return "" if event.step is None else f", at step {event.step}"
+def _at_step(step: int | None, before: str = "") -> str:
+    return "" if step is None else f"{before} at step {step}"
 
 
 def _listed(items: Sequence[object]) -> str:
@@ -262,7 +277,17 @@ def _planned(event: ev.RestartPlanned) -> str:
     if event.cause.exit.preempted or not event.charged:
         charge = "not charged to the restart budget"
     why = f" because {event.cause.task} {event.cause.exit}" if event.tasks != (event.cause.task,) else ""
-    return f"{names} {verb} again in {event.delay:.1f} s{why} ({charge})."
+    when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "at once"
+    return f"{names} {verb} again {when}{why} ({charge})."
+
+
+def _cannot_exit(event: ev.CannotExit) -> str:
+    down = event.down
+    waits = f"TensorFlow waits for {_listed(down)}, which {'is' if len(down) == 1 else 'are'} down. " if down else ""
+    return (
+        f"{event.task} has finished its program, but has not exited {shown(event.seconds)} later. {waits}To let it "
+        "exit whatever its workers do, call clusterkit.training.serve first in the program, or use --servers builtin."
+    )
 
 
 def _shrunk(event: ev.Shrunk) -> str:

@@ -45,6 +45,9 @@ def report(
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
+    if found := result.undistributed:
+        lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
+        lines += [[(f"      {line}", ())] for line in found.mend]
     if gone := result.given_up:
         without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
         lines.append([("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())])
@@ -72,13 +75,14 @@ def _styled(text: str, style: _Style, color: bool) -> str:
 
 def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     good = result.state is RunState.SUCCEEDED
-    mark = "✔" if result.exit_code == 0 else "!" if good else "✘"
+    fine = result.exit_code == 0 and result.undistributed is None
+    mark = "✔" if fine else "!" if good else "✘"
     steps = f" · step {result.last_step}" if result.last_step is not None else ""
     restarts = f" · {number_of('restart', result.restarts)}" if result.restarts else ""
     how = "was lost" if result.lost else result.state
     text = f"{mark} run {run_id} {how} after {shown(result.duration)}{steps}{restarts}"
     rule = "─" * (width - len(text) - 1)
-    return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.exit_code == 0 else _RED,))]
+    return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if fine else _RED,))]
 
 
 def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
@@ -86,13 +90,19 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
         yield [(f"    {cause.task} │ {line}", ())]
+    if cause.exit.ok:
+        yield [(f"    {result.reason}.", ())]
     if result.finding is not None:
         yield [("    ", ()), (f"Hint: {result.finding}", (_BOLD,))]
     if cause.exit.error is None:
         yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
     if result.repeated:
-        alike = f"attempt {cause.attempt - 1} ended with the same error, and no step was made since"
-        yield [(f"    It fails the same way each time: {alike}.", ())]
+        where, got = (
+            ("", "no step was made") if cause.step is None else (f", at step {cause.step}", "training got no further")
+        )
+        how = "in the same way" if cause.exit.ok else "with the same error"
+        alike = f"attempt {cause.attempt - 1} ended {how}, and {got} since"
+        yield [(f"    It fails the same way each time{where}: {alike}.", ())]
     for failure in result.same:
         yield [(f"  Same error: {failed(failure)}", ())]
     for failure in result.collateral:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from clusterkit.words.distribution import Undistributed
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Failure, RunResult
@@ -24,9 +25,39 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An attempt failed: a restart, or the end of the run, will follow."""
+    """An attempt failed: a restart, or the end of the run, will follow.
+
+    If it exited with code 0, that was `later` seconds ago, and has turned out to have been too early.
+    """
 
     failure: Failure
+    later: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeftEarly:
+    """A task exited with code 0 before the job was done, at the `step` that it had reported last."""
+
+    task: Task
+    attempt: int
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CannotExit:
+    """A task's program ended `seconds` ago, and its process still runs. It may wait for those that are `down`."""
+
+    task: Task
+    attempt: int
+    seconds: float
+    down: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainAlone:
+    """Tasks train, but not together. It is what is known so far: they may yet do so later."""
+
+    found: Undistributed
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +242,7 @@ class Finished:
 
 
 Decided = (
-    Changed | AttemptEnded | Failed | RestartPlanned | Shrunk | HostAvoided | RequestRefused | Paused
-    | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp | EditTrains
-    | WaitsForChange | Finished
+    Changed | AttemptEnded | Failed | LeftEarly | CannotExit | TrainAlone | RestartPlanned | Shrunk | HostAvoided
+    | RequestRefused | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp
+    | EditTrains | WaitsForChange | Finished
 )  # fmt: skip

@@ -22,12 +22,14 @@ from clusterkit.words.reports import (
     LeftDebugger,
     PhaseChanged,
     Profiled,
+    ProgramEnds,
     Progressed,
     Reached,
     Ready,
     Resumed,
     SigtermHandled,
     StepsTimed,
+    TrainsWith,
 )
 from clusterkit.words.vitals import *  # noqa: F403
 from clusterkit.words.vitals import Look, Vitals
@@ -248,8 +250,8 @@ class StorageFailed:
 
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
-    | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | SigtermHandled | StepsTimed
-    | InDebugger | LeftDebugger | EditorAwaited
+    | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | SigtermHandled | StepsTimed
+    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost

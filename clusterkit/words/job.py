@@ -126,6 +126,7 @@ class JobSpec:
     patches: bool = True  # whether Keras is patched where it fails or is wrong on several workers
     devices: Devices = field(default_factory=Devices)
     hosts: Hosts = field(default_factory=Hosts)
+    strict: bool = False  # whether a job whose tasks trained alone, each for itself, has not succeeded
     tensorboard: bool = False  # whether TensorBoard runs beside the job
     dashboard: bool = False  # whether the dashboard does
     dashboard_control: bool = False  # and whether it may act on the run

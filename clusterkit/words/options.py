@@ -74,7 +74,11 @@ class RestartOptions(TypedDict, total=False):
     ]
     restart_budget: Annotated[int, Option("Restarts before the job fails.", "restart.budget")]
     restart_backoff: Annotated[
-        Duration, Option("The wait before the first restart. It doubles each time.", "restart.backoff")
+        Duration,
+        Option(
+            "The wait before a restart, doubled each time. The first, if training had made steps, has none.",
+            "restart.backoff",
+        ),
     ]
     restart_backoff_max: Annotated[Duration, Option("The longest wait before a restart.", "restart.backoff_max")]
     restart_scope: Annotated[
@@ -149,6 +153,9 @@ class LibraryOptions(TypedDict, total=False):
         ),
     ]
     keras: Annotated[Literal[2, 3], Option("The version of Keras behind tf.keras.", "keras", default="TensorFlow's, 3")]
+    strict: Annotated[
+        bool, Option("Exit with code 1 if the tasks did not train together, but each for itself.", "strict")
+    ]
     patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
 
 

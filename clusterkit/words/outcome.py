@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from clusterkit.words.distribution import Undistributed
 from clusterkit.words.model import Task
 
 CRASHED = 70  # clusterkit itself failed; as sysexits.h has it
@@ -90,6 +91,7 @@ class Failure:
     """One attempt that failed.
 
     `at` is in seconds of the monotonic clock, `tail` the end of its log, `exception` the last uncaught one in it.
+    `step` is the newest that it reported; of a cause that reports none itself, that of the tasks that train.
     """
 
     task: Task
@@ -98,6 +100,7 @@ class Failure:
     at: float
     tail: tuple[str, ...] = ()
     exception: str | None = None
+    step: int | None = None
 
 
 class RoleKind(enum.StrEnum):
@@ -162,10 +165,10 @@ class RunResult:
     """The end of a run: what `result.json` holds and `up` exits with.
 
     `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
-    failed in the same way, with no step in between. `not_injected` are the faults that had no effect; if the job
-    succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains the
-    failure, if anything. `lost`: something other than the run ended its supervisor. `given_up` are the workers that
-    it continued without.
+    failed in the same way, and training got no further since. `not_injected` are the faults that had no effect; if the
+    job succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains
+    the failure, if anything. `lost`: something other than the run ended its supervisor. `given_up` are the workers that
+    it continued without. `undistributed` are tasks that each trained alone although they have peers.
     """
 
     state: RunState
@@ -185,6 +188,7 @@ class RunResult:
     checkpoint: str | None = None  # the newest one that was reported, from which the job can be resumed
     lost: bool = False
     given_up: tuple[Task, ...] = ()
+    undistributed: Undistributed | None = None
 
     @property
     def word(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from clusterkit.words.distribution import Training
 from clusterkit.words.model import Task
 from clusterkit.words.startup import Stage
 
@@ -68,6 +69,31 @@ class PhaseChanged:
     attempt: int
     phase: str
     begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEnds:
+    """The program has nothing left to do, and its process is about to exit; if not `begun`, it continues after all."""
+
+    task: Task
+    attempt: int
+    begun: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrainsWith:
+    """How the program trains, as far as its runtime sees; sent again when that changes.
+
+    `strategies` are those that it has made, `cluster` is how many tasks are in the cluster that TensorFlow has joined,
+    0 for none. `distributed`: several tasks have trained something together.
+    """
+
+    task: Task
+    attempt: int
+    strategies: tuple[str, ...]
+    cluster: int
+    distributed: bool
+    training: Training
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,21 @@ class TestCold(Contract):
             [said] = [event.what for event in run.events if isinstance(event, ev.Impaired)]
             assert said.startswith("The tasks can't be inspected: no thread can be started: Resource temporarily")
 
+    def test_half_a_report_does_not_hide_the_next_attempts_first_one(self, stage: Any) -> None:
+        """A task may die in the middle of a line, and what it left behind may write one after its exit."""
+        ready = """'{"kind":"ready","attempt":2}\\n'"""
+        half = """(sleep 0.1; printf '{"kind":"prog') & printf '{"kin'"""
+        run: Stage = stage(
+            f"{{ test $CLUSTERKIT_ATTEMPT = 2 && printf {ready} || {{ {half}; }}; }} >$CLUSTERKIT_PROGRESS"
+        )
+        run.begin(WORKER)
+        run.wait(ev.Exited)
+        run.wait(ev.Drained)
+        run.backend.do(ac.Sweep(WORKER, 1))
+        run.wait(ev.Swept)
+        run.backend.do(ac.Spawn(WORKER, 2, "failure"))
+        run.wait(ev.Ready, attempt=2)
+
 
 class TestWarm(Contract):
     """A fork server."""

@@ -14,6 +14,7 @@ from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.supervisor.journal import Journal
+from clusterkit.words.distribution import Training
 from clusterkit.words.events import (
     Checkpointed,
     EditorAwaited,
@@ -21,6 +22,7 @@ from clusterkit.words.events import (
     LeftDebugger,
     PhaseChanged,
     Profiled,
+    ProgramEnds,
     Progressed,
     Reached,
     Ready,
@@ -28,11 +30,13 @@ from clusterkit.words.events import (
     SigtermHandled,
     StepsTimed,
     StepTimes,
+    TrainsWith,
 )
 from clusterkit.words.startup import Stage
 from tests.histories import task
 
 WORKER = task("worker:0")
+STRATEGY = '{"kind":"strategy","attempt":1,"strategies":%s,"cluster":4,"distributed":false,"training":"fit"}'
 NO_REPORTS = {
     "a step beyond every float": '{"kind":"progress","attempt":1,"step":1e999}',
     "a step that is a float": '{"kind":"progress","attempt":1,"step":1.5}',
@@ -62,6 +66,12 @@ NO_REPORTS = {
     "a phase of 5,000 letters": f'{{"kind":"phase","attempt":1,"begun":true,"phase":"{"x" * 5000}"}}',
     "a reason that is a number": '{"kind":"profiled","attempt":1,"request":1,"why":3}',
     "a request of 400 digits": f'{{"kind":"profiled","attempt":1,"request":{"9" * 400}}}',
+    "a strategy of 5,000 letters": f"{STRATEGY % ('[' + json.dumps('x' * 5000) + ']')}",
+    "a strategy that is no name": STRATEGY % '["a b"]',
+    "strategies that are text": STRATEGY % '"MirroredStrategy"',
+    "nine strategies": STRATEGY % '["a","a","a","a","a","a","a","a","a"]',
+    "an unknown way to train": (STRATEGY % "[]").replace("fit", "fitness"),
+    "a cluster of 400 digits": (STRATEGY % "[]").replace("4", "9" * 400),
     "workers that are a list": '{"kind":"workers","attempt":1,"workers":[[1,2]]}',
     "a worker without an index": '{"kind":"workers","attempt":1,"workers":{"worker:1":[1,2.0]}}',
     "a worker whose index is too long": f'{{"kind":"workers","attempt":1,"workers":{{"{"9" * 4400}":[1,2.0]}}}}',
@@ -84,11 +94,26 @@ HOSTILE: st.SearchStrategy[Any] = (
 )
 NEARLY = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from(["progress", "checkpoint", "resumed", "phase", "profiled", "ready"]),
+        "kind": st.sampled_from(["progress", "checkpoint", "resumed", "phase", "profiled", "ready", "end", "strategy"]),
         "attempt": st.just(1) | HOSTILE,
     },
     optional=dict.fromkeys(
-        ("step", "metrics", "path", "phase", "begun", "request", "steps", "total", "why", "workers"), HOSTILE
+        (
+            "step",
+            "metrics",
+            "path",
+            "phase",
+            "begun",
+            "request",
+            "steps",
+            "total",
+            "why",
+            "workers",
+            "strategies",
+            "cluster",
+            "training",
+        ),
+        HOSTILE,
     ),
 )
 LINES = NEARLY.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=200)
@@ -170,6 +195,11 @@ def test_text_can_be_written_anywhere() -> None:
         ('{"kind":"sigterm","attempt":2,"handled":true}', SigtermHandled(WORKER, 2, True)),
         ('{"kind":"sigterm","attempt":2,"handled":1}', SigtermHandled(WORKER, 2, False)),
         ('{"kind":"sigterm","attempt":2}', None),
+        ('{"kind":"end","attempt":2,"begun":true}', ProgramEnds(WORKER, 2)),
+        ('{"kind":"end","attempt":2,"begun":0}', ProgramEnds(WORKER, 2, begun=False)),
+        ('{"kind":"end","attempt":2}', None),
+        (STRATEGY % '["Mirrored"]', TrainsWith(WORKER, 1, ("Mirrored",), 4, False, Training.FIT)),
+        ('{"kind":"strategy","attempt":2}', None),
         ('{"kind":"workers","attempt":2,"workers":{}}', StepsTimed(WORKER, 2, {})),
         (
             '{"kind":"workers","attempt":2,"workers":{"0":[12,0.5],"1":[3,2]}}',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -142,6 +143,23 @@ def test_lines_that_are_no_reports_hide_nothing(pipe: Pipe) -> None:
     """A task may write anything."""
     pipe.report(step(1), "nonsense", step(2), '{"kind":"progress"', "", "[]", step(3), '{"kind":"ready","attempt":1}')
     assert [pipe.next() for _ in range(3)] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 3), Ready(WORKER, 1)]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_reports_and_noise_may_come_in_any_pieces(pipe: Pipe, number: int) -> None:
+    """Each report is passed on, wherever the reads end, and none that noise has damaged."""
+    chance = random.Random(number)
+    noise = [chance.randbytes(chance.randrange(300)).replace(b"\n", b"") for _ in range(20)]
+    reports = [b'{"kind":"checkpoint","attempt":1,"step":%d,"path":"c"}' % step for step in range(20)]
+    text = b"".join(b"%b\n%b\n" % pair for pair in zip(noise, reports, strict=True))
+    while text:
+        size = chance.randrange(1, 60)
+        os.write(pipe.fd, text[:size])
+        text = text[size:]
+        read = threading.Event()
+        pipe.watcher._poller.do(read.set)
+        assert read.wait(10)
+    assert [pipe.next() for _ in range(20)] == [Checkpointed(WORKER, 1, step, "c") for step in range(20)]
 
 
 def test_the_watcher_sleeps_when_nothing_is_reported_any_more(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:

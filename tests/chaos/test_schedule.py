@@ -40,9 +40,9 @@ def faults(a_plan: Plan, seed: int = 1, runs: int = 300) -> list[list[Fault]]:
     [
         ((), 1.0, 3),
         (("kill worker:0", "term ps:0"), 1.0, 5),
-        (("disk-full for=4s",), 1.0, 7),  # after 1, 2 and 4 s
-        (("disk-full for=4s",), 0.1, 10),  # after 0.1, 0.2 … 3.2 s
-        (("disk-full for=1s", "disk-full for=3s", "kill any"), 0.1, 12),
+        (("disk-full for=4s",), 1.0, 8),  # at once, then after 1, 2 and 4 s
+        (("disk-full for=4s",), 0.1, 11),  # at once, then after 0.1, 0.2 … 3.2 s
+        (("disk-full for=1s", "disk-full for=3s", "kill any"), 0.1, 13),
         (("disk-full for=0.95s",), 0.0, 14),
     ],
 )

@@ -14,6 +14,7 @@ from tests.check.checks import findings, line_of, told
 TF = "import json, os\nimport tensorflow as tf\nfrom clusterkit import training\n"
 RESOLVER = "tf.distribute.cluster_resolver.TFConfigClusterResolver()"
 MADE = "tf.distribute.MultiWorkerMirroredStrategy()"
+PLAIN = "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd')\n"
 GANG = f"{TF}strategy = {MADE}\n"
 CLUSTER = "{'cluster': {'worker': ['localhost:12345', 'localhost:23456']}, 'task': {'type': 'worker', 'index': 0}}"
 TWO: dict[str, Any] = {"workers": 2}
@@ -97,6 +98,47 @@ ROWS = [
         (("Mirrored", "MultiWorkerMirrored"), ("import ", "import horovod, "), ("build()", "build(task_index)")),
         TWO,
         (ONE,),
+    ),
+    Row(
+        "no-strategy",
+        f"{PLAIN}model.fit(x)  # here\nmodel.fit(y)\n",
+        (
+            ("model.compile('sgd')", "pass"),
+            ("model.fit", "scaler.fit"),
+            ("model.fit", "if x: model.fit"),
+            ("import tensorflow as tf", "import tensorflow as tf\nfrom mine import make_strategy"),
+            ("import tensorflow as tf", "import tensorflow as tf\nimport horovod.tensorflow as hvd"),
+            ("import tensorflow as tf", "import tensorflow as tf\nfrom tensorflow.experimental import dtensor"),
+            ("import tensorflow as tf", "import tensorflow as tf, os\nprint(os.environ['TF_CONFIG'])"),
+        ),
+        TWO,
+        (ONE, {**ONE, "evaluator": True}, {**TWO, "restart_scope": "task"}, {**TWO, "convention": "jax"}),
+    ),
+    Row("no-strategy", f"{PLAIN}class T:\n    pass\nmodel.fit(x)  # here\n", (), SERVED),
+    Row(
+        "no-scope",
+        f"{PLAIN.replace('model =', f'strategy = {MADE}{chr(10)}model =')}model.fit(x)  # here\n",
+        (
+            ("model = ", "with strategy.scope(): model = "),
+            ("model.fit(x)", "train(model, strategy)"),
+            ("model.fit(x)", "model.fit(x, callbacks=[Mine(strategy)])"),
+            ("strategy = ", "self.strategy = "),
+            ("strategy = ", "strategy = x or "),
+        ),
+        TWO,
+        (ONE, {**TWO, "restart_scope": "task"}),
+    ),
+    Row(
+        "uncalled-main",
+        '"""A program."""\nimport tensorflow as tf\nSTEPS = 3\ndef main():  # here\n    tf.zeros(STEPS)\n',
+        (
+            ("STEPS = 3", "print(3)"),
+            ("tf.zeros(STEPS)\n", "tf.zeros(STEPS)\nmain()\n"),
+            ("tf.zeros(STEPS)\n", "tf.zeros(STEPS)\nRUN = main\n"),
+            ("STEPS = 3", "STEPS = {'main': 3}"),
+            ("def main", "def train"),
+        ),
+        ONE,
     ),
     Row(
         "shared-file",

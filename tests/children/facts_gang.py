@@ -6,8 +6,6 @@ import time
 
 import tensorflow as tf
 
-from clusterkit import training
-
 size = int(sys.argv[1])
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
@@ -21,6 +19,5 @@ done = 0
 while True:
     step()
     done += 1
-    training.report(done)
     sys.stdout.write(json.dumps({"at": time.monotonic(), "step": done, "by": []}) + "\n")  # see facts_end.py
     time.sleep(0.02)

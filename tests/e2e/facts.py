@@ -28,8 +28,12 @@ CUT_GANG = {**GANG, "workers": 3, "network": "virtual"}
 # What TensorFlow writes of a task that fails or does not answer. Logs have more in them, which comes and goes with the
 # version and the moment: facts are not about that.
 COMPLAINTS = ("failed with", "unavailable", "deadline", "unhealthy", "heartbeat", "connection", "traceback", "died")
-# What failed stays down, and its peers are not ended for it; nor is anybody for the training that stands still.
-ALONE = {"restart_scope": "task", "restart_backoff": "1h", "restart_backoff_max": "1h", "stall_warning": 0}
+# What failed stays down, and its peers are not ended for it; nor is anybody for the training that stands still. Steps
+# would let it restart at once, so none are seen.
+ALONE = {
+    "restart_scope": "task", "restart_backoff": "1h", "restart_backoff_max": "1h", "stall_warning": 0,
+    "progress_regex": r"never step (\d+)",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

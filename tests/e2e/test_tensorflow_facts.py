@@ -152,6 +152,7 @@ def test_ps_job_the_chief_ends_without_a_worker(lab: Callable[..., Lab]) -> None
     seen = job.lasting(killed, time.monotonic() - killed.since + 2)
     assert seen.said["chief:0"].endswith("the last line of the program")
     assert "chief:0" in seen.alive
+    job.cluster.wait_for_event("ProgramEnds", task="chief:0")
     stack = job.stacks("chief:0")
     assert lines_with(["cluster_coordinator.py", "in stop"], stack)
     assert lines_with(["cluster_coordinator.py", "in __del__"], stack)

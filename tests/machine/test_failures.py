@@ -68,14 +68,24 @@ def test_a_gang_restarts_together(up: Start, tmp_path: Path) -> None:
 
 
 def test_a_program_that_always_fails_uses_up_its_budget(up: Start) -> None:
-    """It makes a step each time; the cause block names task, attempt, exit code and the last lines."""
-    run = up("--workers", "1", "--restart-backoff", "0.05", ROLES, *failures("worker:0", 4, code=7))
+    """It gets further each time; the cause block names task, attempt, exit code and the last lines."""
+    later = [word for attempt in range(1, 5) for word in ("--fail", f"worker:0:{attempt}:{attempt + 1}:7")]
+    run = up("--workers", "1", "--restart-backoff", "0.05", ROLES, *later)
     assert run.wait(30) == 1
     cause = run.result["cause"]
     assert (cause["task"], cause["attempt"], cause["exit"]["code"]) == ("worker:0", 4, 7)
     assert "Cause: worker:0 exited with code 7 (attempt 4)" in run.output
     assert "worker:0 │ worker:0 goes from step 0 to 20" in run.output.partition("Cause:")[2]
     assert attempts(run) == {"worker:0": 4}
+
+
+def test_a_program_that_fails_at_the_same_step_is_started_twice(up: Start) -> None:
+    """Its first restart came at once, since it had made steps; none of them was new after that."""
+    run = up("--workers", "1", "--restart-backoff", "60", ROLES, *failures("worker:0", 4, code=7))
+    assert run.wait(30) == 1
+    assert attempts(run) == {"worker:0": 2}
+    assert "worker:0 starts again at once (restart 1 of 3)." in run.output
+    assert "It fails the same way each time, at step 1: attempt 1 ended with the same error" in run.output
 
 
 @pytest.mark.parametrize(

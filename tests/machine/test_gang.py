@@ -129,9 +129,9 @@ def test_a_worker_that_ends_well_beside_a_failing_gang_restarts_with_it() -> Non
 
 
 def test_the_leaders_success_counts_also_while_a_recovery_is_open() -> None:
-    """A leader that has finished its work is not started again because a peer failed just before."""
+    """A leader that has finished its work is not started again because a peer was killed just before."""
     run = History(job(workers=2)).begin()
-    run.exits("worker:1", exception="ValueError: x")
+    run.exits("worker:1", signal=SIGKILL)
     run.after(0.5)
     run.exits("worker:0", code=0)
     run.after(10)
@@ -143,7 +143,7 @@ def test_the_leaders_success_counts_also_where_its_kill_was_already_sent() -> No
     """Exit code 0 is no answer to SIGKILL: the work was done before it came."""
     run = History(job(workers=2)).begin()
     run.unreachable.add("worker:0")
-    run.exits("worker:1", exception="ValueError: x")
+    run.exits("worker:1", signal=SIGKILL)
     run.after(1.01)
     assert run.signals() == [(1.0, "worker:0", SIGKILL)]
     run.exits("worker:0", code=0)

@@ -50,11 +50,107 @@ def test_the_same_failure_twice_without_a_step_ends_the_run(spec: JobSpec, first
     assert (str(run.result.cause.task), run.result.cause.attempt) == (second, 2)
 
 
-def test_a_step_in_between_is_progress() -> None:
-    """Only the budget bounds how often a program that trains may fail."""
-    run = restarted(ALONE, *[raises()] * 4, between=lambda run: run.progresses("worker:0", 5))
-    assert (run.attempts, run.result.repeated) == ({"worker:0": 4}, False)
-    assert "budget is used up" in run.result.reason
+TYPO = "NameError: name 'acuracy' is not defined"
+
+
+def trains(*steps: int, saves: tuple[int, ...] = (), name: str = "worker:0") -> Fail:
+    """The task makes steps, of which some are saved."""
+
+    def train(run: History) -> None:
+        run.after(10)
+        for step in steps:
+            run.progresses(name, step)
+            if step in saves:
+                run.checkpoints(name, step)
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("trainings", "attempts"),
+    [
+        ([trains(1, 256), trains(1, 256)], 2),
+        ([trains(1, 256, saves=(256,)), trains(256)], 2),
+        ([trains(1, 200, 256, saves=(200,)), trains(201, 256)], 2),
+        ([trains(1, 256), trains(1, 100)], 2),
+        ([trains(1, 200, 256, saves=(200,)), trains(1, 200, 256, saves=(200,))], 2),
+        ([trains(1, 256), trains(1)], 2),
+        ([trains(1, 256), trains(1, 257), trains(1, 257)], 3),
+        ([trains(1, 200, 256, saves=(200,)), trains(201, 240, 256, saves=(240,)), trains(241, 256)], 3),
+        ([trains(1, 256), trains(1, 256, saves=(256,)), trains(256)], 3),
+        ([trains(5), trains(6), trains(7), trains(8)], 4),
+    ],
+    ids=["the same step", "after fit", "from a checkpoint", "sooner", "the same checkpoint", "at its start", "beyond",
+         "a newer checkpoint", "the first checkpoint", "beyond each time"],
+)  # fmt: skip
+@pytest.mark.parametrize("spec", [ALONE, GANG])
+def test_a_restart_was_of_use_if_training_got_further(spec: JobSpec, trainings: list[Fail], attempts: int) -> None:
+    """The same error at the same step is not worth another training, unless there is a newer checkpoint."""
+    run = History(spec).begin()
+    for train in trainings:
+        train(run)
+        run.exits("worker:0", exception=TYPO)
+        run.after(60)
+    assert (run.over, run.attempts["worker:0"]) == (True, attempts)
+    assert run.result.repeated is (attempts < 4)
+    if attempts == 4:
+        assert "budget is used up" in run.result.reason
+
+
+def test_where_it_fails_each_time_is_said() -> None:
+    """The reason names the step."""
+    run = restarted(ALONE, raises(exception=TYPO), raises(exception=TYPO), between=trains(1, 256))
+    said = "as the attempt before it did, with the same error and no further than at step 256"
+    assert run.result.reason == f"worker:0 exited with code 1, {said}"
+    assert run.result.cause is not None
+    assert run.result.cause.step == 256
+
+
+def test_another_error_at_the_same_step_is_another_failure() -> None:
+    """The program, or what it reads, has changed."""
+    run = restarted(ALONE, raises(exception=TYPO), raises(), between=trains(1, 256))
+    assert not run.over
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Shape mismatch in the collective instance 103. Op at device /job:worker/replica:0/task:1/device:CPU:0 expected",
+     "Collective ops is aborted by: Collective instance 100 expected type 0 and data_type 1 but got type 2"],
+)  # fmt: skip
+@pytest.mark.parametrize(("first", "second"), [("worker:0", "worker:1"), ("worker:1", "worker:0")])
+def test_collectives_that_do_not_match_are_one_failure_whoever_raises_it(said: str, first: str, second: str) -> None:
+    """Each worker has its own exception for it; TensorFlow's own says that others have aborted."""
+
+    def fails(name: str, exception: str) -> Fail:
+        def fail(run: History) -> None:
+            run.last_words[name] = ((exception, said), exception)
+            run.exits(name, code=1)
+
+        return fail
+
+    errors = "tensorflow.python.framework.errors_impl.InternalError: Graph execution error:", f"...AbortedError: {said}"
+    run = restarted(GANG, fails(first, errors[0]), fails(second, errors[1]), between=trains(1, 50))
+    assert run.result.repeated
+    assert run.result.cause is not None
+    assert str(run.result.cause.task) == second
+
+
+def test_numbers_count_where_nothing_else_is_known() -> None:
+    """A program that reports no steps may print them: other ones are progress, the same ones are none."""
+
+    def prints(*lines: str) -> Fail:
+        def fail(run: History) -> None:
+            run.last_words["worker:0"] = (lines, None)
+            run.exits("worker:0", code=1)
+
+        return fail
+
+    assert not restarted(ALONE, prints("step 5"), prints("step 10"), prints("step 12")).over
+    assert restarted(ALONE, prints("step 5"), prints("step 5")).result.repeated
+    timed = [prints("start", f"2026-11-25 10:0{n}:31,123 ERROR at 0x7f0{n}: no file") for n in range(2)]
+    assert restarted(ALONE, *timed).result.repeated
+    steps = restarted(ALONE, prints("at 5"), prints("at 10"), between=trains(7))
+    assert steps.result.repeated
 
 
 def test_the_step_that_was_restored_is_no_progress() -> None:
@@ -70,18 +166,9 @@ def test_the_step_that_was_restored_is_no_progress() -> None:
 
 def test_a_peers_step_is_the_gangs() -> None:
     """Not every worker reports; what one of them has made all have."""
-    run = restarted(GANG, *[raises("worker:1")] * 2, between=lambda run: run.progresses("worker:0", 5))
-    assert not run.over
-
-
-def test_steps_of_the_attempt_before_do_not_count() -> None:
-    """They were made before the first of the two failures."""
-    run = History(ALONE).begin()
-    run.progresses("worker:0", 100)
-    for _ in range(2):
-        run.exits("worker:0", exception=NO_MODULE)
-        run.after(60)
-    assert run.result.repeated
+    further = restarted(GANG, *[raises("worker:1")] * 2, between=lambda run: run.progresses("worker:0", int(run.now)))
+    assert not further.over
+    assert restarted(GANG, *[raises("worker:1")] * 2, between=trains(5)).result.repeated
 
 
 def test_a_worker_beside_which_training_goes_on_has_its_whole_budget() -> None:
@@ -123,7 +210,7 @@ def test_what_was_asked_for_or_preempted_in_between_begins_anew() -> None:
 def test_the_policy_always_goes_on() -> None:
     """Until its budget is used up, which still says that it was the same each time."""
     rules = RestartRules(policy=RestartPolicy.ALWAYS)
-    run = restarted(job(workers=1, restart=rules), *[raises()] * 4)
+    run = restarted(job(workers=1, restart=rules), *[raises()] * 4, between=trains(9))
     assert run.attempts == {"worker:0": 4}
     assert run.result.reason == "worker:0 exited with code 1, and its restart budget is used up (3 of 3)"
     assert run.result.repeated

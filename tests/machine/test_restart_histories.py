@@ -59,20 +59,6 @@ def test_exactly_the_tasks_of_the_row_restart(spec: JobSpec, fails: str, restart
     assert not run.over
 
 
-def test_the_backoff_doubles_up_to_its_bound_and_stays_within_a_tenth() -> None:
-    """Restarts of one task come 1, 2, 4 ... 30 seconds after its failures, spread by at most 10 %."""
-    run = History(job(workers=1, restart=RestartRules(budget=8))).begin()
-    delays = []
-    for nth in range(8):
-        failed_at = run.now - 1000.0
-        run.exits("worker:0", code=1)
-        run.after(40)
-        delays.append(run.spawn_times("worker:0")[nth + 1] - failed_at)
-    for delay, plain in zip(delays, [1, 2, 4, 8, 16, 30, 30, 30], strict=True):
-        assert 0.9 * plain <= delay <= 1.1 * plain + 1e-6
-    assert len({round(delay % 1, 9) for delay in delays}) > 4, "there is no jitter"
-
-
 def test_the_job_fails_with_the_cause_when_the_budget_is_used_up() -> None:
     """A fourth failure of the same task ends the job with exit code 1 and that failure as its cause."""
     run = History(job(workers=2, ps=1)).begin()

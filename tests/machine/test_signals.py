@@ -7,7 +7,7 @@ import pytest
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Finish, Signal, Spawn
 from clusterkit.words.job import Limits, RestartRules
-from clusterkit.words.outcome import RunState
+from clusterkit.words.outcome import Exit, RunState
 from tests.histories import BEGAN, SIGINT, SIGKILL, SIGTERM, History, job, task
 
 TASKS = ("chief:0", "worker:0", "ps:0", "evaluator:0")
@@ -216,3 +216,12 @@ def test_sigkill_is_sent_once() -> None:
     run.send(ev.Interrupted(SIGINT))
     run.after(60)
     assert run.signals() == [(0.0, "worker:0", SIGTERM), (1.0, "worker:0", SIGKILL)]
+
+
+@pytest.mark.parametrize(("reached", "starved"), [((), True), ((SIGTERM,), True), ((SIGKILL,), False)])
+def test_a_sigkill_that_clusterkit_sent_is_never_out_of_memory(reached: tuple[int, ...], starved: bool) -> None:
+    """The kernel's count may have gone up for another process; without a SIGKILL of clusterkit's it is believed."""
+    run = History(job(workers=1)).begin()
+    killed = Exit(signal=SIGKILL, out_of_memory=True)
+    run.send(ev.Exited(task("worker:0"), 1, killed, reached))
+    assert [failure.exit.out_of_memory for failure in run.failures] == [starved]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.pytest_plugin.sessions import run
-from tests.support import processes_of
+from tests.support import CHILDREN, processes_of
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -217,3 +217,23 @@ def test_the_marker_takes_keywords_only(session: pytest.Pytester) -> None:
     outcome = run(session, source)
     outcome.assert_outcomes(passed=1, errors=1)
     outcome.stdout.fnmatch_lines(["*takes keywords, such as workers=2, not (2,)*"])
+
+
+def test_a_job_whose_tasks_trained_alone_fails_its_test(session: pytest.Pytester) -> None:
+    """The test has passed, and proves nothing about distributed training; independent tasks may train alone."""
+    source = """
+        def test_it(cluster):
+            assert cluster(ALONE, workers=2).wait().ok
+
+        def test_another(cluster):
+            assert cluster(ALONE, workers=2, restart_scope="task").wait().undistributed is None
+    """
+    outcome = run(session, source.replace("ALONE", repr(str(CHILDREN / "alone.py"))))
+    outcome.assert_outcomes(passed=2, errors=1)
+    outcome.stdout.fnmatch_lines(
+        [
+            "*The training was not distributed.*",
+            "*worker:0 and worker:1 never connected: each trained alone. * The run: */runs/*. The program needs:",
+            "*    with strategy.scope():",
+        ]
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import atexit
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,3 +94,24 @@ def test_the_context_of_the_installed_tensorflow_is_as_the_patch_expects() -> No
     kinds = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == "Context"]
     methods = {node.name: node.args.args[0].arg for node in kinds[0].body if isinstance(node, ast.FunctionDef)}
     assert {methods.get(name) for name in ("remove_function", *endings.LOOKS)} == {"self"}
+
+
+def test_the_end_of_a_program_is_reported_before_its_coordinator_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process may hang in that; one that does not, continues."""
+    told, registered = list[tuple[str, ...]](), list[tuple[Any, ...]]()
+    monkeypatch.setattr(atexit, "register", lambda *call: registered.append(call))
+    steps = SimpleNamespace(steps=SimpleNamespace(write=lambda *report: told.append(report)))
+    load = {"task/patches/steps": steps, "task/patches/hook": support.load("task/patches/hook")}
+
+    class ClusterCoordinator:
+        def __del__(self) -> None:
+            told.append(("deleted",))
+
+    endings.report_end(SimpleNamespace(ClusterCoordinator=ClusterCoordinator), load.get)
+    coordinator = ClusterCoordinator()
+    assert told == []
+    del coordinator
+    assert told == [("end", '"begun":true'), ("deleted",), ("end", '"begun":false')]
+    ((call, *report),) = registered
+    call(*report)
+    assert told[3:] == [("end", '"begun":true')]

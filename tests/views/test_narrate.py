@@ -8,6 +8,7 @@ import pytest
 
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.words import events as ev
+from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import Asked, Exit, Failure
 from clusterkit.words.states import TaskState
@@ -100,10 +101,42 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.Failed(Failure(PS, 1, Exit(host="n2"), 5.0)), Level.WARNING, "ps:0 was lost with its host n2 (attempt 1)."),
         (ev.TensorBoardReady("http://x/"), Level.INFO, "TensorBoard answers at http://x/"),
         (ev.Failed(KILLED), Level.WARNING, "ps:0 was killed by SIGKILL (attempt 1)."),
+        (ev.LeftEarly(WORKER, 1, 64), Level.INFO, "worker:1 exited with code 0 at step 64."),
+        (
+            ev.CannotExit(CHIEF, 1, 10.0, (WORKER,)),
+            Level.WARNING,
+            "chief:0 has finished its program, but has not exited 10 s later. TensorFlow waits for worker:1, which is "
+            "down. To let it exit whatever its workers do, call clusterkit.training.serve first in the program, or "
+            "use --servers builtin.",
+        ),
+        (
+            ev.CannotExit(CHIEF, 1, 10.0),
+            Level.WARNING,
+            "chief:0 has finished its program, but has not exited 10 s later. To let it exit whatever its workers do, "
+            "call clusterkit.training.serve first in the program, or use --servers builtin.",
+        ),
+        (
+            ev.TrainAlone(Undistributed((WORKER, PS), WhyAlone.NEVER_CONNECTED)),
+            Level.WARNING,
+            "worker:1 and ps:0 never connected: each trained alone. The program makes no tf.distribute strategy. The "
+            "program needs:\n    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else\n"
+            "    with strategy.scope():\n        model = …  # create and compile it here",
+        ),
+        (ev.LeftEarly(PS, 2), Level.WARNING, "ps:0 exited with code 0."),
+        (
+            ev.Failed(Failure(WORKER, 1, Exit(code=0), 5.0, step=64), later=8.0),
+            Level.WARNING,
+            "worker:1 exited with code 0 (attempt 1) at step 64, 8.0 s ago, and others can't continue without it.",
+        ),
         (
             ev.RestartPlanned((CHIEF, PS), KILLED, (), 1.04, 1, 3),
             Level.WARNING,
             "chief:0 and ps:0 start again in 1.0 s because ps:0 was killed by SIGKILL (restart 1 of 3).",
+        ),
+        (
+            ev.RestartPlanned((CHIEF, PS), KILLED, (), 0.0, 1, 3),
+            Level.WARNING,
+            "chief:0 and ps:0 start again at once because ps:0 was killed by SIGKILL (restart 1 of 3).",
         ),
         (
             ev.RestartPlanned((CHIEF, WORKER, PS), KILLED, (), 2.0, 2, 3),

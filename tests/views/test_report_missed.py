@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clusterkit.views.recoveries import recovery_lines, unrecovered_lines
-from clusterkit.words.outcome import NotInjected, RunResult, RunState
+from clusterkit.words.distribution import Undistributed, WhyAlone
+from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 from clusterkit.words.recovery import RecoveryReport
+from tests.histories import task
 from tests.views.test_report import KILLED, SUCCESS, injected, lines
 
 
@@ -19,6 +21,30 @@ def test_a_fault_that_was_never_injected_has_a_line() -> None:
         "  Never injected: kill any @ 1h: the run ended before 3600 s were over.",
         "  Never injected: kill ps: x.",
     ]
+
+
+def test_training_that_was_not_distributed_has_no_check_mark() -> None:
+    """What was wrong, and the code that mends it."""
+    found = Undistributed((task("worker:0"), task("worker:1")), WhyAlone.NEVER_CONNECTED)
+    text = lines(replace(SUCCESS, undistributed=found))
+    assert text[0].startswith("! run r-1 succeeded after")
+    assert text[1:5] == [
+        "  worker:0 and worker:1 never connected: each trained alone. The program makes no tf.distribute strategy. The "
+        "program needs:",
+        "      strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else",
+        "      with strategy.scope():",
+        "          model = …  # create and compile it here",
+    ]
+
+
+def test_a_task_that_left_its_peers_is_the_cause_with_the_reason() -> None:
+    """Its exit code alone says nothing."""
+    cause = Failure(task("worker:1"), 2, Exit(code=0), 5.0, step=64)
+    why = "worker:1 exited with code 0 at step 64, 8.0 s earlier; the workers did not stop together"
+    text = lines(RunResult(RunState.FAILED, 1, why, cause=cause, repeated=True))
+    assert text[1:3] == ["  Cause: worker:1 exited with code 0 (attempt 2)", f"    {why}."]
+    again = "attempt 1 ended in the same way, and training got no further since"
+    assert f"    It fails the same way each time, at step 64: {again}." in text
 
 
 def test_a_fault_that_was_not_done_says_why() -> None:

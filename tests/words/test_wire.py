@@ -9,6 +9,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words import wire
+from clusterkit.words.distribution import Training, Undistributed, WhyAlone
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec, Limits, RestartRules, RestartScope, Setup
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
@@ -112,6 +113,12 @@ EVENTS: list[ev.Event] = [
     ATTEMPT,
     AttemptEnded(WORKER, 2, 0.1, 3.5, DIED, 1, 5, 3, "ckpt-3", 7, FailureRole(RoleKind.COLLATERAL, PS, 1)),
     ev.Failed(CAUSE),
+    ev.LeftEarly(WORKER, 2, 64),
+    ev.LeftEarly(PS, 1),
+    ev.CannotExit(WORKER, 2, 10.0, (PS,)),
+    ev.ProgramEnds(WORKER, 2),
+    ev.TrainsWith(WORKER, 2, ("MirroredStrategy",), 0, False, Training.SCOPED),
+    ev.TrainAlone(Undistributed((WORKER, PS), WhyAlone.NEVER_CONNECTED, ("MirroredStrategy",))),
     ev.RestartPlanned((PS, WORKER), CAUSE, (OTHER,), 1.0625, 1, 3),
     ev.Shrunk((WORKER,), (OTHER.task,), CAUSE, 3, 4, 2, True, 120),
     ev.Succeeded(WORKER),

@@ -122,6 +122,8 @@ class LocalBackend:
     def do(self, order: ac.Order) -> None:
         """See the contract."""
         if isinstance(order, ac.Spawn):
+            if order.attempt > 1:
+                self._watcher.begin_line(order.task)
             self._spawner.spawn(order)
             return
         self._spawner.finish()

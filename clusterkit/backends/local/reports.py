@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from clusterkit.words.debugging import LOOPBACK
+from clusterkit.words.distribution import Training
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.reports import (
     Checkpointed,
@@ -15,6 +16,7 @@ from clusterkit.words.reports import (
     LeftDebugger,
     PhaseChanged,
     Profiled,
+    ProgramEnds,
     Progressed,
     Reached,
     Ready,
@@ -22,12 +24,13 @@ from clusterkit.words.reports import (
     SigtermHandled,
     StepsTimed,
     StepTimes,
+    TrainsWith,
 )
 from clusterkit.words.startup import Stage
 
 Report = (
-    Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | Profiled | SigtermHandled | StepsTimed
-    | InDebugger | LeftDebugger | EditorAwaited
+    Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | Profiled | SigtermHandled
+    | StepsTimed | TrainsWith | InDebugger | LeftDebugger | EditorAwaited
 )  # fmt: skip
 
 LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
@@ -37,6 +40,7 @@ LONGEST_NAME = 100  # characters of a phase's name, or a metric's
 LONGEST_REASON = 1000
 MOST_METRICS = 100
 MOST_WORKERS = 1000
+MOST_STRATEGIES = 8
 
 
 def parse_report(task: Task, line: bytes) -> Report | None:
@@ -62,6 +66,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return Resumed(task, attempt, _count(message["step"]), _path(message))
     if kind == "phase":
         return PhaseChanged(task, attempt, _text(message["phase"], LONGEST_NAME), message["begun"] is True)
+    if kind == "end":
+        return ProgramEnds(task, attempt, message["begun"] is True)
     if kind == "profiled":
         why = _text(message.get("why", ""), LONGEST)[:LONGEST_REASON]
         steps = _count_or_none(message, "steps")
@@ -72,6 +78,11 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return SigtermHandled(task, attempt, message["handled"] is True)
     if kind == "workers":
         return StepsTimed(task, attempt, _workers(message["workers"]))
+    if kind == "strategy":
+        distributed, training = message["distributed"] is True, Training(message["training"])
+        return TrainsWith(
+            task, attempt, _names(message["strategies"]), _count(message["cluster"]), distributed, training
+        )
     if kind in ("debugger", "editor"):
         return _debugging(task, attempt, message)
     return Ready(task, attempt) if kind == "ready" else None
@@ -130,6 +141,15 @@ def _number(value: object) -> float | None:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if type(value) is int and abs(value) < MOST else None
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """Return the names of classes, of which there are only a few."""
+    if not isinstance(value, list) or len(value) > MOST_STRATEGIES:
+        raise ValueError(value)
+    if not all(isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME for name in value):
+        raise ValueError(value)
+    return tuple(value)
 
 
 def _workers(value: object) -> dict[Task, StepTimes]:

@@ -82,6 +82,11 @@ class Watcher:
         self._channels[task] = channel
         self._watch(channel.fd, channel)
 
+    def begin_line(self, task: Task) -> None:
+        """End the half line that an attempt may have left in the pipe. Call it before the next one starts."""
+        with suppress(BlockingIOError):  # the pipe is full of lines
+            os.write(self._channels[task].fd, b"\n")
+
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
         self._watch(child.pidfd, Waiting(task, attempt, child))
@@ -155,7 +160,7 @@ class Watcher:
         if data:
             *lines, half = (channel.half + data).split(b"\n")
             channel.half = half[: LONGEST + 1]  # enough to show that the line is too long for a report
-            for line, following in zip(lines, [*lines[1:], b""], strict=True):
+            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # of a half line alone: none
                 if not _is_overtaken(channel, line, following):
                     self._message(channel, line, now)
         if channel.pending and now - channel.passed_at >= self._pace.every:

@@ -1,4 +1,4 @@
-"""Lets a coordinator end as soon as its program is done, also one that does not use `clusterkit.training`.
+"""Reports the end of a coordinator's program, and lets its process end then, also without `clusterkit.training`.
 
 Loaded by path: standard library only.
 """
@@ -14,6 +14,25 @@ from typing import Any
 LOOKS = (
     "add_c_function", "add_function_def", "get_c_function", "get_function_def", "has_function", "list_function_names",
 )  # fmt: skip
+
+
+def report_end(module: Any, load: Any) -> None:
+    """Report that the program has ended: its process can hang after that, when the coordinator is deleted.
+
+    That happens while the interpreter exits, or when the function returns that created the coordinator.
+    """
+    kind, write = module.ClusterCoordinator, load("task/patches/steps").steps.write
+    delete = kind.__del__
+
+    def __del__(coordinator: Any) -> None:
+        write("end", '"begun":true')
+        try:
+            delete(coordinator)
+        finally:
+            write("end", '"begun":false')
+
+    atexit.register(write, "end", '"begun":true')
+    load("task/patches/hook").replace(kind, "__del__", __del__)
 
 
 def end_without_workers(module: Any, load: object) -> None:

@@ -1,0 +1,107 @@
+"""Alone: tasks that have peers, and train each for itself. The job may succeed, but its training is not distributed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.timers import Timer
+from clusterkit.words.actions import Inspect
+from clusterkit.words.distribution import SPANS_TASKS, Training, Undistributed, WhyAlone
+from clusterkit.words.events import Look, TrainAlone
+from clusterkit.words.job import Convention, RestartScope
+from clusterkit.words.model import Shape, TaskType
+
+PATIENCE = 5.0  # seconds from a task's first step to the look at its port
+
+
+@dataclass(slots=True)
+class Alone:
+    """Warns once, and says at the end whether it was so.
+
+    What counts is what the tasks' runtimes report: a program that trains by other means than TensorFlow's reports
+    nothing. Nor does a task train alone whose port is open. Tasks that restart alone are meant to be independent.
+    """
+
+    state: ClusterState
+    told: bool = False
+    found: Undistributed | None = None
+    asked: bool = False  # for a look that is not answered yet
+
+    def watch(self, record: TaskRecord) -> None:
+        """A task has reported its first step, or how it trains."""
+        if not self.told and _trains(record) and _why(record) and self._concerns():
+            timers = self.state.timers
+            if not timers.is_set(Timer.ALONE) and not self.asked:
+                timers.set(Timer.ALONE, self.state.now + PATIENCE)
+
+    def due(self) -> None:
+        """Some tasks have trained for a while: look which of them listen."""
+        self.asked = True
+        self.state.out.append(Inspect())
+
+    def looked(self, look: Look) -> None:
+        """The answer to a look."""
+        if self.asked and look is Look.GLANCE:
+            self.asked = False
+            self.judge()
+
+    def judge(self) -> Undistributed | None:
+        """Find the tasks that train alone, and warn of the first such finding. Return what is known in the end."""
+        if not self._concerns():
+            return None
+        records = [self.state.records[task] for task in self.state.job.tasks if task.type is not TaskType.EVALUATOR]
+        if any(record.trains_with is not None and record.trains_with.distributed for record in records):
+            self.found = None
+        elif found := self._find(records):
+            self.found = found
+            if not self.told:
+                self.told = True
+                self.state.record(TrainAlone(found))
+        return self.found
+
+    def _concerns(self) -> bool:
+        job = self.state.job
+        other = job.convention is not Convention.TENSORFLOW or job.restart.scope is RestartScope.TASK
+        return job.shape is not Shape.SINGLE and not other
+
+    def _find(self, records: list[TaskRecord]) -> Undistributed | None:
+        """The tasks that train alone, if it is all that train: in a gang several, else at least the coordinator."""
+        job = self.state.job
+        uncalled = tuple(record.task for record in records if _is_uncalled(record))
+        if job.leader in uncalled:
+            return Undistributed(uncalled, WhyAlone.UNCALLED)
+        alone = [(record, why) for record in records if _trains(record) and (why := _why(record))]
+        leads = any(record.task == job.leader for record, _ in alone)
+        if not leads or (job.shape is Shape.MULTI_WORKER and len(alone) < 2):
+            return None
+        if len(alone) < sum(map(_trains, records)):
+            return None
+        reports = [record.trains_with for record, _ in alone]
+        made = dict.fromkeys(name for report in reports if report is not None for name in report.strategies)
+        tasks, has_ps = tuple(record.task for record, _ in alone), job.shape is Shape.PARAMETER_SERVER
+        return Undistributed(tasks, alone[0][1], tuple(made), has_ps)
+
+
+def _trains(record: TaskRecord) -> bool:
+    """Whether the task trains something by itself: it reports steps, or has called `fit`."""
+    report = record.trains_with
+    fits = report is not None and report.training in (Training.SCOPED, Training.FIT)
+    return fits or record.first_step is not None
+
+
+def _is_uncalled(record: TaskRecord) -> bool:
+    """Whether the task's program has ended, and its main() was never called."""
+    report, ok = record.trains_with, record.exit is not None and record.exit.ok
+    return ok and report is not None and report.training is Training.UNCALLED
+
+
+def _why(record: TaskRecord) -> WhyAlone | None:
+    """Why what the task trains is its own; None if it may not be."""
+    report = record.trains_with
+    if report is None or report.distributed or report.training in (Training.NONE, Training.UNCALLED):
+        return None
+    if report.cluster == 0:
+        return None if record.listened else WhyAlone.NEVER_CONNECTED
+    has_strategy = any(name in SPANS_TASKS for name in report.strategies)
+    return WhyAlone.NO_SCOPE if has_strategy and report.training is Training.FIT else None

@@ -1,0 +1,100 @@
+"""Whether a job's training is distributed: how its tasks train, and those that train alone although they have peers."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from clusterkit.words.model import Task
+
+NAMED = 4  # tasks; of more, the others are counted
+DTENSOR = "DTensor"
+SPANS_TASKS = ("MultiWorkerMirroredStrategy", "ParameterServerStrategy")
+
+
+class Training(enum.StrEnum):
+    """How a program trains with TensorFlow, as far as its task's runtime sees."""
+
+    NONE = "none"
+    LOOP = "loop"  # it has made an optimizer or taken a gradient, so it may have a loop of its own
+    SCOPED = "scoped fit"  # of a model that was created in the scope of a strategy
+    FIT = "fit"  # of another model
+    UNCALLED = "uncalled"  # it has ended, and defines a main() that nothing calls
+
+
+class WhyAlone(enum.StrEnum):
+    """Why a task trains alone, or nothing at all."""
+
+    NEVER_CONNECTED = "never connected"  # to a cluster of TensorFlow's
+    NO_SCOPE = "outside the scope"  # of the strategy with which it has connected
+    UNCALLED = "main() is not called"
+
+
+@dataclass(frozen=True, slots=True)
+class Undistributed:
+    """Tasks that each trained alone, and why. `strategies` are those that the program made, by their names.
+
+    `has_ps`: the job has parameter servers.
+    """
+
+    tasks: tuple[Task, ...]
+    why: WhyAlone
+    strategies: tuple[str, ...] = ()
+    has_ps: bool = False
+
+    def __str__(self) -> str:
+        """`worker:0 and worker:1 never connected: each trained alone. The program makes no tf.distribute strategy.`"""
+        if self.why is WhyAlone.UNCALLED:
+            return f"{self.clause}: the program defines main() and never calls it."
+        if self.why is WhyAlone.NO_SCOPE:
+            return f"{self.clause}: fit ran outside the scope of the strategy."
+        each = "it" if len(self.tasks) == 1 else "each"
+        return f"{self._who()} never connected: {each} trained alone. {self._made()}"
+
+    @property
+    def clause(self) -> str:
+        """`worker:0 and worker:1 each trained alone`."""
+        if self.why is WhyAlone.UNCALLED:
+            return f"{self._who()} trained nothing"
+        return f"{self._who()} {'' if len(self.tasks) == 1 else 'each '}trained alone"
+
+    @property
+    def mend(self) -> tuple[str, ...]:
+        """The lines of code that mend it."""
+        if self.why is WhyAlone.UNCALLED:
+            return ('if __name__ == "__main__":', "    main()")
+        if self.has_ps and self.why is WhyAlone.NEVER_CONNECTED:
+            return (
+                "from clusterkit import training",
+                "training.serve()  # workers and parameter servers serve here, and never return",
+                "strategy = training.strategy()  # the coordinator creates its variables in strategy.scope()",
+            )
+        if DTENSOR in self.strategies:
+            return (
+                'config = json.loads(os.environ["TF_CONFIG"]); workers = config["cluster"]["worker"]',
+                'os.environ |= {"DTENSOR_JOB_NAME": "worker", "DTENSOR_JOBS": ",".join(workers)}',
+                'os.environ["DTENSOR_NUM_CLIENTS"] = str(len(workers))',
+                'os.environ["DTENSOR_CLIENT_ID"] = str(config["task"]["index"])',
+            )
+        kind, made = ("ParameterServerStrategy", "…") if self.has_ps else ("MultiWorkerMirroredStrategy", "")
+        return (
+            f"strategy = tf.distribute.{kind}({made})  # before anything else",
+            "with strategy.scope():",
+            "    model = …  # create and compile it here",
+        )
+
+    def _who(self) -> str:
+        names = list(map(str, self.tasks))
+        if len(names) > NAMED:
+            names[NAMED - 1 :] = [f"{len(names) - NAMED + 1} more"]
+        return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+    def _made(self) -> str:
+        if not self.strategies:
+            return "The program makes no tf.distribute strategy."
+        if DTENSOR in self.strategies:
+            return "DTensor finds no other task without its variables."
+        one = self.strategies[0]
+        if one in SPANS_TASKS:
+            return f"The cluster of the program's {one} has no other task: it does not read TF_CONFIG."
+        return f"The program's {one} trains on the devices of one task."

@@ -1,0 +1,68 @@
+"""Jobs whose tasks do not train together: they are told, and those that do are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.words.distribution import WhyAlone
+from tests.support import CHILDREN
+
+ALONE = CHILDREN / "alone.py"
+NEVER = "worker:0 and worker:1 never connected: each trained alone. The program makes no tf.distribute strategy."
+FITS = """
+import sys
+import tensorflow as tf
+import contextlib
+
+strategy = None if "none" in sys.argv else tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope() if "scope" in sys.argv else contextlib.nullcontext():
+    model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+x = tf.random.stateless_normal((512, 8), seed=[1, 2])
+model.fit(x, tf.reduce_sum(x, axis=1), batch_size=64, epochs=2, verbose=0)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
+def test_a_run_that_was_not_distributed_has_no_check_mark(up: Any, options: tuple[str, ...], code: int) -> None:
+    """The warning is on the console and in the report, with its code, and the finding in result.json."""
+    run = up("--workers", "2", *options, ALONE)
+    assert run.wait(30) == code
+    assert run.output.count(f"{NEVER} The program needs:") == 2
+    assert "    with strategy.scope():\n" in run.output
+    assert run.result["undistributed"] == {
+        "tasks": ["worker:0", "worker:1"],
+        "why": "never connected",
+        "strategies": [],
+        "has_ps": False,
+    }
+    assert run.result["state"] == ("failed" if code else "succeeded")
+    assert ("\n! run " in run.output) is (code == 0)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("options", [("--workers", "1"), ("--workers", "2", "--restart-scope", "task")])
+def test_tasks_without_peers_may_train_alone(up: Any, options: tuple[str, ...]) -> None:
+    """One task, or several that are independent of each other."""
+    run = up(*options, ALONE)
+    assert run.wait(30) == 0
+    assert run.result["undistributed"] is None
+    assert "\n✔ run " in run.output
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("how", "why"), [("none", WhyAlone.NEVER_CONNECTED), ("forgotten", WhyAlone.NO_SCOPE), ("scope", None)]
+)
+def test_how_keras_fits_is_seen(up: Any, tmp_path: Path, how: str, why: WhyAlone | None) -> None:
+    """Without a strategy, with one whose scope is forgotten, and as it should be."""
+    (tmp_path / "fits.py").write_text(FITS)
+    run = up("--workers", "2", tmp_path / "fits.py", how)
+    assert run.wait(120) == 0
+    found = run.result["undistributed"]
+    assert (found and found["why"]) == why

@@ -1,0 +1,229 @@
+"""Tasks that have peers and train each for itself: said soon after the first step, and at the end; never of others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clusterkit.words import events as ev
+from clusterkit.words.actions import Inspect, Record
+from clusterkit.words.distribution import Training, Undistributed, WhyAlone
+from clusterkit.words.job import Convention, JobSpec, RestartRules, RestartScope
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import RunState
+from tests.histories import SIGKILL, History, faults, job, task
+
+GANG, PS_JOB = job(workers=2), job(workers=2, ps=1)
+MWMS, PS, MIRRORED = "MultiWorkerMirroredStrategy", "ParameterServerStrategy", "MirroredStrategy"
+NEVER, NO_SCOPE, UNCALLED = WhyAlone.NEVER_CONNECTED, WhyAlone.NO_SCOPE, WhyAlone.UNCALLED
+
+
+def reports(
+    run: History,
+    *names: str,
+    made: tuple[str, ...] = (),
+    cluster: int = 0,
+    distributed: bool = False,
+    training: Training = Training.FIT,
+) -> None:
+    """The runtimes of these tasks report how they train."""
+    for name in names:
+        run.send(ev.TrainsWith(task(name), run.attempts[name], made, cluster, distributed, training))
+
+
+def trained(spec: JobSpec, *names: str, steps: bool = True, **how: Any) -> History:
+    """A job in which these tasks, by default all, have trained so for a while."""
+    run = History(spec, listening=False).begin()
+    names = names or tuple(str(one) for one in spec.training)
+    reports(run, *names, **how)
+    run.after(2)
+    for name in names if steps else ():
+        run.progresses(name, 1)
+    run.after(9)
+    return run
+
+
+def succeeded(run: History) -> Undistributed | None:
+    """What is known in the end of a job that succeeds now."""
+    run.exits(str(run.job.leader), code=0)
+    run.after(50)
+    assert run.result.state is RunState.SUCCEEDED
+    assert run.result.exit_code == 0
+    return run.result.undistributed
+
+
+@pytest.mark.parametrize(
+    ("spec", "names", "how", "found"),
+    [
+        (GANG, "worker:0 worker:1", {}, (NEVER, ())),
+        (GANG, "worker:0 worker:1", {"training": Training.LOOP}, (NEVER, ())),
+        (GANG, "worker:0 worker:1", {"made": (MIRRORED,), "training": Training.SCOPED}, (NEVER, (MIRRORED,))),
+        (GANG, "worker:0 worker:1", {"made": (MWMS,), "training": Training.SCOPED}, (NEVER, (MWMS,))),
+        (GANG, "worker:0 worker:1", {"made": (MWMS,), "cluster": 2}, (NO_SCOPE, (MWMS,))),
+        (PS_JOB, "chief:0 worker:0 worker:1 ps:0", {}, (NEVER, ())),
+        (PS_JOB, "chief:0", {"made": (PS,), "cluster": 4}, (NO_SCOPE, (PS,))),
+        (PS_JOB, "chief:0", {}, (NEVER, ())),
+    ],
+)
+def test_what_is_found_is_told_within_ten_seconds_and_at_the_end(
+    spec: JobSpec, names: str, how: dict[str, Any], found: tuple[WhyAlone, tuple[str, ...]]
+) -> None:
+    """Once, and the job's success stays one."""
+    run = trained(spec, *names.split(), **how)
+    expected = Undistributed(tuple(map(task, names.split())), *found, has_ps=spec is PS_JOB)
+    assert run.decided(ev.TrainAlone) == [ev.TrainAlone(expected)]
+    run.after(60)
+    assert succeeded(run) == expected
+    assert len(run.decided(ev.TrainAlone)) == 1
+
+
+def test_it_is_told_five_seconds_after_the_second_task_has_trained() -> None:
+    """One alone says nothing yet."""
+    run = History(GANG, listening=False).begin()
+    reports(run, "worker:0")
+    run.after(60)
+    assert run.decided(ev.TrainAlone) == []
+    reports(run, "worker:1")
+    run.after(4.9)
+    assert run.decided(ev.TrainAlone) == []
+    run.after(0.2)
+    assert len(run.decided(ev.TrainAlone)) == 1
+
+
+def test_a_job_that_is_over_sooner_is_told_at_its_end() -> None:
+    """Right before the end."""
+    run = History(GANG, listening=False).begin()
+    reports(run, "worker:0", "worker:1")
+    run.exits("worker:1", code=0)
+    assert succeeded(run) == Undistributed(tuple(map(task, ("worker:0", "worker:1"))), NEVER)
+    kinds = [type(record.event) for record in run.asked(Record)]
+    assert kinds[-2:] == [ev.TrainAlone, ev.Finished]
+
+
+@pytest.mark.parametrize(
+    ("spec", "how"),
+    [
+        (job(workers=1), {}),
+        (job(workers=1, evaluator=1), {}),
+        (GANG, {"made": (MWMS,), "cluster": 2, "distributed": True, "training": Training.SCOPED}),
+        (GANG, {"made": (MWMS,), "cluster": 2, "distributed": True, "training": Training.LOOP}),
+        (GANG, {"made": (MWMS,), "cluster": 2, "training": Training.LOOP}),
+        (GANG, {"made": (MWMS,), "cluster": 2, "training": Training.SCOPED}),
+        (GANG, {"made": (MWMS,), "cluster": 2, "distributed": True}),
+        (GANG, {"made": ("DTensor",), "cluster": 2}),
+        (GANG, {"training": Training.NONE}),
+        (PS_JOB, {"made": (PS,), "cluster": 4, "distributed": True, "training": Training.LOOP}),
+        (PS_JOB, {"made": (PS,), "cluster": 4, "distributed": True, "training": Training.SCOPED}),
+        (PS_JOB, {"cluster": 4, "training": Training.LOOP}),
+        (replace(GANG, convention=Convention.JAX), {}),
+        (replace(GANG, convention=Convention.KERAS), {}),
+        (job(workers=2, restart=RestartRules(scope=RestartScope.TASK)), {}),
+    ],
+)
+def test_nothing_is_said_of_training_that_is_right_or_not_known(spec: JobSpec, how: dict[str, Any]) -> None:
+    """Nor of tasks that are independent on purpose."""
+    run = trained(spec, **how)
+    assert succeeded(run) is None
+    assert run.decided(ev.TrainAlone) == []
+
+
+def test_nothing_is_said_of_a_program_whose_runtime_says_nothing() -> None:
+    """A command, or one that trains with another library: its steps alone prove nothing."""
+    run = History(GANG, listening=False).begin()
+    for name in ("worker:0", "worker:1"):
+        run.progresses(name, 1)
+    run.after(60)
+    assert succeeded(run) is None
+
+
+def test_a_task_whose_port_is_open_does_not_train_alone() -> None:
+    """It may serve there with something that TensorFlow does not know."""
+    run = History(GANG).begin()
+    reports(run, "worker:0", "worker:1")
+    run.after(9)
+    assert run.decided(ev.TrainAlone) == []
+    assert succeeded(run) is None
+
+
+def test_one_that_trains_beside_peers_that_do_not_is_no_finding() -> None:
+    """They may serve its data, for example."""
+    assert succeeded(trained(GANG, "worker:0")) is None
+    run = History(GANG, listening=False).begin()
+    reports(run, "worker:1")
+    assert succeeded(run) is None
+
+
+def test_one_that_trains_otherwise_is_no_finding_either() -> None:
+    """Then it is not known what the others do."""
+    run = History(job(workers=3), listening=False).begin()
+    reports(run, "worker:0", "worker:1")
+    run.progresses("worker:2", 1)
+    run.after(9)
+    assert succeeded(run) is None
+
+
+def test_training_that_becomes_distributed_is_so_in_the_end() -> None:
+    """Each worker may first train something of its own."""
+    run = trained(GANG, made=(MWMS,), cluster=2)
+    assert len(run.decided(ev.TrainAlone)) == 1
+    reports(run, "worker:0", "worker:1", made=(MWMS,), cluster=2, distributed=True)
+    assert succeeded(run) is None
+
+
+def test_a_restart_does_not_change_what_was_found() -> None:
+    """The new attempts have reported nothing yet, or the same; it is told once."""
+    run = trained(GANG)
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(5)
+    assert run.attempts["worker:0"] == 2
+    found = succeeded(run)
+    assert found is not None
+    assert len(run.decided(ev.TrainAlone)) == 1
+
+
+def test_looks_are_few() -> None:
+    """One for each first step or new report, if nothing is found."""
+    run = trained(GANG, "worker:0")
+    for step in range(2, 50):
+        run.after(1)
+        run.progresses("worker:0", step)
+    assert sum(look.look is ev.Look.GLANCE for look in run.asked(Inspect)) == 1
+
+
+@pytest.mark.parametrize("spec", [GANG, PS_JOB])
+def test_a_main_that_nothing_calls(spec: JobSpec) -> None:
+    """The program has ended well at once; nothing is said of a task that still runs, or has failed."""
+    run = History(spec, listening=False).begin()
+    names = [str(one) for one in sorted(spec.cluster)]
+    reports(run, *names, training=Training.UNCALLED)
+    for name in names[1:]:
+        run.exits(name, code=0)
+    found = succeeded(run)
+    assert found == Undistributed(tuple(map(Task.parse, names)), UNCALLED)
+    alive = History(spec, listening=False).begin()
+    reports(alive, *names, training=Training.UNCALLED)
+    alive.after(30)
+    assert alive.decided(ev.TrainAlone) == []
+
+
+@pytest.mark.parametrize(("strict", "how", "code"), [(True, {}, 1), (True, {"distributed": True}, 0), (False, {}, 0)])
+def test_strict_makes_it_a_failure(strict: bool, how: dict[str, Any], code: int) -> None:
+    """The reason says why."""
+    run = trained(replace(GANG, strict=strict), **how)
+    run.exits("worker:0", code=0)
+    run.exits("worker:1", code=0)
+    assert run.result.exit_code == code
+    assert (run.result.state is RunState.FAILED) is (code == 1)
+    if code:
+        said = "worker:0 exited with code 0, but worker:0 and worker:1 each trained alone (--strict)"
+        assert run.result.reason == said
+
+
+def test_strict_comes_before_a_fault_that_was_not_injected() -> None:
+    """Both are true; the one that failed is the job."""
+    run = trained(replace(GANG, strict=True, faults=faults("kill worker:1 @ step=1000")))
+    run.exits("worker:0", code=0)
+    run.exits("worker:1", code=0)
+    assert run.result.exit_code == 1
