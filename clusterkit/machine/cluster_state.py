@@ -147,11 +147,6 @@ class ClusterState:
         told = record.tail, record.exception, record.last_step
         return Failure(record.task, record.attempt, record.exit, record.exited, *told)
 
-    def step(self) -> int | None:
-        """The newest step that the present attempts of the tasks that train have reported."""
-        steps = [self.records[task].last_step for task in self.job.training]
-        return max((step for step in steps if step is not None), default=None)
-
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
         """Tasks with a process, of these or of all."""
         return [record for task in (self.records if tasks is None else tasks) if (record := self.records[task]).alive]

@@ -39,6 +39,15 @@ class OpenRecovery:
     edit: Edit | None = None  # the change of the program that it was requested by
     host: str | None = None  # the host that leaves, which it was requested for
 
+    @property
+    def reason(self) -> str:
+        """What the restarted tasks find in CLUSTERKIT_RESTART_REASON."""
+        if self.edit is not None:
+            return "edited"
+        if self.asked and self.host is None:
+            return "asked"
+        return "preempted" if self.asked or self.free else "failure"
+
 
 @dataclass(slots=True)
 class Account:

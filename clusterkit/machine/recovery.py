@@ -280,13 +280,9 @@ class Recoveries:
             charged = not (recovery.free or recovery.shrinks)
             self.accounts[recovery.key].note(self.state.now, charged)
         self.restarts += 1
-        asked = "asked" if recovery.host is None else "preempted"
-        reason = asked if recovery.asked else "preempted" if recovery.free else "failure"
-        if recovery.edit is not None:
-            reason = "edited"
         if self.unrefreshed:
             self._refresh()
-        self.state.spawn(recovery.tasks, reason)
+        self.state.spawn(recovery.tasks, recovery.reason)
 
     def _refresh(self) -> None:
         """It is another program: what failed before says nothing about it."""
