@@ -182,7 +182,8 @@ def _last_sentence(result: RunResult | None) -> str:
     if result is None:
         return "The run was lost: its supervisor ended without writing a result. What its journal says is shown."
     after = f" after {durations.shown(result.duration)}" if result.duration else ""
-    return f"The run {result.state.value}{after}: {printable(result.reason)}."
+    how = "was lost" if result.lost else result.state.value
+    return f"The run {how}{after}: {printable(result.reason)}."
 
 
 def _resume(run_id: str, result: RunResult | None, now: Now, status: RunStatus) -> str | None:

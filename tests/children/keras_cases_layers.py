@@ -1,7 +1,7 @@
 """Layers that look at a whole batch, keep state, or draw at random."""
 
 import tensorflow as tf
-from keras_cases import IMAGES, LESS, WORDS, X, classifier, compiled, fitted, keras, layers, several, table
+from keras_cases import IMAGES, LESS, NUMBERS, WORDS, X, classifier, compiled, fitted, keras, layers, several, table
 
 CASES, case = table()
 
@@ -107,3 +107,104 @@ def layer_of_dropout():
 @case
 def layer_not_synchronized():
     return with_layers(layers.Dense(5), layers.BatchNormalization(momentum=0.8), rows=48)
+
+
+class Positions(layers.Layer):
+    """Multiplies each position by a vector of its own, which is the same for all rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = layers.Embedding(6, 2)
+
+    def call(self, inputs):
+        return inputs * self.table(tf.range(tf.shape(inputs)[1]))
+
+
+def of_positions(optimizer):
+    inputs = keras.Input((6, 2))
+    outputs = layers.Dense(3)(layers.Flatten()(Positions()(inputs)))
+    return fitted(compiled(keras.Model(inputs, outputs), optimizer), IMAGES[:, :, 0])
+
+
+def of_words(optimizer):
+    words = keras.Input((7,), dtype="int32")
+    known = layers.GlobalAveragePooling1D()(layers.Embedding(20, 4)(words))
+    return fitted(compiled(keras.Model(words, layers.Dense(3)(known)), optimizer), WORDS)
+
+
+OPTIMIZERS = {
+    "adam": lambda: keras.optimizers.Adam(0.01),
+    "adagrad": lambda: keras.optimizers.Adagrad(0.1),
+    "clipped_adam": lambda: keras.optimizers.Adam(0.01, clipnorm=0.05),
+    "momentum_clipped_together": lambda: keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.05),
+    "accumulated_adam": lambda: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2),
+}
+several(
+    CASES,
+    "layer_of_positions",
+    lambda name: of_positions(OPTIMIZERS[name]()),
+    **{name: name for name in ("adam", "adagrad", "clipped_adam", "momentum_clipped_together", "accumulated_adam")},
+)
+several(
+    CASES,
+    "layer_of_words",
+    lambda name: of_words(OPTIMIZERS[name]()),
+    **{name: name for name in ("adam", "adagrad", "clipped_adam", "momentum_clipped_together", "accumulated_adam")},
+)
+
+
+class Endpoint(layers.Layer):
+    """Computes the loss itself, with one of Keras's, and adds it to the model's."""
+
+    def __init__(self):
+        super().__init__()
+        self.error = keras.losses.MeanSquaredError()
+
+    def call(self, numbers, outputs):
+        self.add_loss(self.error(numbers, outputs))
+        return outputs
+
+
+@case
+def layer_with_a_loss():
+    inputs, numbers = keras.Input((6,), name="inputs"), keras.Input((1,), name="numbers")
+    model = keras.Model({"inputs": inputs, "numbers": numbers}, Endpoint()(numbers, layers.Dense(1)(inputs)))
+    model.compile(keras.optimizers.SGD(0.05))
+    return fitted(model, {"inputs": X, "numbers": NUMBERS}, None)
+
+
+class Adds(layers.Layer):
+    """Adds the sum over the rows to the loss, which is no mean over rows."""
+
+    def call(self, inputs):
+        self.add_loss(0.001 * tf.reduce_sum(tf.square(inputs)))
+        return inputs
+
+
+@case
+def layer_that_adds_a_sum_to_the_loss():
+    return with_layers(layers.Dense(5), Adds())
+
+
+class Running(layers.Layer):
+    """Keeps a mean of what it has seen, in a way that Keras does not know."""
+
+    def __init__(self, aggregation="none"):
+        super().__init__()
+        options = {} if aggregation == "none" else {"aggregation": aggregation}
+        self.seen = self.add_weight(name="seen", shape=(5,), initializer="zeros", trainable=False, **options)
+
+    def call(self, inputs, training=False):
+        if training:
+            self.seen.assign(0.9 * self.seen + 0.1 * tf.reduce_mean(inputs, axis=0))
+        return inputs - self.seen
+
+
+@case
+def layer_that_averages_its_own_rows():
+    return with_layers(layers.Dense(5), Running(), rows=48)
+
+
+@case
+def layer_that_averages_all_rows():
+    return with_layers(layers.Dense(5), Running("mean"), rows=48)

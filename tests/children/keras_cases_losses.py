@@ -42,7 +42,7 @@ several(
     CASES,
     "loss",
     of_numbers,
-    **{name: name for name in ("mse", "mae", "mape", "msle", "log_cosh", "huber", "cosine_similarity")},
+    **{name: name for name in ("mse", "mae", "mape", "msle", "log_cosh", "huber")},
     of_rows=lambda y, p: tf.reduce_mean(tf.square(y - p), axis=-1),
     one_mean=lambda y, p: tf.reduce_mean(tf.square(y - p)),
     one_sum=lambda y, p: 0.05 * tf.reduce_sum(tf.square(y - p)),
@@ -61,7 +61,14 @@ several(
     dice=keras.losses.Dice(),
     tversky=keras.losses.Tversky(),
 )
-several(CASES, "loss", of_classes, kl="kl_divergence", categorical="categorical_crossentropy")
+several(
+    CASES,
+    "loss",
+    of_classes,
+    kl="kl_divergence",
+    categorical="categorical_crossentropy",
+    cosine_similarity="cosine_similarity",
+)
 
 
 class Ratio(keras.losses.Loss):
@@ -74,6 +81,28 @@ class Ratio(keras.losses.Loss):
 @case
 def loss_of_a_class_of_its_own():
     return of_numbers(Ratio())
+
+
+class Contrast(keras.losses.Loss):
+    """Compares each row with all others, in a `__call__` of its own."""
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        apart = tf.reduce_sum(tf.square(y_pred[:, None] - y_pred[None]), axis=-1)
+        same = tf.cast(tf.equal(y_true[:, None], y_true[None]), apart.dtype)
+        return tf.reduce_mean(same * apart + (1 - same) * tf.maximum(1 - apart, 0))
+
+
+@case
+def loss_with_a_call_of_its_own():
+    return fitted(classifier(loss=Contrast(), metrics=[]))
+
+
+@case
+def loss_of_each_row_from_all_rows():
+    def loss(y_true, y_pred):
+        return tf.reduce_mean(tf.square(y_pred - tf.reduce_mean(y_pred, axis=0)), axis=-1)
+
+    return of_numbers(loss)
 
 
 @case

@@ -7,7 +7,9 @@ from keras_cases import (
     NUMBERS,
     ONE_HOT,
     SIGNS,
+    TAGS,
     WEIGHTS,
+    WORDS,
     X,
     Y,
     classifier,
@@ -118,3 +120,39 @@ def convolution_with_a_validation_split():
         [keras.Input((6, 6, 2)), layers.Conv2D(4, 3, activation="relu"), layers.Flatten(), layers.Dense(3)]
     )
     return fitted(compiled(model), IMAGES, validation_split=0.3)
+
+
+def of_known_words(y_true, y_pred):
+    """The accuracy over the words, which are another number for each worker."""
+    known = tf.cast(y_true > 0, "float32")
+    right = tf.cast(tf.equal(tf.argmax(y_pred, axis=-1), tf.cast(y_true, "int64")), "float32")
+    return tf.reduce_sum(right * known) / tf.reduce_sum(known)
+
+
+@case
+def metric_function_of_one_number():
+    words = keras.Input((7,), dtype="int32")
+    model = compiled(keras.Model(words, layers.Dense(3)(layers.Embedding(20, 4)(words))), metrics=[of_known_words])
+    _, history = fitted(model, WORDS, TAGS, rows=LESS, validation_data=(WORDS[:21], TAGS[:21]))
+    return model, {**history, "evaluated": model.evaluate(WORDS, TAGS, batch_size=16, verbose=0)}
+
+
+class OfBatches(metrics.Metric):
+    """Averages a number over batches, and not over rows."""
+
+    def __init__(self, name="of_batches"):
+        super().__init__(name=name)
+        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
+        self.batches = self.add_variable(shape=(), initializer="zeros", name="batches")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.total.assign_add(tf.reduce_max(tf.abs(y_true - y_pred)))
+        self.batches.assign_add(1.0)
+
+    def result(self):
+        return self.total / self.batches
+
+
+@case
+def metric_class_that_averages_batches():
+    return fitted(regression(metrics=[OfBatches()]), y=NUMBERS)

@@ -34,6 +34,14 @@ several(
     average=lambda: optimizers.SGD(0.3, use_ema=True, ema_momentum=0.7),
     average_overwritten=lambda: optimizers.SGD(0.3, use_ema=True, ema_momentum=0.7, ema_overwrite_frequency=3),
     accumulation=lambda: optimizers.SGD(0.3, gradient_accumulation_steps=2),
+    accumulation_of_adam=lambda: optimizers.Adam(0.02, gradient_accumulation_steps=2),
+    accumulation_with_a_schedule=lambda: optimizers.SGD(
+        optimizers.schedules.ExponentialDecay(0.3, 2, 0.8), weight_decay=0.01, gradient_accumulation_steps=3
+    ),
+    accumulation_clipped=lambda: optimizers.SGD(0.5, clipnorm=0.05, gradient_accumulation_steps=2),
+    accumulation_averaged=lambda: optimizers.SGD(
+        0.3, use_ema=True, ema_momentum=0.7, ema_overwrite_frequency=2, gradient_accumulation_steps=2
+    ),
     loss_scale=lambda: optimizers.LossScaleOptimizer(optimizers.SGD(0.2), initial_scale=1024.0, dynamic_growth_steps=3),
 )
 

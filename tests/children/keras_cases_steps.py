@@ -98,8 +98,7 @@ class OfClippedGradients(keras.Model):
             loss = self.compute_loss(x, y, y_pred)
         self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
         logs = self.compute_metrics(x, y, y_pred)
-        logs["rate"] = self.optimizer.learning_rate
-        return logs
+        return {**logs, "loss": loss, "rate": self.optimizer.learning_rate}
 
 
 def own(kind, metrics=("mae",), **options):

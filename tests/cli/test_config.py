@@ -270,7 +270,7 @@ def test_the_batch_script_for_slurm_is_shown_as_comments(clusterkit: Start, home
     assert command.wait(20) == 0, command.output
     lines = command.output.splitlines()
     assert {"# #!/bin/sh", "# #SBATCH --nodes=2", "# #SBATCH --time=0-00:10:00"} <= set(lines)
-    assert lines[-1].endswith(f"up --run-id r-1 --continue -f {home}/submitted/r-1/job.toml")
+    assert lines[-1].endswith(f"up --run-id r-1 --continue -f {home}/submitted/r-1/job.secret.toml")
     assert tomllib.loads(command.output)["engine"] == "slurm"
     assert not (home / "submitted").exists()
     wrong = clusterkit("config", "--engine", "slurm", "--hosts", "2", "--sbatch-arg=--nodes=3", ROLES)

@@ -37,6 +37,7 @@ def test_the_key_is_one_that_agents_can_use(ck: Clusterkit, tmp_path: Path) -> N
     keys = [next(yaml.safe_load_all(ck("manifests", *JOB).out))["stringData"]["agents.pem"] for _ in range(2)]
     assert keys[0] != keys[1]
     (tmp_path / "agents.pem").write_text(keys[0])
+    (tmp_path / "agents.pem").chmod(0o600)
     server_context(tmp_path / "agents.pem")
 
 
@@ -99,8 +100,8 @@ def test_a_job_file_is_read_here(ck: Clusterkit, tmp_path: Path) -> None:
         f"program = '{tmp_path}/train.py'\nworkers = 1\nps = 1\n[env]\nA = 'é\"'\n[task.ps]\nargs = ['--serve']\n"
     )
     documents: list[Any] = list(yaml.safe_load_all(ck("manifests", "-f", tmp_path / "job.toml").out))
-    assert [document["kind"] for document in documents][1] == "ConfigMap"
-    assert documents[1]["data"]["job.toml"] == '[env]\nA = "é\\""\n\n[task.ps]\nargs = ["--serve"]\n'
+    assert [document["kind"] for document in documents][1] == "Secret"
+    assert documents[1]["stringData"]["job.toml"] == '[env]\nA = "é\\""\n\n[task.ps]\nargs = ["--serve"]\n'
 
 
 def test_a_tfjob_says_what_it_lacks(ck: Clusterkit) -> None:

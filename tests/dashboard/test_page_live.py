@@ -245,8 +245,8 @@ def test_the_supervisor_is_killed_while_the_page_is_open(ck: Clusterkit, serve: 
     browser.open(serve().address(f"/run/{run.name}"))
     browser.wait_text(row("worker:1"), "running")
     os.kill(supervisor(run), signal.SIGKILL)
-    browser.wait_text(".pill", "failed", 30)
-    browser.wait_text(".line .text", "the supervisor was killed by SIGKILL")
+    browser.wait_text(".pill", "lost", 30)
+    browser.wait_text(".line .text", "was lost after .*: the supervisor was killed by SIGKILL")
     browser.wait(lambda: "running" not in browser.text(".tasks table"), "no task is running")
 
 

@@ -110,11 +110,11 @@ def test_a_host_whose_disk_is_full_ends_the_run_with_that_reason(
     up: Start, clusterkit: Other, home: Path, port: int
 ) -> None:
     """Its agent lives, and so do the connection and what was written before."""
-    run = waiting(up, home, port, PROGRAM, "200000")
+    run = waiting(up, home, port, PROGRAM, "2000000")
     [second] = agents_of(clusterkit, home, port, "n2")
     wait_until(lambda: procfs.children(second.process.pid), 10, "the agent below its guardian")
     for pid in (second.process.pid, *procfs.children(second.process.pid)):
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (65_536, 65_536))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1_048_576, 1_048_576))
     [first] = agents_of(clusterkit, home, port, "n1")
     began = time.monotonic()
     assert run.wait(40) == 1, run.output

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "normalization")  # files keras_*.py, for every version
+REPAIRS = ("rows", "losses", "logs", "metrics", "optimizers", "normalization")  # files keras_*.py, for every version
 
 
 class ProbeCalled(Exception):

@@ -8,6 +8,7 @@ that returns one number is computed from the rows of all replicas, since such a 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
@@ -29,12 +30,14 @@ def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any
     """Return the patches. Raises AttributeError for a Keras with other internals."""
     losses, kind = trainer.loss_module, trainer.loss_module.Loss
     totals = trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
+    assert callable(compiled()._build_nested)
     reductions = losses.reduce_values, losses.reduce_weighted_values, losses.apply_mask
     assert all(map(callable, (*totals, *reductions, kind.__call__)))
     each = (
         scale_means,
         divide_by_the_sum_of_all,
         compute_from_all_rows,
+        wrap_calls,
         partial(add_parts, fit=load("task/patches/keras_fit")),
     )
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
@@ -50,7 +53,7 @@ def scale_means(trainer: Any, steps: Any, replace: Replace) -> None:
         step = steps.current(tf)
         if step is None:
             return scale(value)
-        return value if step.has_all_rows else step.as_part(value)
+        return value if step.has_all_rows or step.is_part(value) else step.as_part(value)
 
     def unscale_loss_for_distribution(value: Any) -> Any:
         step = steps.current(tf)
@@ -112,22 +115,55 @@ def compute_from_all_rows(trainer: Any, steps: Any, replace: Replace) -> None:
         if step is None or step.has_all_rows:
             return call(self, y_true, y_pred, sample_weight)
 
-        def gathered(value: Any) -> Any:
-            return step.gathered(tf.convert_to_tensor(value))
-
         with step.computing_loss(y_pred):
             try:
                 return call(self, y_true, y_pred, sample_weight)
             except OneNumber:
                 pass
-        whole = trainer.tree.map_structure(
-            lambda value: None if value is None else gathered(value), (y_true, y_pred, sample_weight)
-        )
-        with step.all_rows():
-            return step.as_part(call(self, *whole))
+        return part_of_all(trainer, step, partial(call, self), y_true, y_pred, sample_weight)
 
     replace(losses.Loss, "__call__", __call__)
     replace(losses, "reduce_weighted_values", reduce_weighted_values)
+
+
+def wrap_calls(trainer: Any, steps: Any, replace: Replace) -> None:
+    """Patch the losses of a compiled model whose classes have a `__call__` of their own, which returns one number."""
+    tf, kind = trainer.tf, compiled()
+    base, build = trainer.loss_module.Loss, kind._build_nested
+    plain_call = base.__call__
+
+    def wrapped(loss: Any) -> Any:
+        def computed(y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+            value, step = loss(y_true, y_pred, sample_weight), steps.current(tf)
+            if step is None or not tf.is_tensor(value) or value.shape.rank != 0 or step.is_part(value):
+                return value
+            return part_of_all(trainer, step, loss, y_true, y_pred, sample_weight)
+
+        return computed
+
+    def _build_nested(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = len(self._flat_losses)
+        build(self, *args, **kwargs)
+        for place, each in enumerate(self._flat_losses[before:], before):
+            if isinstance(each.loss, base) and type(each.loss).__call__ is not plain_call:
+                self._flat_losses[place] = each._replace(loss=wrapped(each.loss))
+
+    replace(kind, "_build_nested", _build_nested)
+
+
+def compiled() -> Any:
+    """Return the class of a compiled model's losses."""
+    return sys.modules["keras.src.trainers.compile_utils"].CompileLoss
+
+
+def part_of_all(trainer: Any, step: Any, loss: Callable[..., Any], *values: Any) -> Any:
+    """Return this replica's part of a loss that is computed from the rows of all replicas."""
+    tf = trainer.tf
+    whole = trainer.tree.map_structure(
+        lambda value: None if value is None else step.gathered(tf.convert_to_tensor(value)), values
+    )
+    with step.all_rows():
+        return step.as_part(loss(*whole))
 
 
 def has_rows(values: Any, predictions: Any) -> bool:

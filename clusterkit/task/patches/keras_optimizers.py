@@ -23,7 +23,7 @@ def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any
     kind, scaled = optimizer(), loss_scaled()
     expected = kind._all_reduce_sum_gradients, kind._clip_gradients, kind._overwrite_model_variables_with_average_value
     assert all(map(callable, (*expected, scaled.check_finite)))
-    each = ignore_replicas_without_rows, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
+    each = add_up, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
     return [partial(fix, load=load) for fix in each]
 
 
@@ -37,8 +37,8 @@ def loss_scaled() -> Any:
     return sys.modules["keras.src.optimizers.loss_scale_optimizer"].LossScaleOptimizer
 
 
-def ignore_replicas_without_rows(trainer: Any, load: Any) -> None:
-    """Patch the sum of gradients: a replica without rows adds nothing."""
+def add_up(trainer: Any, load: Any) -> None:
+    """Patch the sum of gradients: a replica without rows adds nothing, and rows of an embedding are added in place."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     add = kind._all_reduce_sum_gradients
 
@@ -46,7 +46,13 @@ def ignore_replicas_without_rows(trainer: Any, load: Any) -> None:
         step = steps.current(tf)
         if step is None:
             return add(self, grads_and_vars)
-        return add(self, [(_own(tf, step, grad), variable) for grad, variable in grads_and_vars])
+        if step.has_sums:
+            step.has_sums = False
+            return list(grads_and_vars)
+        grads, variables = zip(*grads_and_vars, strict=True)
+        parts, whole = _parts(tf, step, grads)
+        sums = iter(add(self, list(zip(parts, variables, strict=True))))
+        return [(make(next(sums)[0]), variable) for make, variable in zip(whole, variables, strict=True)]
 
     load("task/patches/hook").replace(kind, "_all_reduce_sum_gradients", _all_reduce_sum_gradients)
 
@@ -74,11 +80,11 @@ def clip_sums(trainer: Any, load: Any) -> None:
         step = steps.current(tf)
         if step is None or not (self.clipnorm or self.global_clipnorm or self.clipvalue):
             return clip(self, grads)
-        own = [_own(tf, step, grad) for grad in grads if grad is not None]
-        sums = iter(tf.distribute.get_replica_context().all_reduce("SUM", own))
-        clipped = clip(self, [None if grad is None else next(sums) for grad in grads])
-        # Keras now adds these up over the replicas, and all have the same: so each contributes its part.
-        return [_times(tf, grad, step.share) for grad in clipped]
+        parts, whole = _parts(tf, step, [grad for grad in grads if grad is not None])
+        sums = tf.distribute.get_replica_context().all_reduce("SUM", parts)
+        each = iter([make(one) for make, one in zip(whole, sums, strict=True)])
+        step.has_sums = True
+        return clip(self, [None if grad is None else next(each) for grad in grads])
 
     load("task/patches/hook").replace(kind, "_clip_gradients", _clip_gradients)
 
@@ -129,7 +135,8 @@ def accumulate(trainer: Any, load: Any) -> None:
 
         def update(*grads: Any) -> None:
             sums = [(grad + _copy(sum_before)) / count for grad, sum_before in zip(grads, kept, strict=True)]
-            apply(self, sums, trainable_variables)
+            self._apply_weight_decay(trainable_variables)
+            self._backend_update_step(self._clip_gradients(sums), trainable_variables, self.learning_rate)
             for each in kept:
                 _copy(each).assign(tf.zeros_like(_copy(each)))
 
@@ -142,13 +149,13 @@ def accumulate(trainer: Any, load: Any) -> None:
             last = tf.equal((tf.convert_to_tensor(self._iterations.value) + 1) % count, 0)
             tf.cond(last, lambda: every(update, grads), lambda: every(keep, grads))
 
-        averages, self.use_ema, self.gradient_accumulation_steps = self.use_ema, False, None
-        try:
-            tf.distribute.get_replica_context().merge_call(choose, args=tuple(grads))
-            self.use_ema = averages
-            apply(self, [], []) if averages else None
-        finally:
-            self.use_ema, self.gradient_accumulation_steps = averages, count
+        tf.distribute.get_replica_context().merge_call(choose, args=tuple(grads))
+        if self.use_ema:
+            self._update_model_variables_moving_average(self._trainable_variables)
+        if self.use_ema and self.ema_overwrite_frequency:
+            due = tf.equal((self.iterations + 1) % self.ema_overwrite_frequency, 0)
+            overwrite = partial(self._overwrite_model_variables_with_average_value, self._trainable_variables)
+            tf.cond(due, overwrite, lambda: None)
         return None
 
     load("task/patches/hook").replace(kind, "_backend_apply_gradients", _backend_apply_gradients)
@@ -163,6 +170,28 @@ def _copy(variable: Any) -> Any:
 
 def _dense(tf: Any, grad: Any) -> Any:
     return grad.values if isinstance(grad, tf.IndexedSlices) else grad
+
+
+def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[Any], Any]]]:
+    """Return what the replicas add up of their gradients, and the functions that make gradients of the sums.
+
+    TensorFlow adds up slices by joining those of all replicas, as one process joins those of all rows. Where the
+    indices are no row's (positions), one process has one slice for each, and optimizers square it: so they are added.
+    """
+    parts, whole = [], list[Callable[[Any], Any]]()
+    for grad in (_own(tf, step, grad) for grad in grads):
+        slices = isinstance(grad, tf.IndexedSlices)
+        if slices and not step.is_eager and not step.is_of_rows(grad.indices):
+            parts.append(grad.values)
+            whole.append(partial(_slices, tf, grad))
+        else:
+            parts.append(grad)
+            whole.append(lambda total: total)
+    return parts, whole
+
+
+def _slices(tf: Any, like: Any, values: Any) -> Any:
+    return tf.IndexedSlices(values, like.indices, like.dense_shape)
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:

@@ -24,7 +24,7 @@ def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any
 def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
     """Patch the step functions: each knows its share of the rows, has at least one, and returns the logs of all."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
-    fit, steps, logs = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs"))
+    fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
     make = model._make_function
 
     def with_rows(self: Any, step_function: Any) -> Any:
@@ -35,6 +35,8 @@ def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
             before = [tf.identity(variable.value) for variable in kept]
             with steps.computing(now), logs.recording(now, self.metrics, trainer.tree):
                 outputs = step_function(data if rows is None else one_at_least(trainer, data, now, steps))
+            for notice in state.notices(now, self):
+                fit.say_once(tf, notice)
             for variable, value in zip(kept, before, strict=True):
                 variable.value.assign(tf.where(now.rows > 0, tf.identity(variable.value), value))
             return logs.of_all_replicas(now, outputs, trainer.tree, steps.wider)
@@ -151,9 +153,8 @@ def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[
         if value.dtype == tf.string:
             return tf.fill(shape, "")
         wide = tf.cast(value, wider(value.dtype))
-        return tf.cast(
-            sum_of_all(tf, tf.cond(gives, lambda: wide[0], lambda: tf.zeros(shape, wide.dtype))), value.dtype
-        )
+        first = tf.cond(gives, lambda: tf.reduce_sum(wide[:1], 0), lambda: tf.zeros(shape, wide.dtype))
+        return tf.cast(sum_of_all(tf, first), value.dtype)
 
     rows = [row(value, shape)[None] for value, shape in zip(values, shapes, strict=True)]
     return [

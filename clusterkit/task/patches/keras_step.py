@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 # Types that TensorFlow does not add up over workers, and those that they are cast to for that.
+SHAPES = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike")  # operations whose results tell no row's content
 WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 
 
@@ -31,9 +32,11 @@ class Step:
         self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
         self.marks: set[Any] = set()
         self.whole: set[Any] = set()  # losses of the whole batch, made from a part
+        self.numbers: set[Any] = set()  # what metric functions have computed from the rows of all replicas
         self.results: dict[Any, tuple[Any, int]] = {}  # by tensor: the metric that it is a result of, and which one
         self.in_loss: list[Any] = []  # the predictions of the losses that are being computed
         self.has_all_rows = False  # whether a loss is being computed from the rows of all replicas
+        self.has_sums = False  # whether the gradients that the optimizer has are those of all replicas
         self.accumulates = False  # whether gradients are added up over several steps
         self.scale = self.mark(self.share)
 
@@ -53,6 +56,16 @@ class Step:
         part = self.tf.math.multiply_no_nan(mean, self.tf.cast(self.scale, mean.dtype))
         self.marks.add(part.ref())  # for a step without a graph
         return part
+
+    def as_number(self, value: Any) -> Any:
+        """Return a number that was computed from the rows of all replicas, and that metrics then weigh by rows."""
+        number = self.tf.identity(value)
+        self.numbers.add(number.ref())
+        return number
+
+    def is_number(self, value: Any) -> bool:
+        """Whether a value was computed from the rows of all replicas."""
+        return self.tf.is_tensor(value) and hasattr(value, "ref") and value.ref() in self.numbers
 
     def own(self, value: Any) -> Any:
         """Return the value, or zeros in a replica that has no rows: it then computes somebody else's row."""
@@ -78,6 +91,25 @@ class Step:
                 waiting.extend(tensor.op.inputs)
                 # A branch of a condition is a graph of its own, whose placeholders stand for tensors of the outer one.
                 waiting.extend(outer for outer, inner in getattr(tensor.graph, "captures", ()) if inner is tensor)
+        return False
+
+    def is_of_rows(self, value: Any) -> bool:
+        """Whether a tensor of a graph depends on what this replica's rows contain, and on no other replica's."""
+        waiting, seen = [value], set[int]()
+        while waiting:
+            tensor = waiting.pop()
+            if not self.tf.is_tensor(tensor) or id(tensor) in seen or hasattr(tensor, "numpy"):
+                continue
+            seen.add(id(tensor))
+            operation = tensor.op
+            if operation.type in SHAPES or operation.type.startswith("Collective"):
+                continue
+            if operation.type == "Placeholder":
+                outer = [outer for outer, inner in getattr(tensor.graph, "captures", ()) if inner is tensor]
+                if not outer:
+                    return True
+                waiting.extend(outer)
+            waiting.extend(operation.inputs)
         return False
 
     def all_reduced(self, value: Any) -> Any:
