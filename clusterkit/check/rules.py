@@ -20,6 +20,8 @@ _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distrib
 _SERVER = "tensorflow.distribute.Server"
 _CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware programs
 _SAVED = re.compile(r".*\.(?:keras|h5)")
+_SEEDS = {"tensorflow.random.set_seed", "keras.utils.set_random_seed"}
+_SHUFFLES_LISTS = re.compile(r"^(?:random|numpy\.random|tensorflow\.random)\.|rng")
 # In Keras 3; Keras 2's callbacks support several workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
 
@@ -190,6 +192,19 @@ def no_scope(case: Case) -> Iterator[Hit]:
         return
 
 
+def unseeded_shuffle(case: Case) -> Iterator[Hit]:
+    """A dataset is shuffled without a seed, and clusterkit's patches, which agree on one, are off."""
+    is_gang = case.job.shape is Shape.MULTI_WORKER and not case.job.patches and case.names({MULTI_WORKER, OUR_STRATEGY})
+    for source in case.sources if is_gang and not case.names(_SEEDS) else ():
+        for name, call in source.calls():
+            is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle" and len(call.args) == 1
+            seeded = any(keyword.arg in ("seed", None) for keyword in call.keywords)
+            if is_method and not seeded and not _SHUFFLES_LISTS.search(name) and case.applies(source, call):
+                what = f"Each of the tasks ({case.tasks}) shuffles in an order of its own, and then keeps its part."
+                advice = "Give shuffle() a seed, or leave --no-patches out: rows are lost, and others are read twice."
+                yield Hit(source.location(call), what, advice)
+
+
 def uncalled_main(case: Case) -> Iterator[Hit]:
     """The program defines functions only, one of them is main(), and nothing names it."""
     main = case.sources[0]
@@ -213,6 +228,7 @@ RULES = (
     Rule("wrong-strategy", wrong_strategy, "no id for task_type|at least one ps"),
     Rule("no-strategy", no_strategy, ""),
     Rule("no-scope", no_scope, ""),
+    Rule("unseeded-shuffle", unseeded_shuffle, ""),
     Rule("uncalled-main", uncalled_main, ""),
     Rule("shared-file", shared_file, "{0}|unable to (?:synchronously )?lock file"),
 )  # fmt: skip

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from clusterkit.training.background import CheckpointNotSaved as CheckpointNotSaved
     from clusterkit.training.backup import Backup as Backup
     from clusterkit.training.checkpoint_store import Checkpoint as Checkpoint
+    from clusterkit.training.checkpoint_store import CheckpointUnreadable as CheckpointUnreadable
     from clusterkit.training.checkpointer import Checkpointer as Checkpointer
     from clusterkit.training.checkpointer import CheckpointMismatch as CheckpointMismatch
     from clusterkit.training.devices import StrategyUnavailable as StrategyUnavailable
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "background": ("CheckpointNotSaved",),
     "backup": ("Backup",),
-    "checkpoint_store": ("Checkpoint",),
+    "checkpoint_store": ("Checkpoint", "CheckpointUnreadable"),
     "checkpointer": ("Checkpointer", "CheckpointMismatch"),
     "devices": ("StrategyUnavailable",),
     "exporting": ("export",),

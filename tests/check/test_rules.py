@@ -129,6 +129,19 @@ ROWS = [
         (ONE, {**TWO, "restart_scope": "task"}),
     ),
     Row(
+        "unseeded-shuffle",
+        f"{GANG}data = tf.data.Dataset.range(9).shuffle(9)  # here\n",
+        (
+            ("shuffle(9)", "shuffle(9, seed=3)"),
+            ("shuffle(9)", "shuffle(9, 3)"),
+            ("shuffle(9)", "shuffle(**options)"),
+            ("strategy = ", "tf.keras.utils.set_random_seed(1)\nstrategy = "),
+            ("data = tf.data.Dataset.range(9).shuffle(9)", "import random\nrandom.shuffle(rows)"),
+        ),
+        {**TWO, "patches": False},
+        (ONE, TWO),
+    ),
+    Row(
         "uncalled-main",
         '"""A program."""\nimport tensorflow as tf\nSTEPS = 3\ndef main():  # here\n    tf.zeros(STEPS)\n',
         (

@@ -74,7 +74,7 @@ FLAGS: dict[str, tuple[list[str], str]] = {  # what is wrong: the arguments, and
     "an empty run to resume": (["--resume", "", ROLES], "--resume is empty"),
     "an empty job file": (["-f", ""], "-f is empty"),
     "an empty capture": (["--network", "virtual", "--pcap", "", ROLES], "--pcap is empty"),
-    "an interface that is missing": (["--hosts", "2", "--workers", "2", "--interface", "no", ROLES], "no has no address"),
+    "an interface that is missing": (["--hosts", "2", "--workers", "2", "--interface", "no", ROLES], "no address here"),
     "no task to show": (["--only", "boss:1", ROLES], "'boss:1' is not a task"),
     "a task to show that the job has not": (["--only", "worker:7", ROLES], "--only worker:7: the job has no such task"),
     "no restart policy": (["--restart", "sometimes", ROLES], "'sometimes' is not one of"),
