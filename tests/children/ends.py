@@ -1,4 +1,4 @@
-"""A task that ends as it is told: with a code or a signal, early or late, below a wrapper, leaving daemons and half lines.
+"""A task that ends as it is told: by a code or a signal, early or late, below a shell, leaving daemons and half lines.
 
     ends.py PLAN RECORD
 
@@ -61,7 +61,9 @@ def serve():
 
 
 if do["wrapped"] and len(sys.argv) == 3:  # a shell, which tells the end of its child as its own
-    sys.exit(subprocess.run(["/bin/sh", "-c", f'"{sys.executable}" "{__file__}" "{plan}" "{record}" in; exit $?']).returncode)
+    sys.exit(
+        subprocess.run(["/bin/sh", "-c", f'"{sys.executable}" "{__file__}" "{plan}" "{record}" in; exit $?']).returncode
+    )
 note("begins")
 send(kind="ready")
 began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Says how a run has to end, from what its tasks have done alone: their ends, in the order of time, and the job's rules.
+"""Says how a run has to end, from what its tasks have done alone: their ends in the order of time, and the rules.
 
 It shares nothing with clusterkit: the rules are those of docs/strategies.md. Where two ends were so close that either
 may count as the first, it allows both verdicts.
@@ -54,7 +54,7 @@ def judge(situation: Situation, ends: Iterable[End]) -> Verdict:
         if end.how == 0:
             left.append(end)
             continue
-        soon = [end, *(each for each in later if each.at < end.at + TOGETHER)]
+        soon = [end, *(e for e in later if e.at < end.at + TOGETHER and e.attempt == attempts[e.task])]
         done = next((each for each in soon if each.how == 0 and each.task == situation.leader), None)
         if done is not None:
             failed = [each for each in later if each.at > done.at and each.how != 0]

@@ -57,7 +57,11 @@ def draw(random: Random, number: int) -> Situation:
 
 def _attempt(random: Random, task: str, leader: str, has_ps: bool, nth: int, name: str) -> dict[str, Any]:
     serves = task.startswith(("ps", "evaluator")) or (has_ps and task != leader)
-    chances = {"serve": 0.6 if serves else 0.0, "code": 0.12 if serves else 0.2, "signal": 0.12 if serves else 0.2}
+    chances = {
+        "serve": 0.1 if task.startswith("evaluator") else 0.6 if serves else 0.0,
+        "code": 0.12 if serves else 0.2,
+        "signal": 0.12 if serves else 0.2,
+    }
     kind = random.choices((*chances, "zero"), (*chances.values(), 1 - sum(chances.values())))[0]
     how: int | None = None
     if kind == "zero" or (task == leader and nth == 3):

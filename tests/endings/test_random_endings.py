@@ -1,4 +1,4 @@
-"""Tasks of random jobs end in random ways: the run ends, its verdict is the oracle's, each exit is told, none is left."""
+"""Tasks of random jobs end in random ways: the run ends, its verdict is the oracle's, and each exit is told."""
 
 from __future__ import annotations
 
