@@ -29,8 +29,8 @@ class End:
 
     @property
     def is_peers(self) -> bool:
-        """Whether the end can be that of a task whose peers have gone, or that somebody killed."""
-        return self.how in ABORTED or self.how in KILLED or self.how < 0
+        """Whether the end can be that of a task whose peers have gone, or that somebody killed; a crash is its own."""
+        return self.how in ABORTED or self.how in KILLED
 
 
 @dataclass
