@@ -207,4 +207,4 @@ def layer_that_averages_its_own_rows():
 
 @case
 def layer_that_averages_all_rows():
-    return with_layers(layers.Dense(5), Running("mean"), rows=48)
+    return fitted(classifier(layers.Dense(5), Running("mean")), rows=48, batch_size=12)

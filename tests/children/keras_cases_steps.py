@@ -74,7 +74,12 @@ class OfWeights(keras.Model):
             y_pred = self(x, training=True)
             loss = self.compute_loss(y=y, y_pred=y_pred, sample_weight=sample_weight)
         self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
-        return self.compute_metrics(x, y, y_pred, sample_weight)
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss)
+            else:
+                metric.update_state(y, y_pred, sample_weight)
+        return {metric.name: metric.result() for metric in self.metrics}
 
     def test_step(self, data):
         x, y = data
