@@ -34,8 +34,8 @@ class Marks:
         """The mark with a number; None if there is none any more."""
         return self._marks.get(number)
 
-    def take(self, at: float, event: ev.Event, of_stall: bool) -> None:
-        """Take in an event; `of_stall`: it is the warning of a stall."""
+    def take(self, at: float, event: ev.Event) -> None:
+        """Take in an event."""
         match event:
             case ev.Checkpointed(task, _, step):
                 self._checkpointed(Mark(at, "checkpoint", str(task), f"checkpoint of step {step}"))
@@ -49,8 +49,9 @@ class Marks:
                 self._add(Mark(at, "heal", _only(tasks), _text(event), None, number))
             case ev.RestartPlanned(tasks) | ev.Shrunk(tasks):
                 self._add(Mark(at, "restart", _only(tasks), _text(event)))
-            case ev.Warned(text, task):
-                self._add(Mark(at, "stall" if of_stall else "warning", None if task is None else str(task), text))
+            case ev.Warned(text, task) | ev.Stalled(text, task):
+                kind = "stall" if isinstance(event, ev.Stalled) else "warning"
+                self._add(Mark(at, kind, None if task is None else str(task), text))
             case ev.Impaired() | ev.Crashed() | ev.StorageFailed() | ev.AllocationEnding():
                 self._add(Mark(at, "warning", None, _text(event)))
             case ev.Requested() | ev.RequestRefused() | ev.Interrupted() | ev.Profiled():

@@ -72,7 +72,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.INFO, f"The run continues in allocation {allocation}."
         case ev.Stopping():
             return Level.WARNING, _stopping(event)
-        case ev.Warned(text):
+        case ev.Warned(text) | ev.Stalled(text):
             return Level.WARNING, text
         case ev.Straggling() | ev.KeepsUp():
             return _of_pace(event)
@@ -84,7 +84,7 @@ def _stopping(event: ev.Stopping) -> str:
     if event.suspends:
         return f"The allocation ends: {event.reason}. The run continues in the next one."
     what = "every task" if event.tasks else "the run"
-    waits = event.tasks and event.grace and event.reason.endswith("SIGINT")
+    waits = event.tasks and event.grace and event.interrupted
     return f"Stopping {what}: {event.reason}.{f' {waiting(event.tasks, event.grace)}' if waits else ''}"
 
 
@@ -185,7 +185,9 @@ def is_bad(event: ev.Event) -> bool:
     if isinstance(event, ev.FaultTook):
         return not event.done
     broken = isinstance(event, ev.ProgramChanged) and bool(event.problem)
-    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange | ev.CannotExit | ev.TrainAlone)
+    return broken or isinstance(
+        event, ev.Failed | ev.Warned | ev.Stalled | ev.WaitsForChange | ev.CannotExit | ev.TrainAlone
+    )
 
 
 def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[Level, str] | None:
