@@ -213,8 +213,9 @@ class History:
 
     @property
     def warnings(self) -> list[str]:
-        """The texts of the warnings so far."""
-        return [warned.text for warned in self.decided(ev.Warned)]
+        """The texts of the warnings so far, of stalls too."""
+        kinds = ev.Warned | ev.Stalled
+        return [record.event.text for record in self.asked(Record) if isinstance(record.event, kinds)]
 
     @property
     def failures(self) -> list[Failure]:

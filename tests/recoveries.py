@@ -193,8 +193,7 @@ class Account(JournalLines):
         return float(stalls[0] if stalls and failure["exit"]["asked"] == "ended for its stall" else found[0]["m"])
 
     def _stalls(self) -> list[tuple[float, int]]:
-        looks = {line["place"] for line in self.of("Inspected") if line["look"] == "stall"}
-        return [(line["m"], line["place"]) for line in self.of("Warned") if line["place"] - 1 in looks]
+        return [(line["m"], line["place"]) for line in self.of("Stalled")]
 
     def _returns(self, plan: Line) -> list[dict[str, Any]]:
         found = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from clusterkit.dashboard.entities import Mark
 from clusterkit.views.details import detail
@@ -15,6 +16,17 @@ from clusterkit.words.printable import printable
 
 MOST_CHECKPOINTS = 500  # of more, every second one is kept, then every fourth, and so on
 MOST_OTHERS = 2000  # of more, the oldest are forgotten
+
+
+# What the page shows otherwise, in its lanes, rows or curves, or not at all.
+_Unmarked = (
+    ev.Progressed | ev.StepsTimed | ev.Changed | ev.Spawned | ev.CheckpointFound | ev.SpawnFailed | ev.Exited | ev.Swept
+    | ev.Drained | ev.AttemptEnded | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
+    | ev.SigtermHandled | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited | ev.Began | ev.Ticked
+    | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost | ev.DashboardReady | ev.DashboardLost | ev.Inspected
+    | ev.LifelineLost | ev.Placed | ev.HostJoined | ev.Failed | ev.HostAvoided | ev.Paused | ev.Succeeded | ev.Stopping
+    | ev.Straggling | ev.KeepsUp | ev.EditTrains | ev.Finished
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -34,24 +46,30 @@ class Marks:
         """The mark with a number; None if there is none any more."""
         return self._marks.get(number)
 
-    def take(self, at: float, event: ev.Event, of_stall: bool) -> None:
-        """Take in an event; `of_stall`: it is the warning of a stall."""
+    def take(self, at: float, event: ev.Event) -> None:
+        """Take in an event. A new one is a type error here, until it has a mark or is one of those without."""
+        if isinstance(event, _Unmarked):
+            return
         match event:
             case ev.Checkpointed(task, _, step):
                 self._checkpointed(Mark(at, "checkpoint", str(task), f"checkpoint of step {step}"))
             case ev.FaultInjected(number, _, _, tasks):
                 until = None if event.seconds is None else at + event.seconds
                 self._of_fault[number] = self._add(Mark(at, "fault", _only(tasks), _text(event), until, number))
-            case ev.FaultTook(number, detail, False):
-                self._change(number, text=f"It could not be injected: {detail}", until=None)
+            case ev.FaultTook(number, detail, done):
+                if not done:
+                    self._change(number, text=f"It could not be injected: {detail}", until=None)
             case ev.FaultHealed(number, _, _, tasks):
                 self._change(number, until=at)
                 self._add(Mark(at, "heal", _only(tasks), _text(event), None, number))
             case ev.RestartPlanned(tasks) | ev.Shrunk(tasks):
                 self._add(Mark(at, "restart", _only(tasks), _text(event)))
-            case ev.Warned(text, task):
-                self._add(Mark(at, "stall" if of_stall else "warning", None if task is None else str(task), text))
-            case ev.Impaired() | ev.Crashed() | ev.StorageFailed() | ev.AllocationEnding():
+            case ev.Warned(text, task) | ev.Stalled(text, task):
+                kind = "stall" if isinstance(event, ev.Stalled) else "warning"
+                self._add(Mark(at, kind, None if task is None else str(task), text))
+            case ev.LeftEarly(task) | ev.CannotExit(task):
+                self._add(Mark(at, "warning", str(task), _text(event)))
+            case ev.Impaired() | ev.Crashed() | ev.StorageFailed() | ev.AllocationEnding() | ev.TrainAlone():
                 self._add(Mark(at, "warning", None, _text(event)))
             case ev.Requested() | ev.RequestRefused() | ev.Interrupted() | ev.Profiled():
                 of = str(event.task) if isinstance(event, ev.Profiled) else None
@@ -62,6 +80,8 @@ class Marks:
                 self._add(Mark(at, "warning", None, _text(event)))
             case ev.HostCut() | ev.HostBack() | ev.HostDraining() | ev.HostLost() | ev.Continued():
                 self._add(Mark(at, "host", None, _text(event)))
+            case _:
+                assert_never(event)
 
     def _add(self, mark: Mark) -> int:
         number = self._put(mark)

@@ -52,7 +52,6 @@ class RunModel:
         self._at, self._wall = 0.0, self._began  # of the newest event: seconds since the run began, and wall time
         self._ended: float | None = None
         self._tensorboard: str | None = None
-        self._inspected: ev.Inspected | None = None
         self._verdicts = 0
         self._live = True
         self.written: RunResult | None = None  # in place of a supervisor that was killed
@@ -168,8 +167,7 @@ class RunModel:
     def _happened(self, offset: int, at: float, event: ev.Event) -> None:
         self._tasks |= dict.fromkeys(self._touched(event), offset)
         self._incidents = offset
-        stalled = self._inspected is not None and isinstance(event, ev.Warned)
-        self._marks.take(at, event, stalled)
+        self._marks.take(at, event)
         for number in self._marks.changed:
             self.board.put(f"mark/{number}", self._marks.get(number), offset)
         self._marks.changed.clear()
@@ -178,9 +176,9 @@ class RunModel:
             self.board.put(f"cell/{key[0]}/{key[1]}", self._matrix.cell(*key), offset)
         self._matrix.changed.clear()
         match event:
-            case ev.Warned(text) if stalled:
+            case ev.Stalled(text):
                 self._lanes.stall(text)
-                self._add_verdict(offset, at, text)
+                self._add_verdict(offset, at, event)
             case ev.Placed(_, endpoints) if self.info is not None:
                 self.board.put(JOB, resolved_entity(self.info, endpoints), offset)
             case ev.TensorBoardReady(address):
@@ -191,8 +189,6 @@ class RunModel:
                 self._ended = self._tensorboard = None
             case ev.Finished():
                 self._ended = at
-        looks = (ev.Look.STALL, ev.Look.STARTUP)
-        self._inspected = event if isinstance(event, ev.Inspected) and event.look in looks else None
 
     def _touched(self, event: ev.Event) -> Mapping[Task, object]:
         """The tasks whose rows an event can change."""
@@ -202,11 +198,10 @@ class RunModel:
         many = ev.Placed | ev.Continued | ev.Finished | ev.FaultInjected | ev.FaultTook | ev.FaultHealed
         return self._status.tasks if isinstance(event, many) else {}
 
-    def _add_verdict(self, offset: int, at: float, text: str) -> None:
-        assert self._inspected is not None
-        tasks = tuple((str(task), _doing(seen)) for task, seen in sorted(self._inspected.vitals.items()))
-        report = self._inspected.report
-        verdict = Verdict(at, clean(text), tasks, None if report is None else report.rpartition("/")[2])
+    def _add_verdict(self, offset: int, at: float, event: ev.Stalled) -> None:
+        tasks = tuple((str(task), _doing(seen)) for task, seen in sorted(event.vitals.items()))
+        report = event.report
+        verdict = Verdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])
         self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, offset)
         self._verdicts += 1
 

@@ -36,7 +36,6 @@ class Moments:
         self._roles: dict[_Key, FailureRole] = {}  # what was decided of those that are not told yet
         self._faults: dict[int, str] = {}  # what was injected, by number
         self._explained: dict[_Key, int] = {}  # the number of the fault behind an attempt's end
-        self._look: ev.Inspected | None = None  # the event before this one, if it was a look at a stall
 
     def take(self, at: float, event: ev.Event) -> list[Document]:
         """Take in an event; return what follows from it."""
@@ -44,9 +43,7 @@ class Moments:
         mending = self._recoveries.mending() if isinstance(event, _MENDS) else []
         self._recoveries.take(at, event)
         self._note(event)
-        found = [*self._decided(at, event), *self._mended(at, [one for one in mending if one.ended is not None])]
-        self._look = event if isinstance(event, ev.Inspected) and event.look is ev.Look.STALL else None
-        return found
+        return [*self._decided(at, event), *self._mended(at, [one for one in mending if one.ended is not None])]
 
     def _note(self, event: ev.Event) -> None:
         match event:
@@ -75,8 +72,8 @@ class Moments:
                 undecided = sorted((f for f in self._failures.values() if f.task in tasks), key=_time)
                 for first in undecided[:1]:
                     yield from self._failed(at, first, undecided[1:], tasks)
-            case ev.Warned(text, task) if self._look is not None:
-                yield self._stalled(at, text, task, self._look)
+            case ev.Stalled():
+                yield self._stalled(at, event)
             case ev.Warned() | ev.Stopping() | ev.WaitsForChange():  # what is not restarted was decided before that
                 yield from self._without_restart(at)
             case ev.Shrunk() if not event.restarting:
@@ -137,9 +134,9 @@ class Moments:
             resumed_step=told[-1].resumed_step,
         )
 
-    def _stalled(self, at: float, text: str, task: Task | None, look: ev.Inspected) -> Document:
-        name = None if task is None else str(task)
-        return self._document(Hook.STALL, at, text, task=name, report=look.report)
+    def _stalled(self, at: float, event: ev.Stalled) -> Document:
+        name = None if event.task is None else str(event.task)
+        return self._document(Hook.STALL, at, event.text, task=name, report=event.report)
 
     def _ended(self, at: float, event: ev.Finished) -> Document:
         result = event.result

@@ -189,4 +189,4 @@ class Machine:
         if self.ending.begun and event.signal == SIGINT and self._interrupts > 1:
             self.ending.kill_all()
         name = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}.get(event.signal, f"signal {event.signal}")
-        self.ending.stop(RunState.STOPPED, 128 + event.signal, f"clusterkit got {name}")
+        self.ending.stop(RunState.STOPPED, 128 + event.signal, f"clusterkit got {name}", event.signal == SIGINT)

@@ -118,12 +118,12 @@ class Ending:
             self.state.close(self.state.records[task])
         self._finish(self.verdict, restarts)
 
-    def stop(self, state: RunState, exit_code: int, reason: str) -> None:
-        """The run was asked to end. After success that only ends the remaining tasks sooner."""
+    def stop(self, state: RunState, exit_code: int, reason: str, interrupted: bool = False) -> None:
+        """The run was asked to end, or `interrupted` by Ctrl-C. After success the remaining tasks end sooner."""
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
-        self._stop(Verdict(state, exit_code, reason), self.state.job.limits.grace)
+        self._stop(Verdict(state, exit_code, reason), self.state.job.limits.grace, interrupted)
 
     def kill_all(self) -> None:
         """Kill every task, without a grace period."""
@@ -158,13 +158,14 @@ class Ending:
         self.state.record(Finished(result))
         self.state.out.append(Finish(result))
 
-    def _stop(self, verdict: Verdict, grace: float) -> None:
+    def _stop(self, verdict: Verdict, grace: float, interrupted: bool = False) -> None:
         if self.verdict is not None and not (self.suspending and verdict.state is not RunState.SUSPENDED):
             return
         self.verdict = verdict
         self.state.drop_held(self.state.job.tasks)
         alive = self.state.alive()
-        self.state.record(Stopping(verdict.reason, tuple(record.task for record in alive), grace, self.suspending))
+        tasks = tuple(record.task for record in alive)
+        self.state.record(Stopping(verdict.reason, tasks, grace, self.suspending, interrupted))
         if self.suspending:
             end_in_order(self.state, alive, Asked.SUSPENSION, grace)
             return

@@ -11,7 +11,7 @@ from clusterkit.machine.ending import Ending
 from clusterkit.machine.stall import halted, stuck_task, verdict
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
-from clusterkit.words.events import Look, Vitals
+from clusterkit.words.events import Look, Stalled, Vitals
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked
 from clusterkit.words.states import TaskState
@@ -91,7 +91,7 @@ class Stalls:
             said += f" {stuck[0]} is killed."
         seen = f" What was seen of every task is in {report}." if report else ""
         hint = "" if limits.stall else " --stall-timeout ends the stuck task after a time that you choose."
-        self.state.warn(said + seen + hint, stuck[0])
+        self.state.record(Stalled(said + seen + hint, stuck[0], idle, vitals, report))
         self.warned = True
         self.judged_at = now if act else self.judged_at
         self._arm()

@@ -48,7 +48,6 @@ class GoodputFold:
         self._unspawned = set[Task]()  # what restarts, and has no process yet
         self._begun_by = set[int]()  # the faults with which recoveries began
         self._costs = Costs()
-        self._last: ev.Event | None = None
 
     def take(self, at: float, event: ev.Event) -> None:
         """Take in an event. A clock that goes back stands still instead."""
@@ -59,7 +58,6 @@ class GoodputFold:
             self._progressed(event)
         else:
             self._happened(event)
-        self._last = event
 
     def report(self, now: float | None = None) -> Goodput:
         """The split up to `now`, on the clock of the events; by default, up to the last event."""
@@ -220,7 +218,7 @@ class GoodputFold:
             case ev.Succeeded() | ev.Stopping() | ev.Finished():
                 self._ends(event)
                 return
-            case ev.Warned(_, task) if isinstance(self._last, ev.Inspected) and self._last.look is ev.Look.STALL:
+            case ev.Stalled(_, task):
                 self._stalled(task)
             case _:
                 conditions.take(event, self._trains)

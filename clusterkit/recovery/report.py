@@ -33,8 +33,7 @@ class RecoveryFold:
         self._incident_of: dict[tuple[Task, int], Incident] = {}  # by the attempts that died
         self._trainers_of: dict[frozenset[Task], frozenset[Task]] = {}  # the training tasks of each restart scope
         self._fault_incidents: dict[int, FaultIncident] = {}
-        self._last: ev.Event | None = None
-        self._at = 0.0  # when that was
+        self._at = 0.0  # when the last event was
         self._stalled: float | None = None  # when the present stall was warned of
         self._begun: set[int] = set()  # faults with which a recovery in `ended` began
         self.ended: list[Ended] = []  # each once, as it was then: only added to
@@ -68,11 +67,11 @@ class RecoveryFold:
                 self._continued(now, allocation)
             case ev.Finished(result) if result.cause is not None:
                 self._merge(Blame(result.cause, result.same, result.collateral), now)
-            case ev.Warned() if isinstance(self._last, ev.Inspected) and self._last.look is ev.Look.STALL:
-                self._warned_of_stall(now)  # the warning follows directly
+            case ev.Stalled():
+                self._warned_of_stall(now)
             case _:
                 self._of_faults(now, event)
-        self._last, self._at = event, now
+        self._at = now
 
     @property
     def is_open(self) -> bool:

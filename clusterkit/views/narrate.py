@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from clusterkit.views import edits
+from clusterkit.views.hosts import of_host
+from clusterkit.views.naming import listed
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
-from clusterkit.words.model import Task, TaskType, number_of
+from clusterkit.words.model import TaskType, number_of
 from clusterkit.words.outcome import Failure, signal_name
 from clusterkit.words.printable import printable, printable_lines
-
-MOST_NAMED, NAMED = 32, 8  # of more tasks or hosts than that, a sentence names so many
 
 
 class Level(enum.IntEnum):
@@ -34,35 +34,39 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
     return level, printable_lines(text) if isinstance(event, ev.Warned | ev.TrainAlone) else printable(text)
 
 
+# What the console never says: it has consequences, which are events of their own, or other readers.
+_Silent = (
+    ev.Began | ev.Ticked | ev.AllocationEnding | ev.Interrupted | ev.LifelineLost | ev.Impaired | ev.Crashed
+    | ev.StorageFailed | ev.Inspected | ev.TensorBoardLost | ev.DashboardLost | ev.CheckpointFound | ev.SpawnFailed
+    | ev.Exited | ev.Swept | ev.Drained | ev.AttemptEnded | ev.Finished | ev.Progressed | ev.Ready | ev.Reached
+    | ev.ProgramEnds | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith
+)  # fmt: skip
+_OfAttempt = ev.Changed | ev.Spawned | ev.Resumed | ev.Profiled | ev.PhaseChanged | ev.Checkpointed | ev.Paused
+_Rare = (
+    ev.LeftEarly | ev.TrainAlone | ev.CannotExit | ev.Shrunk | ev.ProgramChanged | ev.WaitsForChange | ev.EditTrains
+    | ev.TensorBoardReady | ev.DashboardReady | ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited
+)  # fmt: skip
+
+
 def _told(event: ev.Event) -> tuple[Level, str] | None:
+    """A new event is a type error here, until it has a sentence or is one of the silent ones."""
+    if isinstance(event, _Silent):
+        return None
+    if isinstance(event, _OfAttempt):
+        return _of_attempt(event)
     match event:
-        case ev.Changed(task, attempt, state):
-            return Level.DEBUG, f"{task} is {state} (attempt {attempt})."
-        case ev.Spawned(task, attempt, where):
-            again = f", attempt {attempt}" if attempt > 1 else ""
-            return Level.INFO, f"{task} is started{again} ({where})."
-        case _ if isinstance(event, ev.OfHost | ev.HostAvoided):
-            return _of_host(event)
+        case ev.Placed() | ev.HostBack() | ev.HostJoined():
+            return Level.INFO, of_host(event)
+        case ev.HostCut() | ev.HostDraining() | ev.HostLost() | ev.HostAvoided():
+            return Level.WARNING, of_host(event)
         case ev.Noted(text, minor):
             return Level.DEBUG if minor else Level.INFO, text
-        case ev.Resumed(task, attempt, step, path) if attempt > 1 or step > 0:
-            origin = f" from {path}" if path else ""
-            return Level.INFO, f"{task} resumed at step {step}{origin}."
-        case ev.Profiled():
-            return Level.INFO, _of_profile(event)
-        case ev.PhaseChanged(task, _, phase, begun):
-            how = "does not train now" if begun else "continues to train"
-            return Level.DEBUG, f"{task} {how}: {phase}."
-        case ev.Checkpointed(task, _, step, path):
-            return Level.DEBUG, f"{task} wrote the checkpoint of step {step}: {path}"
         case ev.Failed(failure):
             return Level.WARNING, f"{failed(failure)}{_too_early(event)}."
         case ev.RestartPlanned():
             return Level.WARNING, _planned(event)
         case ev.Requested() | ev.RequestRefused():
             return Level.INFO, _of_request(event)
-        case ev.Paused(task, _, paused):
-            return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'continues (SIGCONT)'}."
         case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
             return _of_fault(event)
         case ev.Succeeded(task):
@@ -72,7 +76,7 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.INFO, f"The run continues in allocation {allocation}."
         case ev.Stopping():
             return Level.WARNING, _stopping(event)
-        case ev.Warned(text):
+        case ev.Warned(text) | ev.Stalled(text):
             return Level.WARNING, text
         case ev.Straggling() | ev.KeepsUp():
             return _of_pace(event)
@@ -80,11 +84,32 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return _of_others(event)
 
 
+def _of_attempt(event: _OfAttempt) -> tuple[Level, str] | None:
+    match event:
+        case ev.Changed(task, attempt, state):
+            return Level.DEBUG, f"{task} is {state} (attempt {attempt})."
+        case ev.Spawned(task, attempt, where):
+            again = f", attempt {attempt}" if attempt > 1 else ""
+            return Level.INFO, f"{task} is started{again} ({where})."
+        case ev.Resumed(task, attempt, step, path):
+            origin = f" from {path}" if path else ""
+            return (Level.INFO, f"{task} resumed at step {step}{origin}.") if attempt > 1 or step > 0 else None
+        case ev.Profiled():
+            return Level.INFO, _of_profile(event)
+        case ev.PhaseChanged(task, _, phase, begun):
+            how = "does not train now" if begun else "continues to train"
+            return Level.DEBUG, f"{task} {how}: {phase}."
+        case ev.Checkpointed(task, _, step, path):
+            return Level.DEBUG, f"{task} wrote the checkpoint of step {step}: {path}"
+        case ev.Paused(task, _, paused):
+            return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'continues (SIGCONT)'}."
+
+
 def _stopping(event: ev.Stopping) -> str:
     if event.suspends:
         return f"The allocation ends: {event.reason}. The run continues in the next one."
     what = "every task" if event.tasks else "the run"
-    waits = event.tasks and event.grace and event.reason.endswith("SIGINT")
+    waits = event.tasks and event.grace and event.interrupted
     return f"Stopping {what}: {event.reason}.{f' {waiting(event.tasks, event.grace)}' if waits else ''}"
 
 
@@ -96,7 +121,7 @@ _ADVICE = {
 }
 
 
-def _of_others(event: ev.Event) -> tuple[Level, str] | None:
+def _of_others(event: _Rare) -> tuple[Level, str]:
     """What few runs have: tasks that leave early or are given up, a program that is edited, pages, the debugger."""
     match event:
         case ev.LeftEarly(task, _, step):
@@ -121,8 +146,6 @@ def _of_others(event: ev.Event) -> tuple[Level, str] | None:
             return Level.DEBUG, f"The dashboard answers at {address}"
         case ev.InDebugger() | ev.LeftDebugger() | ev.EditorAwaited():
             return _of_debugger(event)
-        case _:
-            return None
 
 
 def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
@@ -134,38 +157,9 @@ def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
             return Level.INFO, f"{task} keeps up with its peers again, after {shown(seconds)}."
 
 
-def _of_host(event: ev.OfHost | ev.HostAvoided) -> tuple[Level, str]:
-    match event:
-        case ev.Placed(hosts):
-            return Level.INFO, f"{_placed(hosts)}."
-        case ev.HostCut(host, why, patience):
-            what = f"The connection to the host {host} is cut ({why})."
-            return Level.WARNING, f"{what} Its tasks continue; waiting up to {patience:g} s."
-        case ev.HostBack(host):
-            return Level.INFO, f"The host {host} is connected again; nothing was lost."
-        case ev.HostDraining(host, why):
-            return Level.WARNING, f"The host {host} is about to leave: {why}. Its tasks are told to end."
-        case ev.HostLost(host, why, left):
-            return Level.WARNING, f"The host {host} {'has left' if left else 'is lost'}. {why}"
-        case ev.HostJoined(host):
-            return Level.INFO, f"The host {host} has joined. It gets tasks when they are placed again."
-        case ev.HostAvoided(host, why, moves):
-            then = "all tasks move to other hosts" if moves else "there is no other host, so its tasks stay"
-            return Level.WARNING, f"Attempts on the host {host} failed twice for reasons of its own ({why}): {then}."
-
-
-def _placed(hosts: Mapping[Task, str]) -> str:
-    """`n1: chief:0, worker:0, ps:0; n2: worker:1`."""
-    places: dict[str, list[str]] = {}
-    for task, host in sorted(hosts.items()):
-        places.setdefault(host, []).append(str(task))
-    lines = [f"{host}: {', '.join(_few(tasks))}" for host, tasks in places.items()]
-    return "; ".join(_few(lines, "hosts"))
-
-
 def waiting(tasks: Sequence[object], grace: float) -> str:
     """What the first Ctrl-C is answered with, given the tasks that have `grace` seconds to end."""
-    return f"Waiting up to {grace:g} s for {_listed(tasks)}; Ctrl-C again kills."
+    return f"Waiting up to {grace:g} s for {listed(tasks)}; Ctrl-C again kills."
 
 
 def failed(failure: Failure) -> str:
@@ -185,7 +179,9 @@ def is_bad(event: ev.Event) -> bool:
     if isinstance(event, ev.FaultTook):
         return not event.done
     broken = isinstance(event, ev.ProgramChanged) and bool(event.problem)
-    return broken or isinstance(event, ev.Failed | ev.Warned | ev.WaitsForChange | ev.CannotExit | ev.TrainAlone)
+    return broken or isinstance(
+        event, ev.Failed | ev.Warned | ev.Stalled | ev.WaitsForChange | ev.CannotExit | ev.TrainAlone
+    )
 
 
 def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[Level, str] | None:
@@ -203,7 +199,7 @@ def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[
 def _of_request(event: ev.Requested | ev.RequestRefused) -> str:
     if isinstance(event, ev.RequestRefused):
         return f"Refused: {' '.join(event.problem.splitlines())}"
-    tasks = _listed(event.tasks) or "every task"
+    tasks = listed(event.tasks) or "every task"
     match event.verb:
         case ev.Verb.KILL:
             return f"Asked to send {signal_name(event.signal)} to {tasks}."
@@ -246,28 +242,17 @@ def _of_debugger(event: ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited) -> t
 def _hit(event: ev.FaultInjected) -> str:
     """The tasks that were hit, if the text of the fault does not name them."""
     names = [str(task) for task in event.tasks]
-    return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {_listed(names)}"
+    return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {listed(names)}"
 
 
 def _at_step(step: int | None, before: str = "") -> str:
     return "" if step is None else f"{before} at step {step}"
 
 
-def _listed(items: Sequence[object]) -> str:
-    """`a, b and c`; of many the first ones."""
-    names = _few(list(map(str, items)))
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def _few(names: list[str], what: str = "") -> list[str]:
-    """The names; of many the first ones, and how many more there are."""
-    return names if len(names) <= MOST_NAMED else [*names[:NAMED], f"{len(names) - NAMED} more {what}".strip()]
-
-
 def _planned(event: ev.RestartPlanned) -> str:
     if event.files:
         return edits.of_restart(event)
-    names = _listed(event.tasks)
+    names = listed(event.tasks)
     verb = "start" if len(event.tasks) > 1 else "starts"
     if event.host is not None:
         return f"{names} {verb} again on other hosts, since {event.host} leaves (not charged to the restart budget)."
@@ -283,7 +268,7 @@ def _planned(event: ev.RestartPlanned) -> str:
 
 def _cannot_exit(event: ev.CannotExit) -> str:
     down = event.down
-    waits = f"TensorFlow waits for {_listed(down)}, which {'is' if len(down) == 1 else 'are'} down. " if down else ""
+    waits = f"TensorFlow waits for {listed(down)}, which {'is' if len(down) == 1 else 'are'} down. " if down else ""
     return (
         f"{event.task} has finished its program, but has not exited {shown(event.seconds)} later. {waits}To let it "
         "exit whatever its workers do, call clusterkit.training.serve first in the program, or use --servers builtin."
@@ -291,7 +276,7 @@ def _cannot_exit(event: ev.CannotExit) -> str:
 
 
 def _shrunk(event: ev.Shrunk) -> str:
-    who = f"{_listed(event.tasks)} {'is' if len(event.tasks) == 1 else 'are'} given up"
+    who = f"{listed(event.tasks)} {'is' if len(event.tasks) == 1 else 'are'} given up"
     after = f" after {number_of('restart', event.restarts)}" if event.restarts else ""
     left = f"{len(event.left)} of {number_of('worker', event.workers)} (--min-workers {event.least})"
     step = "" if event.step is None else f" from the checkpoint of step {event.step}"

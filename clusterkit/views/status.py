@@ -147,7 +147,7 @@ class RunStatus:
                 self._stop(f"{task} exited with code 0")
             case ev.Stopping(reason, tasks, grace):
                 self._stop(reason)
-                self.waits_for, self.grace = (tasks, grace) if grace and reason.endswith("SIGINT") else ((), 0.0)
+                self.waits_for, self.grace = (tasks, grace) if grace and event.interrupted else ((), 0.0)
             case ev.Interrupted():  # a second one: nobody waits any more
                 self.waits_for = ()
             case ev.Finished(result):

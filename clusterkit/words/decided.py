@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clusterkit.words.distribution import Undistributed
@@ -11,6 +12,7 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Failure, RunResult
 from clusterkit.words.outcome import AttemptEnded as AttemptEnded
 from clusterkit.words.states import TaskState
+from clusterkit.words.vitals import Vitals
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +186,14 @@ class Succeeded:
 class Stopping:
     """The run is being ended. `tasks` get `grace` seconds at most; both are empty in older journals.
 
-    `suspends`: it is to continue in another allocation.
+    `suspends`: it is to continue in another allocation. `interrupted`: by Ctrl-C, so that another one kills.
     """
 
     reason: str
     tasks: tuple[Task, ...] = ()
     grace: float = 0.0
     suspends: bool = False
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +202,20 @@ class Warned:
 
     text: str
     task: Task | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """No task has reported a step for `seconds`, and a look at the tasks has found no excuse.
+
+    `text` is for people, `task` to blame, `vitals` what was seen of each live task, `report` where more of that is.
+    """
+
+    text: str
+    task: Task | None
+    seconds: float
+    vitals: Mapping[Task, Vitals]
+    report: str | None = None
 
 
 class Slowness(enum.StrEnum):
@@ -243,6 +260,6 @@ class Finished:
 
 Decided = (
     Changed | AttemptEnded | Failed | LeftEarly | CannotExit | TrainAlone | RestartPlanned | Shrunk | HostAvoided
-    | RequestRefused | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Straggling | KeepsUp
-    | EditTrains | WaitsForChange | Finished
+    | RequestRefused | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Stalled | Straggling
+    | KeepsUp | EditTrains | WaitsForChange | Finished
 )  # fmt: skip

@@ -68,7 +68,7 @@ def test_a_stopped_task_is_named_killed_and_started_again(ck: Clusterkit, tmp_pa
     run = ck.up(*FAST, "--workers", "2", "--ps", "1", ROLES, "--steps", "1", "--step-time", "1", "--until", gate)
     pids = {event["task"]: event["pid"] for event in journal(run, "Spawned")}
     os.kill(pids["chief:0"], signal.SIGSTOP)
-    warning = wait_for(run, "Warned", 20)["text"]
+    warning = wait_for(run, "Stalled", 20)["text"]
     assert "chief:0 is stopped (T)." in warning
     [path] = re.findall(rf" is in ({run}/stacks/stall-\d+\.txt)\.", warning)
     report = Path(path).read_text()

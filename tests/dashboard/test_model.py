@@ -84,8 +84,7 @@ def test_a_pause_is_a_part_of_the_bar_and_a_stall_has_a_verdict() -> None:
         task("worker:1"): ev.Vitals(1, True, "T"),
     }
     more: list[tuple[float, ev.Event]] = [
-        (2000.0, ev.Inspected(seen, ev.Look.STALL, "stacks/stall-1.txt")),
-        (2000.0, ev.Warned("It hangs.")),
+        (2000.0, ev.Stalled("It hangs.", None, 60.0, seen, "stacks/stall-1.txt")),
     ]
     stalled = model_of(told.job, stamped([*told.events, *more]), live=True).board.entities()
     verdict = stalled["stall/0"]

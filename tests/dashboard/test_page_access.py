@@ -84,8 +84,8 @@ def stranger() -> Iterator[Stranger]:
 def run(home: Path) -> Path:
     """A run that is over, with a file of stacks."""
     spec = job(workers=1)
-    looked = ev.Inspected({spec.tasks[0]: Vitals(1, True, "S", "waits in recv")}, ev.Look.STALL, "stacks/stall-1.txt")
-    stall = [line(40.0, looked), line(40.1, ev.Warned("No progress for 60 s."))]
+    seen = {spec.tasks[0]: Vitals(1, True, "S", "waits in recv")}
+    stall = [line(40.1, ev.Stalled("No progress for 60 s.", None, 60.0, seen, "stacks/stall-1.txt"))]
     made = written(RunStore(home).path / "over", spec, [*beginning(spec), *progress(spec.tasks[0], 20), *stall])
     (made.all_stacks / "stall-1.txt").write_text("a frame of the program\n")
     return made.path

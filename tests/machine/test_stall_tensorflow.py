@@ -23,7 +23,7 @@ def warned_of(run: Up, pattern: str) -> str:
     """The text of the first warning of such a stall; on a busy machine there may be others before."""
 
     def found() -> str | None:
-        texts = [event["text"] for event in run.events("Warned")]
+        texts = [event["text"] for event in run.events("Stalled")]
         return next(
             (text for text in texts if re.match(f"No task has reported progress for .*: {pattern}", text)), None
         )

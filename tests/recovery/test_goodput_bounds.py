@@ -114,8 +114,7 @@ ANY_EVENT = st.one_of(
               st.just(1.0), st.just(1), st.just(3)),
     st.builds(ev.Reached, WORKERS, SMALL, st.sampled_from(Stage)),
     st.builds(ev.Continued, SMALL),
-    st.builds(ev.Inspected, st.just({}), st.just(ev.Look.STALL)),
-    st.builds(ev.Warned, st.just("x"), st.none() | WORKERS),
+    st.builds(ev.Stalled, st.just("x"), st.none() | WORKERS, st.just(60.0), st.just({})),
     st.builds(ev.Stopping, st.just("why")),
     st.builds(ev.Succeeded, WORKERS),
 )  # fmt: skip

@@ -175,7 +175,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         ),
         (ev.Stopping("clusterkit got SIGINT"), Level.WARNING, "Stopping the run: clusterkit got SIGINT."),
         (
-            ev.Stopping("clusterkit got SIGINT", (WORKER, PS), 10.0),
+            ev.Stopping("clusterkit got SIGINT", (WORKER, PS), 10.0, interrupted=True),
             Level.WARNING,
             "Stopping every task: clusterkit got SIGINT. Waiting up to 10 s for worker:1 and ps:0; Ctrl-C again kills.",
         ),
@@ -191,6 +191,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         ),
         (ev.Continued(3), Level.INFO, "The run continues in allocation 3."),
         (ev.Warned("Look out.", WORKER), Level.WARNING, "Look out."),
+        (ev.Stalled("No progress.", WORKER, 60.0, {}), Level.WARNING, "No progress."),
     ],
 )
 def test_what_the_user_is_told_of_an_event(event: ev.Event, level: Level, text: str) -> None:
@@ -245,6 +246,10 @@ def test_what_went_wrong_is_marked() -> None:
     assert not is_bad(ev.FaultTook(1, "done"))
     assert is_bad(ev.Failed(KILLED))
     assert is_bad(ev.Warned("x"))
-    others = [kind for kind in (*get_args(ev.Happened), *get_args(ev.Decided)) if kind not in (ev.Failed, ev.Warned)]
+    others = [
+        kind
+        for kind in (*get_args(ev.Happened), *get_args(ev.Decided))
+        if kind not in (ev.Failed, ev.Warned, ev.Stalled)
+    ]
     assert not is_bad(ev.Stopping("x"))
     assert not any(issubclass(kind, ev.Failed | ev.Warned) for kind in others)

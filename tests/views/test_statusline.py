@@ -88,7 +88,9 @@ def test_what_has_no_room_is_left_out_in_order(width: int, line: str) -> None:
 def test_it_never_exceeds_the_width(color: bool) -> None:
     """Whatever is known, at any width, with many tasks and with few."""
     many = running(*((1.0, ev.Changed(one, 1, state)) for one, state in zip(TASKS, TaskState, strict=False)))
-    stopping = running((9.0, ev.Stopping(SIGINT, tuple(TASKS), 10.0)), tasks=tuple(job(workers=60).tasks))
+    stopping = running(
+        (9.0, ev.Stopping(SIGINT, tuple(TASKS), 10.0, interrupted=True)), tasks=tuple(job(workers=60).tasks)
+    )
     for status in (many, stopping, running(*steps(7, 2**60, total=2**61), (1.0, RESTART)), RunStatus(())):
         for width in range(200):
             line = status_line(status, 1e9, width, color)
@@ -99,7 +101,9 @@ def test_it_never_exceeds_the_width(color: bool) -> None:
 def test_ctrl_c_is_answered_as_long_as_it_waits() -> None:
     """For those tasks that still run; a second one ends the waiting."""
     workers = tuple(job(workers=3).tasks)
-    status = running((9.0, ev.Interrupted(2)), (9.0, ev.Stopping(SIGINT, workers, 10.0)), tasks=workers)
+    status = running(
+        (9.0, ev.Interrupted(2)), (9.0, ev.Stopping(SIGINT, workers, 10.0, interrupted=True)), tasks=workers
+    )
     assert status_line(status, 9.0, 80) == (
         "Waiting up to 10 s for worker:0, worker:1 and worker:2; Ctrl-C again kills."
     )

@@ -94,6 +94,8 @@ EVENTS: list[ev.Event] = [
     ev.AllocationEnding("its time limit is reached", 98.5),
     ev.Exited(WORKER, 1, Exit(lost=True)),
     ev.Stopping("its time limit is reached", (WORKER,), 98.5, suspends=True),
+    ev.Stopping("clusterkit got SIGINT", (WORKER,), 10.0, interrupted=True),
+    ev.Stalled("No progress.", WORKER, 60.5, {WORKER: ev.Vitals(1, True, "T", "is at x.py:1", True)}, "/x/stall-1.txt"),
     ev.Placed({WORKER: "n1", PS: "n2"}, {WORKER: "n1:1"}),
     ev.Placed({WORKER: "n1"}, {WORKER: "n1:1"}, ("n2", "n3")),
     ev.HostJoined("n2"),

@@ -1,0 +1,18 @@
+"""Names in a sentence: of many tasks or hosts it has the first ones, and how many more there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST, SHOWN = 32, 8  # of more names than that, so many are shown
+
+
+def listed(items: Sequence[object]) -> str:
+    """`a, b and c`; of many the first ones."""
+    names = few(list(map(str, items)))
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def few(names: list[str], what: str = "") -> list[str]:
+    """The names; of many the first ones, and how many more there are."""
+    return names if len(names) <= MOST else [*names[:SHOWN], f"{len(names) - SHOWN} more {what}".strip()]
