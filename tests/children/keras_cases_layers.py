@@ -1,7 +1,7 @@
 """Layers that look at a whole batch, keep state, or draw at random."""
 
 import tensorflow as tf
-from keras_cases import IMAGES, LESS, NUMBERS, WORDS, X, classifier, compiled, fitted, keras, layers, several, table
+from keras_cases import IMAGES, LESS, NUMBERS, WORDS, X, Y, classifier, compiled, fitted, keras, layers, several, table
 
 CASES, case = table()
 
@@ -150,6 +150,23 @@ several(
     "layer_of_words",
     lambda name: of_words(OPTIMIZERS[name]()),
     **{name: name for name in ("adam", "adagrad", "clipped_adam", "momentum_clipped_together", "accumulated_adam")},
+)
+
+
+def of_sparse_rows(optimizer):
+    inputs = keras.Input((6,), sparse=True)
+    model = compiled(keras.Model(inputs, layers.Dense(3)(inputs)), optimizer)
+    rows = tf.data.Dataset.from_tensor_slices(tf.sparse.from_dense(tf.where(X > 0.3, X, 0)))
+    return model, model.fit(
+        tf.data.Dataset.zip((rows, tf.data.Dataset.from_tensor_slices(Y))).batch(16), epochs=2, verbose=0
+    ).history
+
+
+several(
+    CASES,
+    "layer_of_sparse_rows",
+    lambda name: of_sparse_rows(OPTIMIZERS[name]()),
+    **{name: name for name in ("adam", "adagrad", "clipped_adam")},
 )
 
 

@@ -137,6 +137,42 @@ def metric_function_of_one_number():
     return model, {**history, "evaluated": model.evaluate(WORDS, TAGS, batch_size=16, verbose=0)}
 
 
+OUTSIDE = metrics.AUC(name="auc"), metrics.TruePositives(name="right")  # made without a strategy
+
+
+@case
+def metrics_made_outside_the_scope():
+    model, history = fitted(
+        regression("sigmoid", loss="binary_crossentropy", metrics=list(OUTSIDE)), y=SIGNS, rows=LESS
+    )
+    return model, {**history, "evaluated": model.evaluate(X, SIGNS, batch_size=16, verbose=0)}
+
+
+@case
+def predictions_on_a_batch():
+    model = regression()
+    return model, {"predicted": model.predict_on_batch(X[:9])}
+
+
+class Most(metrics.Metric):
+    """Keeps a maximum, which is no sum."""
+
+    def __init__(self, name="most"):
+        super().__init__(name=name)
+        self.most = self.add_variable(shape=(), initializer="zeros", name="most")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.most.assign(tf.maximum(self.most, tf.reduce_max(tf.abs(y_true - y_pred))))
+
+    def result(self):
+        return self.most + 0.0
+
+
+@case
+def metric_class_that_keeps_a_maximum():
+    return fitted(regression(metrics=[Most()]), y=NUMBERS)
+
+
 class OfBatches(metrics.Metric):
     """Averages a number over batches, and not over rows."""
 

@@ -71,6 +71,11 @@ LIMITS = {
         "A loss that has one number per row, made from other rows too (contrastive losses), sees this worker's rows "
         "alone. One that returns one number sees the whole batch."
     ),
+    "metric_class_that_keeps_a_maximum": Limit(
+        "The variables of a metric are added up over the workers; a metric class of your own whose variables are no "
+        "sums or counts is wrong, and a notice names it.",
+        ("most",),
+    ),
     "metric_class_that_averages_batches": Limit(
         "A metric class of your own that averages numbers of batches averages those of each worker's part of a batch. "
         "A metric function that returns one number sees the whole batch.",

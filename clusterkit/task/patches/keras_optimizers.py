@@ -176,7 +176,8 @@ def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[An
     """Return what the replicas add up of their gradients, and the functions that make gradients of the sums.
 
     TensorFlow adds up slices by joining those of all replicas, as one process joins those of all rows. Where the
-    indices are no row's (positions), one process has one slice for each, and optimizers square it: so they are added.
+    indices are no row's (positions), one process has one slice for each, and optimizers square it: so they are added,
+    and so are the slices of lookups in which one process has each index once.
     """
     parts, whole = [], list[Callable[[Any], Any]]()
     for grad in (_own(tf, step, grad) for grad in grads):
@@ -184,10 +185,20 @@ def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[An
         if slices and not step.is_eager and not step.is_of_rows(grad.indices):
             parts.append(grad.values)
             whole.append(partial(_slices, tf, grad))
+        elif slices and not step.is_eager and step.is_unique(grad.indices):
+            parts.append(grad)
+            whole.append(partial(_without_duplicates, tf))
         else:
             parts.append(grad)
             whole.append(lambda total: total)
     return parts, whole
+
+
+def _without_duplicates(tf: Any, grad: Any) -> Any:
+    indices, places = tf.unique(grad.indices)
+    return tf.IndexedSlices(
+        tf.math.unsorted_segment_sum(grad.values, places, tf.size(indices)), indices, grad.dense_shape
+    )
 
 
 def _slices(tf: Any, like: Any, values: Any) -> Any:

@@ -18,7 +18,8 @@ def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any
     model = trainer.TensorFlowTrainer
     assert callable(model._make_function)
     assert callable(model.predict_step)
-    return [partial(count_rows, load=load), partial(predict_own_rows, load=load)]
+    assert callable(model.predict_on_batch)
+    return [partial(fix, load=load) for fix in (count_rows, predict_own_rows, predict_once)]
 
 
 def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
@@ -46,6 +47,7 @@ def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
 
     def _make_function(self: Any, step_function: Any) -> Any:
         if fit.is_multi_worker(tf, self.distribute_strategy):
+            state.distribute(self.distribute_strategy, self)
             if self.jit_compile:
                 fit.say_once(tf, "jit_compile=True is not supported on several workers and is ignored.")
                 self.jit_compile = False
@@ -107,6 +109,20 @@ def predict_own_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
         return trainer.tree.map_structure(lambda value: value[: tf.where(rows > 0, tf.shape(value)[0], 0)], outputs)
 
     load("task/patches/hook").replace(model, "predict_step", predict_step)
+
+
+def predict_once(trainer: Any, load: Callable[[str], ModuleType]) -> None:
+    """Patch `predict_on_batch`: each worker has the whole batch, and Keras returns it as often as there are workers."""
+    model, tf = trainer.TensorFlowTrainer, trainer.tf
+    fit, predict = load("task/patches/keras_fit"), model.predict_on_batch
+
+    def predict_on_batch(self: Any, x: Any) -> Any:
+        outputs, strategy = predict(self, x), self.distribute_strategy
+        if not fit.is_multi_worker(tf, strategy):
+            return outputs
+        return trainer.tree.map_structure(lambda rows: rows[: len(rows) // strategy.num_replicas_in_sync], outputs)
+
+    load("task/patches/hook").replace(model, "predict_on_batch", predict_on_batch)
 
 
 def per_replica(tf: Any, model: Any) -> list[Any]:

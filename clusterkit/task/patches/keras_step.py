@@ -88,7 +88,7 @@ class Step:
             if tensor.ref() in self.marks:
                 return True
             if tensor.ref() not in self.whole and not hasattr(tensor, "numpy"):
-                waiting.extend(tensor.op.inputs)
+                waiting.extend(inputs_of(tensor))
                 # A branch of a condition is a graph of its own, whose placeholders stand for tensors of the outer one.
                 waiting.extend(outer for outer, inner in getattr(tensor.graph, "captures", ()) if inner is tensor)
         return False
@@ -109,8 +109,14 @@ class Step:
                 if not outer:
                     return True
                 waiting.extend(outer)
-            waiting.extend(operation.inputs)
+            waiting.extend(inputs_of(tensor))
         return False
+
+    def is_unique(self, indices: Any) -> bool:
+        """Whether no two of a replica's indices are equal, as in a lookup of sparse rows."""
+        while indices.op.type in ("Identity", "Cast", "Reshape"):
+            indices = indices.op.inputs[0]
+        return bool(indices.op.type.startswith("Unique") and indices.value_index == 0)
 
     def all_reduced(self, value: Any) -> Any:
         """Return the sum of a tensor over all replicas; it has a gradient."""
@@ -139,6 +145,12 @@ class Step:
             yield
         finally:
             self.has_all_rows = False
+
+
+def inputs_of(tensor: Any) -> list[Any]:
+    """Return what a tensor of a graph is computed from. Gradients of a function's own pass inputs beside outputs."""
+    inputs = list(tensor.op.inputs)
+    return [inputs[tensor.value_index]] if tensor.op.type == "IdentityN" else inputs
 
 
 def wider(dtype: Any) -> str:
