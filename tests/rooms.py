@@ -75,7 +75,7 @@ PURE = (
 # reads what cloudpickle wrote, and that interpreter is the API's own.
 INSIDE = (
     *("task/debug_session", "task/debugger", "task/debugger_pdb", "task/entry", "task/join", "task/patches"),
-    "task/peers",
+    *("task/peers", "engines/ssh/there"),
     *("warm/confinement", "warm/fork_server", "warm/fresh", "warm/importing", "warm/warm_server", "network/switch"),
 )
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}

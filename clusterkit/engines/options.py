@@ -1,7 +1,7 @@
 """The engines' table: the name of each engine, and the options about hosts, of all engines and of each.
 
-It is read for every job, so it imports no engine. A new engine is a folder `engines/<name>` with an `engine.py`, and its
-name here. Options that it alone has are a class.
+It is read for every job, so it imports no engine. A new engine is a folder `engines/<name>` with an `engine.py`, and
+its name here. Options that it alone has are a class.
 """
 
 from __future__ import annotations
