@@ -113,14 +113,15 @@ class SshAgents(Allocation):
 
     def stop(self) -> None:
         until = time.monotonic() + (END_WITHIN if self._orders is None else 0.0)
-        for one in self._connections:
+        ending, self._connections = self._connections, []
+        for one in ending:
             if self._orders is not None:
                 one.send(b"")
             try:
                 one.process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 one.process.kill()  # an agent that is left ends when its lease does
-        for one in self._connections:
+        for one in ending:
             with suppress(subprocess.TimeoutExpired):
                 one.process.wait(KILLED_WITHIN)
 

@@ -23,6 +23,6 @@ def all_ssh_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts
 @pytest.fixture
 def ssh(all_ssh_hosts: SshHosts, tmp_path: Path) -> Iterator[SshHosts]:
     """The hosts, up and with their own settings; afterwards no process of a run may be left on any."""
-    all_ssh_hosts.begin(tmp_path)
+    all_ssh_hosts.home = tmp_path
     yield all_ssh_hosts
     all_ssh_hosts.clear()

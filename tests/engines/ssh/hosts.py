@@ -50,7 +50,7 @@ class SshHosts:
     """`hosts` by name. The user's ssh has a configuration of its own, as if it was in ~/.ssh."""
 
     def __init__(self, place: Path) -> None:
-        self.place = place
+        self.place = self.home = place  # runs have their files below `home`
         for name in ("user", "stranger", *NAMES):
             words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(place / name)]
             subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
@@ -62,12 +62,6 @@ class SshHosts:
         self.hosts["here"].start()
         self._started: list[SshUp] = []
         self._make()
-
-    def begin(self, home: Path) -> None:
-        """Have all hosts up as they are by default. Runs have their files below `home`."""
-        self.home = home
-        if self._changed:
-            self._make()
 
     def _make(self) -> None:
         shutil.copy(self.place / "user.pub", self.place / "authorized")
@@ -125,13 +119,15 @@ class SshHosts:
         return {pid: line for pid, line in found if not line.startswith("sshd: /")}
 
     def clear(self) -> None:
-        """End the runs, and check that they leave nothing anywhere."""
+        """End the runs, check that they leave nothing anywhere, and have all hosts up as they are by default."""
         for one in self._started:
             one.end()
         self._started.clear()
         for host in self.hosts.values():
             host.heal()
         wait_until(lambda: not self.processes(), ENDED_WITHIN, lambda: str(self.processes()))
+        if self._changed:
+            self._make()
 
     def end(self) -> None:
         """End the hosts."""
