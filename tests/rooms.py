@@ -19,7 +19,7 @@ ROOMS = {
     "check": {"words", "system", "job"},
     "warm": {"words", "system", "client", "job", "task", "check"},
     "backends": {"words", "system", "client", "network", "faults", "machine", "job", "task", "warm", "__init__"},
-    "engines": {"words", "client", "job", "backends", "engines/options"},
+    "engines": {"words", "client", "job", "backends", "engines/options", "__init__"},
     "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},

@@ -22,7 +22,7 @@ from clusterkit.words.printable import printable
 
 CONNECT_WITHIN = 10  # seconds for ssh to connect to a host
 ANSWER_WITHIN = 40.0  # seconds for all hosts to report their versions
-END_WITHIN = 10.0  # seconds for agents that were told to end
+END_WITHIN = 3.0  # seconds for the ssh of an agent that has said that it ends; of a lost host it never ends
 KILLED_WITHIN = 5.0  # seconds for an ssh that was killed
 MOST_PRINTED = 4 << 20  # bytes that a host may print; then the kernel ends its ssh
 TAIL = 2000  # bytes of that in which the reason of a failure is looked for
