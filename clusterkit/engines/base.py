@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from clusterkit.job.options import JobOptions
     from clusterkit.words.job import JobSpec
 
-Say = Callable[[str], None]  # shows the user a sentence
+Announce = Callable[[str], None]  # shows the user a sentence
 
 
 class Engine(ABC):
@@ -26,7 +26,7 @@ class Engine(ABC):
         return options
 
     def problems(self, job: JobSpec) -> Iterator[str]:
-        """Say what the engine refuses, of a job whose options are right in themselves."""
+        """Announce what the engine refuses, of a job whose options are right in themselves."""
         yield from ()
 
     def submits(self) -> bool:
@@ -37,7 +37,7 @@ class Engine(ABC):
         """Return what would be submitted, for `config`; empty if nothing is. Raises BadJob."""
         return ""
 
-    def submit(self, job: JobSpec, run_id: str, files: tuple[str, str], say: Say) -> Callable[[], int]:
+    def submit(self, job: JobSpec, run_id: str, files: tuple[str, str], say: Announce) -> Callable[[], int]:
         """Submit a run; return a function that follows it to its end and returns its exit code.
 
         `files` are the job file as everybody may see it, and with all that is hidden there. Raises ClusterkitError.

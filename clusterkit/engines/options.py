@@ -56,7 +56,7 @@ class SlurmOptions(TypedDict, total=False):
 
 
 class SshOptions(TypedDict, total=False):
-    """ssh"""
+    """SSH"""
 
     host: Annotated[Sequence[str], Option("A host, as ssh is told it.", metavar="[USER@]HOST")]
     hosts_file: Annotated[Path, Option("A file with the names of more hosts, one a line.", metavar="FILE")]

@@ -50,7 +50,7 @@ def test_an_unknown_engine_is_an_error(name: str) -> None:
         ({"engine": "slurm", "hosts": 2, "time": 60.0}, []),
         ({"time": 60.0, "partition": "p"}, ["--time is for Slurm. Add --engine slurm.",
                                             "--partition is for Slurm. Add --engine slurm."]),
-        ({"engine": "slurm", "hosts": 2, "host": ["a"]}, ["--host is for ssh. Add --engine ssh."]),
+        ({"engine": "slurm", "hosts": 2, "host": ["a"]}, ["--host is for SSH. Add --engine ssh."]),
         ({"engine": "slurm"}, ["--engine slurm is for a job on several hosts. Add --hosts 2."]),
         ({"engine": "agents"}, ["--engine agents is for a job on several hosts. Add --hosts 2."]),
     ],

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 
 from clusterkit.client.directory import RunDirectory
-from clusterkit.engines.base import Engine, Say
+from clusterkit.engines.base import Announce, Engine
 from clusterkit.engines.slurm import left, sequel
 from clusterkit.engines.slurm.allocation import SlurmAllocation, in_job
 from clusterkit.engines.slurm.client import Slurm
@@ -27,7 +27,7 @@ class SlurmEngine(Engine):
     def script(self, job: JobSpec, run_id: str) -> str:
         return submission(run_id).script(job)
 
-    def submit(self, job: JobSpec, run_id: str, files: tuple[str, str], say: Say) -> Callable[[], int]:
+    def submit(self, job: JobSpec, run_id: str, files: tuple[str, str], say: Announce) -> Callable[[], int]:
         one = submission(run_id)
         number = one.submit(one.script(job), *files)
         say(f"the run {run_id} is job {number} of Slurm. Its files: {one.place}")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from clusterkit.engines.base import Say
+from clusterkit.engines.base import Announce
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.ends import why_ended
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
@@ -26,7 +26,7 @@ CHUNK = 1 << 16
 class Following:
     """Shows the output of a job of Slurm's as it comes, and why there is none yet."""
 
-    def __init__(self, one: Submission, job: int, say: Say) -> None:
+    def __init__(self, one: Submission, job: int, say: Announce) -> None:
         self._one, self._job, self._show_user = one, job, say
         self._slurm = Slurm()
         self._read = 0

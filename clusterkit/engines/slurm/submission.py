@@ -15,7 +15,7 @@ from clusterkit.client.store import RunStore
 from clusterkit.engines.options import SlurmOptions
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
-from clusterkit.engines.slurm.script import Asked, problems, script_of
+from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
 from clusterkit.words.durations import seconds
 from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
@@ -53,7 +53,7 @@ class Submission:
     def script(self, job: JobSpec, env: Mapping[str, str] = os.environ) -> str:
         """The text of the batch script. Raises BadJob with all that Slurm can't take."""
         hosts, given = job.hosts, cast(SlurmOptions, job.hosts.settings)
-        asked = Asked(
+        asked = BatchRequest(
             name=self.run.run_id,
             hosts=hosts.count + hosts.spare,
             directory=str(Path.cwd()),

@@ -30,7 +30,7 @@ TAIL = 2000  # bytes of that in which the reason of a failure is looked for
 OPTIONS = {
     "BatchMode": "yes",
     "ConnectTimeout": str(CONNECT_WITHIN),
-    "ControlMaster": "no",
+    "ControlPath": "none",
     "ClearAllForwardings": "yes",
     "RemoteCommand": "none",
 }
@@ -38,7 +38,7 @@ THERE = Path(__file__).with_name("there.py")
 
 
 @dataclass
-class Connection:
+class Login:
     """The ssh to one host. What it prints is in two files, which nothing has to read in time."""
 
     host: str
@@ -63,7 +63,7 @@ class Connection:
 
     def problem(self, python: str) -> str | None:
         """Return why the host can't have an agent, with what to do; None if it can."""
-        wanted = f"Install it: ssh {self.host} {python} -m pip install tf-clusterkit=={__version__}"
+        wanted = f"Install it: ssh {self.host} {shlex.quote(python)} -m pip install tf-clusterkit=={__version__}"
         if self.version == "none":
             return f"{self.host}: clusterkit is not installed for {python}. {wanted}, or use --remote-python."
         if self.version and self.version != __version__:
@@ -93,7 +93,7 @@ class SshAgents(Allocation):
     def __init__(self, hosts: Sequence[str], python: str, place: Path) -> None:
         """`place` is the directory for what ssh prints."""
         self._hosts, self._python, self._place = hosts, python, place
-        self._connections: list[Connection] = []
+        self._logins: list[Login] = []
         self._orders: tuple[str, bytes] | None = None  # where the supervisor waits, and the key; None: they are sent
         self._until = 0.0
 
@@ -101,19 +101,19 @@ class SshAgents(Allocation):
         self._place.mkdir(mode=0o700, exist_ok=True)
         self._orders, self._until = (endpoint, key.read_bytes()), time.monotonic() + ANSWER_WITHIN
         for host in self._hosts:
-            self._connections.append(self._connect(host))
+            self._logins.append(self._connect(host))
 
     def failed(self) -> str | None:
         if self._orders is not None and not self._give(*self._orders):
             return None
-        for one in self._connections:
+        for one in self._logins:
             if (code := one.process.poll()) is not None:
                 return f"the agent on {one.host} ended with code {code} ({one.last_line()})"
         return None
 
     def stop(self) -> None:
         until = time.monotonic() + (END_WITHIN if self._orders is None else 0.0)
-        ending, self._connections = self._connections, []
+        ending, self._logins = self._logins, []
         for one in ending:
             if self._orders is not None:
                 one.send(b"")
@@ -125,7 +125,7 @@ class SshAgents(Allocation):
             with suppress(subprocess.TimeoutExpired):
                 one.process.wait(KILLED_WITHIN)
 
-    def _connect(self, host: str) -> Connection:
+    def _connect(self, host: str) -> Login:
         printed, errors = (self._place / f"{host}.{kind}" for kind in ("out", "log"))
         mark = secrets.token_hex(16)
         options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
@@ -140,25 +140,25 @@ class SshAgents(Allocation):
             )
         with suppress(ProcessLookupError):
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_PRINTED, MOST_PRINTED))
-        return Connection(host, process, printed, errors, mark.encode())
+        return Login(host, process, printed, errors, mark.encode())
 
     def _give(self, endpoint: str, key: bytes) -> bool:
         """Once all hosts have answered or failed, send them the key, or raise BadJob; return whether they have it."""
-        waiting = [one for one in self._connections if one.process.poll() is None and not one.has_answered()]
+        waiting = [one for one in self._logins if one.process.poll() is None and not one.has_answered()]
         if waiting and time.monotonic() < self._until:
             return False
-        if problems := [why for one in self._connections if (why := one.problem(self._python)) is not None]:
+        if problems := [why for one in self._logins if (why := one.problem(self._python)) is not None]:
             raise BadJob([*problems, "Nothing was started on any host."])
         self._orders = None
         host, port = split(endpoint)
         anywhere = ip_address(host).is_unspecified if _is_address(host) else False
-        for one in self._connections:
+        for one in self._logins:
             one.send(f"{endpoint_of(self._seen_from(one), port) if anywhere else endpoint}\n".encode() + key)
         return True
 
-    def _seen_from(self, one: Connection) -> str:
+    def _seen_from(self, one: Login) -> str:
         """Return this machine's address for a host; for this machine itself, the one that the other hosts use."""
-        peers = [each.peer for each in self._connections if not ip_address(each.peer.partition("%")[0]).is_loopback]
+        peers = [each.peer for each in self._logins if not ip_address(each.peer.partition("%")[0]).is_loopback]
         return one.peer if one.peer in peers or not peers else peers[0]
 
 

@@ -82,6 +82,14 @@ def test_a_noisy_login_does_not_matter(ssh: SshHosts) -> None:
     assert run.wait(60) == 0, run.output
 
 
+def test_a_host_behind_a_jump_host_is_told_where_the_supervisor_is(ssh: SshHosts) -> None:
+    """Its login comes from the jump host, so the user names the address."""
+    ssh.edit("config", "Host n2\n", "Host n2\n    ProxyJump n1\n")
+    listen = ("--listen", ssh.hosts["here"].address)
+    run = ssh.up(*listen, *BRISK, "--workers", "2", MIMIC, "--steps", "5", hosts=("n2", "n3"))
+    assert run.wait(60) == 0, run.output
+
+
 def test_what_is_wrong_with_each_host_is_said_at_once(ssh: SshHosts) -> None:
     """A refused key, an unknown host and one that is down: exit code 2, and nothing was started anywhere."""
     ssh.edit("config", f"IdentityFile {ssh.place}/user", f"IdentityFile {ssh.place}/stranger")
