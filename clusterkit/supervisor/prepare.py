@@ -79,20 +79,14 @@ def _preflight(job: JobSpec) -> Preflight:
 
 
 def gather(flags: Gathered) -> Gathered:
-    """The flags, over the job file if they name one."""
+    """The flags, over the job file if they name one, with what the engine derives from them."""
     options = flags.options.copy()
     file = options.pop("file", None)
     flags = flags._replace(options=options)
-    if file is None:
-        return _completed(flags)
     try:
-        return _completed(merged(_read(str(file)), flags))
+        given = flags if file is None else merged(_read(str(file)), flags)
     except BadJob as error:  # it is unknown what the file says, and so what is missing
         return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
-
-
-def _completed(given: Gathered) -> Gathered:
-    """With what the engine derives from the options, such as the number of hosts."""
     if "engine" not in given.options:
         return given
     from clusterkit.engines.table import engine_named

@@ -14,7 +14,7 @@ from clusterkit.words.job import JobSpec
 MOVED_WITHIN = 15.0  # seconds at least for the tasks to end; Kubernetes gives a pod 30 unless it is told otherwise
 
 
-class Others(Allocation):
+class ExternalAgents(Allocation):
     """They are waited for, as long as a start may take."""
 
     address = "::"
@@ -40,11 +40,11 @@ class Others(Allocation):
         """They end when they are told that the run is over, or do not hear of it any more."""
 
 
-class Somebody(Engine):
+class External(Engine):
     """Whoever runs `clusterkit agent`."""
 
-    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> Others:
-        return Others(continues, job.limits.grace)
+    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> ExternalAgents:
+        return ExternalAgents(continues, job.limits.grace)
 
 
-ENGINE = Somebody()
+ENGINE = External()

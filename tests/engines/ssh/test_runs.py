@@ -120,6 +120,17 @@ def test_hosts_without_this_version_are_named_with_what_to_do(ssh: SshHosts, tmp
     assert not run.run.path.exists()
 
 
+def test_a_login_that_hangs_can_be_interrupted(ssh: SshHosts) -> None:
+    """At once, and nothing is left of those that worked."""
+    ssh.configure("n1", "ForceCommand cat >/dev/null")
+    run = ssh.up(*GANG, *ENDLESS)
+    answered = run.run.path / "agents" / "n2.out"
+    wait_until(lambda: answered.exists() and answered.read_text(), 20, lambda: run.output)
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait(10) == 130, run.output
+    assert not ssh.hosts["here"].processes()
+
+
 def test_a_missing_interpreter_is_a_question_of_remote_python(ssh: SshHosts) -> None:
     """With what the shell there said."""
     run = ssh.up("--remote-python", "no such; python", *GANG, *ENDLESS, hosts=("n1", "n2", "n3"))
