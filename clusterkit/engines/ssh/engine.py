@@ -19,7 +19,7 @@ from clusterkit.words.model import number_of
 
 # A name of ~/.ssh/config, a host name or an address. Nothing in it means anything to a shell or looks like an option.
 _HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]{0,63}@)?[A-Za-z0-9_:][\w.:%-]{0,252}", re.ASCII)
-MOST_BYTES = 1 << 20  # of a hosts file
+MOST_BYTES = 1 << 20  # of a hosts file that are read
 
 
 class Ssh(Engine):
@@ -30,7 +30,7 @@ class Ssh(Engine):
         hosts = [*map(str, options.get("host", ())), *_in_file(options.get("hosts_file"))]
         spare = options.get("spare_hosts", 0)
         count = options.get("hosts", len(hosts) - spare)
-        if problems := [*_problems(hosts, count, spare)]:
+        if problems := [*_problems(hosts, count, spare), *_python_problems(options.get("remote_python", ""))]:
             raise BadJob(problems)
         given = {name: value for name, value in options.items() if name != "hosts_file"}
         return cast(JobOptions, {**given, "host": tuple(hosts), "hosts": count})
@@ -38,9 +38,6 @@ class Ssh(Engine):
     def problems(self, job: JobSpec) -> Iterator[str]:
         if shutil.which("ssh") is None:
             yield "The command ssh was not found. Install OpenSSH's client (on Debian: apt-get install openssh-client)."
-        python = cast(SshOptions, job.hosts.settings).get("remote_python", "")
-        if python.startswith("-") or not python.isprintable():
-            yield f"--remote-python {python!r:.80} can't be an interpreter. Give a command or a path: python3.12, say."
 
     def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> SshAgents:
         settings = cast(SshOptions, job.hosts.settings)
@@ -59,20 +56,24 @@ def _problems(hosts: list[str], count: int, spare: int) -> Iterator[str]:
         )
 
 
+def _python_problems(python: str) -> Iterator[str]:
+    if python.startswith("-") or not python.isprintable():
+        yield f"--remote-python {python!r:.80} can't be an interpreter. Give a command or a path: python3.12, say."
+
+
 def _in_file(path: object) -> Iterator[str]:
     if path is None:
         return
     try:
         with Path(str(path)).open("rb") as file:
-            text = file.read(MOST_BYTES + 1).decode()
+            lines = file.read(MOST_BYTES).decode(errors="replace").splitlines()
     except OSError as error:
         raise BadJob([f"The hosts file {path} can't be read: {error.strerror}."]) from None
-    except ValueError:
-        raise BadJob([f"The hosts file {path} is not UTF-8 text."]) from None
-    if len(text) > MOST_BYTES:
-        raise BadJob([f"The hosts file {path} is longer than {MOST_BYTES >> 20} MiB."])
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
-    yield from (line for line in lines if line)
+    for number, line in enumerate(lines, 1):
+        name = line.partition("#")[0].strip()
+        if name and not _HOST.fullmatch(name):
+            raise BadJob([f"The hosts file {path}, line {number}: {name!r:.80} can't be a host of ssh's."])
+        yield from [name] if name else []
 
 
 ENGINE = Ssh()

@@ -63,6 +63,8 @@ def test_a_hostile_name_is_refused(name: str) -> None:
         ({"host": ["a", "a", "b"]}, "--host a: it is named twice."),
         ({"host": ["a", "b"], "hosts": 3}, "--hosts 3 and --spare-hosts 0 don't fit 2 hosts"),
         ({"host": ["a"], "spare_hosts": 1}, "--hosts 0 and --spare-hosts 1 don't fit 1 host"),
+        ({"host": ["a"], "remote_python": "-c"}, "--remote-python '-c' can't be an interpreter"),
+        ({"hosts_file": "/etc/passwd"}, "The hosts file /etc/passwd, line 1: 'root:x:0:0:"),
         ({"hosts_file": "/nowhere/hosts"}, "The hosts file /nowhere/hosts can't be read: No such file"),
         ({"hosts_file": "/"}, "The hosts file / can't be read: Is a directory"),
     ],

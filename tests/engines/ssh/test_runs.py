@@ -120,6 +120,16 @@ def test_hosts_without_this_version_are_named_with_what_to_do(ssh: SshHosts, tmp
     assert not run.run.path.exists()
 
 
+def test_an_interrupt_ends_all_of_it(ssh: SshHosts) -> None:
+    """When `up` returns, nothing of the run is left here or there."""
+    run = ssh.up(*GANG, *ENDLESS)
+    run.wait_for("Checkpointed")
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait(30) == 130, run.output
+    assert not ssh.hosts["here"].processes()
+    assert not {pid: line for pid, line in ssh.processes().items() if "sshd" not in line}
+
+
 def test_a_login_that_hangs_can_be_interrupted(ssh: SshHosts) -> None:
     """At once, and nothing is left of those that worked."""
     ssh.configure("n1", "ForceCommand cat >/dev/null")
