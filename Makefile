@@ -33,6 +33,7 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 .PHONY: test
 test: $(READY) ## Run every test but the long ones and Slurm's (13 minutes on 2 cores).
 	@.ci/browser
+	@.ci/ssh
 	$(PYTEST) -m "not soak and not long and not slurm"
 
 .PHONY: test-fast
@@ -42,6 +43,7 @@ test-fast: $(READY) ## Run the quick tests that need no TensorFlow (under a minu
 .PHONY: test-long
 test-long: $(READY) ## Run the tests of TensorFlow and JAX that `make test` has no time for (7 minutes on 2 cores).
 	@.ci/browser
+	@.ci/ssh
 	$(PYTEST) -m "long and not soak"
 
 ROOM ?= network

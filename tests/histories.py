@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import describe
 from clusterkit.machine import Machine
 from clusterkit.machine.before import Before
@@ -36,7 +36,6 @@ from clusterkit.words.faults import Fault
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Limits, RestartRules
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
-from clusterkit.words.options import JobOptions
 from clusterkit.words.outcome import Exit, Failure, RunResult
 from clusterkit.words.states import TaskState
 

@@ -14,11 +14,12 @@ ROOMS = {
     "machine": {"words", "faults"},
     "recovery": {"words", "client", "machine"},
     "hooks": {"words", "system", "client", "recovery", "task"},
-    "job": {"words", "system", "client", "faults"},
+    "engines/options": {"words"},
+    "job": {"words", "system", "client", "faults", "engines/options"},
     "check": {"words", "system", "job"},
     "warm": {"words", "system", "client", "job", "task", "check"},
     "backends": {"words", "system", "client", "network", "faults", "machine", "job", "task", "warm", "__init__"},
-    "engines": {"words", "client", "job", "backends"},
+    "engines": {"words", "client", "job", "backends", "engines/options", "__init__"},
     "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
     "tensorboard": {"words", "system", "client", "views", "task"},
@@ -31,7 +32,7 @@ ROOMS = {
     },
     "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
-    "chaos": {"words", "client", "machine", "recovery", "views", "api"},
+    "chaos": {"words", "client", "machine", "recovery", "job", "views", "api"},
     "cli": {
         *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
         *("tensorboard", "dashboard", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),
@@ -47,7 +48,15 @@ PURE = (
     *("words", "machine"),
     *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
     *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
-    *("job/convention", "job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
+    *(
+        "job/convention",
+        "job/tfconfig",
+        "engines/options",
+        "faults/aim",
+        "words/grammar",
+        "client/paths",
+        "supervisor/params",
+    ),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
     *("backends/local/reports", "backends/local/waits"),
     *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
@@ -66,7 +75,7 @@ PURE = (
 # reads what cloudpickle wrote, and that interpreter is the API's own.
 INSIDE = (
     *("task/debug_session", "task/debugger", "task/debugger_pdb", "task/entry", "task/join", "task/patches"),
-    "task/peers",
+    *("task/peers", "engines/ssh/there"),
     *("warm/confinement", "warm/fork_server", "warm/fresh", "warm/importing", "warm/warm_server", "network/switch"),
 )
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}

@@ -14,9 +14,13 @@ from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from clusterkit.engines.base import Engine
+from clusterkit.engines.options import EngineName
+from clusterkit.engines.table import engine_named
 from tests.rooms import IMPURE, INSIDE, PURE, ROOMS
 
 ROOT = Path(__file__).parent.parent
@@ -97,8 +101,8 @@ def name_of(path: Path) -> str:
 
 
 def room_of(path: Path) -> str:
-    """`job` for clusterkit/job/spec.py, `__main__` for clusterkit/__main__.py."""
-    return name_of(path).split("/")[0]
+    """`job` for clusterkit/job/spec.py, `__main__` for clusterkit/__main__.py; a file may be a room of its own."""
+    return name_of(path) if name_of(path) in ROOMS else name_of(path).split("/")[0]
 
 
 def is_in(path: Path, places: Collection[str]) -> bool:
@@ -108,9 +112,10 @@ def is_in(path: Path, places: Collection[str]) -> bool:
 
 def rooms_imported(path: Path) -> set[str]:
     """The rooms that a file imports from, its own left out; `__init__` for the package's own names."""
-    names = [name.split(".")[1] for name in read(path).imports if name.startswith("clusterkit.")]
-    rooms = {name if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file() else "__init__" for name in names}
-    return rooms - {room_of(path)}
+    names = [name.split(".")[1:] for name in read(path).imports if name.startswith("clusterkit.")]
+    rooms = {"/".join(name[:2]) if "/".join(name[:2]) in ROOMS else name[0] for name in names}
+    known = {room if (PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").is_file() else "__init__" for room in rooms}
+    return known - {room_of(path)}
 
 
 def top_names(path: Path) -> set[str]:
@@ -137,12 +142,30 @@ def test_the_table_allows_nothing_that_no_file_needs() -> None:
     assert needed == ROOMS
 
 
+def test_nothing_outside_engines_names_an_engine() -> None:
+    """Their names, options and words come from the engines' table; `local` and `agents` are everyday words."""
+    names = "|".join([*(name for name in get_args(EngineName) if name not in ("local", "agents")), "sbatch", "srun"])
+    named = re.compile(rf"(?i)(?<![a-z])(?:{names})(?![a-z])")
+    theirs = ("engines", "check/rules")  # the latter looks for variables in users' programs
+    others = [path for path in MODULES if not is_in(path, theirs)]
+    assert breaches(others, lambda path: named.findall(path.read_text())) == {}
+
+
+@pytest.mark.parametrize("name", get_args(EngineName))
+def test_an_engine_is_a_folder_and_a_line(name: str) -> None:
+    """Its name is all that the table needs; nothing else imports what is in the folder."""
+    assert isinstance(engine_named(name), Engine)
+    inside = f"clusterkit.engines.{name}."
+    strangers = [path for path in MODULES if not is_in(path, (f"engines/{name}",))]
+    assert breaches(strangers, lambda path: [one for one in read(path).imports if one.startswith(inside)]) == {}
+
+
 def test_the_readme_has_every_room() -> None:
     """Its map is the one that the code has."""
     text = (ROOT / "README.md").read_text().partition("## How it is built")[2]
     rows = [row.split("|")[1] for row in text.splitlines() if row.startswith("| `")]
     named = {name.rstrip("/").removesuffix(".py") for row in rows for name in re.findall(r"`([\w/.]+)`", row)}
-    assert {room for room in ROOMS if not room.startswith("__")} <= named
+    assert {room for room in ROOMS if not room.startswith("__") and "/" not in room} <= named
 
 
 def test_pure_modules_import_nothing_with_effects() -> None:

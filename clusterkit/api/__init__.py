@@ -4,7 +4,7 @@ from clusterkit.api.cluster import Cluster
 from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
 from clusterkit.api.result import Result
 from clusterkit.api.tasks import Attempt, TaskHandle
-from clusterkit.words.options import Options
+from clusterkit.job.options import Options
 
 __all__ = [
     "Attempt",

@@ -22,10 +22,10 @@ from clusterkit.client.control import Client, NotLive
 from clusterkit.client.follow import follow
 from clusterkit.client.journal import JournalReader
 from clusterkit.client.store import RUN_ID, RunStore, new_run_id, state_dir
+from clusterkit.job.options import Options
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.model import Task
-from clusterkit.words.options import Options
 from clusterkit.words.outcome import SIGKILL, RunState
 
 __tracebackhide__ = True  # a test that fails here is to show its own line

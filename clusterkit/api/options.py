@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from clusterkit.job.flags import flags_of, text_of
 from clusterkit.job.handed import Handed
-from clusterkit.job.options import OPTIONS, Entry
+from clusterkit.job.options import OPTIONS, Entry, Options
 from clusterkit.job.spec import UNFIT
 from clusterkit.words.errors import BadJob
-from clusterkit.words.options import Options, Path
+from clusterkit.words.options import Path
 from clusterkit.words.secrets import HIDDEN, masked
 from clusterkit.words.spelling import did_you_mean
 

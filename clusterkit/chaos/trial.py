@@ -22,10 +22,10 @@ from clusterkit.client.cleaning import find_leaks, remove
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.client.store import RunStore
+from clusterkit.job.options import JobOptions, Options
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.job import JobSpec, RestartRules
-from clusterkit.words.options import JobOptions, Options
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 

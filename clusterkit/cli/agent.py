@@ -54,19 +54,19 @@ class Endpoint(click.ParamType[tuple[str, int]]):
     help="How long to look for the supervisor, whose name is resolved anew each time.",
 )
 @click.option("--lifeline", type=int, hidden=True, help="A pipe to the process that the agent must not outlive.")
-@click.option("--requeue", is_flag=True, hidden=True, help="Have Slurm's job requeued if the supervisor is lost.")
+@click.option("--engine", hidden=True, help="The engine that is to learn that the supervisor is lost.")
 def command(
-    connect: tuple[str, int], key: str, host: str | None, timeout: float, lifeline: int | None, requeue: bool
+    connect: tuple[str, int], key: str, host: str | None, timeout: float, lifeline: int | None, engine: str | None
 ) -> None:
     """Run the tasks of this host for a supervisor elsewhere.
 
-    `clusterkit up --engine slurm`, and the manifests for Kubernetes, start agents by themselves. With
-    `--engine agents` a run waits for those that you start.
+    Engines, and the manifests for Kubernetes, start agents by themselves. With `--engine agents` a run waits for those
+    that you start.
     """
     from pathlib import Path
 
     from clusterkit.backends.agents.agent import Agent
-    from clusterkit.engines.slurm import left
+    from clusterkit.engines.table import engine_named
     from clusterkit.supervisor import signals
     from clusterkit.supervisor.guardian import check_lifeline, guard
 
@@ -75,6 +75,7 @@ def command(
     with exit_on_error():
         if lifeline is not None:
             check_lifeline(lifeline)
+        starter = None if engine is None else engine_named(engine)
 
         def serve(guardian: int) -> int:
             try:
@@ -86,9 +87,9 @@ def command(
             signals.listen(agent.put)
             owner = {} if lifeline is None else {lifeline: "the supervisor"}
             code = agent.run({guardian: "clusterkit's guardian process", **owner})
-            if requeue and agent.is_orphan:
+            if starter is not None and agent.is_orphan:
                 signals.end_with(code)
-                left.requeue()
+                starter.supervisor_lost()
             return code
 
         sys.exit(guard(serve, lambda number, left: None))

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
     """Print the job as a job file, with absolute paths, that `up -f` accepts. Starts nothing.
 
-    With --json, print everything that is known of the job and of its tasks. With --engine slurm, the batch script that
-    `up` submits is added, as comments.
+    With --json, print everything that is known of the job and of its tasks. The batch script that `up` submits to an
+    engine is added, as comments.
     """
     from clusterkit.supervisor.prepare import gather, prepare
     from clusterkit.supervisor.resolve import resolved_file, resolved_json
@@ -59,14 +59,12 @@ def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) ->
 
 
 def _batch_script(prepared: Prepared) -> str:
-    """What `up` would submit, as comments. Raises BadJob with all that Slurm can't take."""
+    """What `up` would submit, as comments. Raises BadJob with all that the engine can't take."""
     from clusterkit.client.store import new_run_id
-    from clusterkit.engines.slurm.submission import submission
+    from clusterkit.engines.table import engine_named
     from clusterkit.words.printable import printable
-    from clusterkit.words.resources import EngineKind
 
-    if prepared.job.hosts.engine is not EngineKind.SLURM:
-        return ""
-    script = submission(prepared.run_id or new_run_id()).script(prepared.job)
-    lines = ["", "The batch script that `up` submits to Slurm:", "", *script.splitlines()]
+    job = prepared.job
+    script = engine_named(job.hosts.engine).script(job, prepared.run_id or new_run_id()) if job.hosts.count else ""
+    lines = ["", "What `up` submits:", "", *script.splitlines()] if script else []
     return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)

@@ -12,22 +12,20 @@ if TYPE_CHECKING:
     from clusterkit.client.directory import RunDirectory
     from clusterkit.client.follow import Life
 
-WITHIN = 600.0  # seconds for a command; the longest waits for a profile
-
 
 def to_act_on(run: str | None) -> RunDirectory:
-    """The live run to act on. If it is a job of Slurm's on another host, run this command there, and exit as it does.
+    """The live run to act on. If its supervisor is on an engine's host, run this command there, and exit as it does.
 
-    No port is opened for it: Slurm lets only the job's user in. Raises ClusterkitError.
+    No port is opened for it: the engine lets only the run's user in. Raises ClusterkitError.
     """
     chosen = choose(run, finished=False)
     info = chosen.info()
-    if info is None or not info.slurm_job or info.host == socket.gethostname():
+    if info is None or not info.allocation or info.host == socket.gethostname():
         return chosen
-    from clusterkit.engines.slurm.client import Slurm
+    from clusterkit.engines.table import engine_named
 
     command = [sys.executable, "-m", "clusterkit", *sys.argv[1:]]
-    done = Slurm(within=WITHIN).inside(info.slurm_job, info.host, command)
+    done = engine_named(info.job.hosts.engine).run_inside(info.allocation, info.host, command)
     sys.stdout.buffer.write(done.stdout)
     sys.stdout.flush()
     sys.stderr.buffer.write(done.stderr)
@@ -36,8 +34,8 @@ def to_act_on(run: str | None) -> RunDirectory:
 
 
 def life_of(run: RunDirectory) -> Life:
-    """The life of a run, over all allocations of its job, if it is one of Slurm's."""
+    """The life of a run, over all allocations that its engine gives it."""
     from clusterkit.client.follow import Life
-    from clusterkit.engines.slurm.sequel import continues
+    from clusterkit.engines.table import continues
 
     return Life(run, lambda: continues(run))

@@ -12,10 +12,9 @@ from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import option
 from clusterkit.cli.terminal import color_option
-from clusterkit.job.options import OPTIONS, Entry, Gathered, Kind
+from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind
 from clusterkit.words import durations
 from clusterkit.words.model import tasks_named
-from clusterkit.words.options import JobOptions
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]

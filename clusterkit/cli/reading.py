@@ -15,7 +15,7 @@ from clusterkit.cli.params import selects
 from clusterkit.client.arrivals import Arrivals, Piece
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.follow import follow
-from clusterkit.engines.slurm.sequel import may_continue
+from clusterkit.engines.table import may_continue
 from clusterkit.views.loglines import LineMaker, LogLine
 
 

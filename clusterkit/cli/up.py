@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -120,15 +119,27 @@ def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
 
 def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
     """If the job is for an engine whose hosts are yet to be asked for, do that, and exit when it is over."""
-    from clusterkit.engines.slurm.engine import in_job
-    from clusterkit.words.resources import EngineKind
+    job = prepared.job
+    if not job.hosts.count:
+        return
+    from clusterkit.client.store import new_run_id
+    from clusterkit.engines.table import engine_named
+    from clusterkit.supervisor.prepare import gather
+    from clusterkit.supervisor.resolve import resolved_file
 
-    if prepared.job.hosts.engine is EngineKind.SLURM and not in_job(os.environ):
-        from clusterkit.cli.submitted import up_submitted
-        from clusterkit.supervisor.prepare import gather
-
-        with exit_on_error():
-            sys.exit(up_submitted(prepared, gather(options), detach))
+    engine = engine_named(job.hosts.engine)
+    if not engine.submits():
+        return
+    with exit_on_error():
+        run_id, given = prepared.run_id or new_run_id(), gather(options).options
+        if env := dict(job.setup.env):  # also what a Python process has handed over
+            given["env"] = env
+        shown, secret = (resolved_file(prepared, given, secrets, tasks=False) for secrets in (False, True))
+        follow = engine.submit(job, run_id, (shown, secret), lambda text: echo(f"clusterkit: {text}", err=True))
+        if not detach:
+            sys.exit(follow())
+        echo(run_id)
+        sys.exit(0)
 
 
 def _prepared(options: Gathered, handed: int | None, only: tuple[str, ...]) -> Prepared:

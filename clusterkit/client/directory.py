@@ -38,8 +38,8 @@ _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, Ove
 class RunInfo:
     """What job.json holds. `created` is wall time, `clusterkit` the version, `pid` the supervisor's.
 
-    `host` is the supervisor's; `slurm_job` is Slurm's id of the job that it runs in, 0 if it does not. `platform` has
-    versions and what the machine is, as the supervisor sees it.
+    `host` is the supervisor's; `allocation` is the engine's name for the hosts that it is in, empty if the run is found
+    without. `platform` has versions and what the machine is, as the supervisor sees it.
     """
 
     run_id: str = ""
@@ -47,7 +47,7 @@ class RunInfo:
     clusterkit: str = ""
     pid: int = 0
     host: str = ""
-    slurm_job: int = 0
+    allocation: str = ""
     cwd: str = ""
     seed: int = 0
     endpoints: Mapping[Task, str]

@@ -80,7 +80,7 @@ def _read(body: bytes) -> tuple[Verb, dict[str, Any]]:
 
 def _ask(run: RunDirectory, verb: Verb, params: dict[str, Any]) -> dict[str, Any]:
     info = run.info()
-    if info is not None and info.slurm_job and info.host != socket.gethostname():
+    if info is not None and info.allocation and info.host != socket.gethostname():
         raise ClusterkitError(
             f"The supervisor of this run is on the host {info.host}. Use the commands, or a dashboard there."
         )

@@ -35,7 +35,7 @@ class Run:
     restarts: int
     exit_code: int | None
     network: str  # host, virtual
-    engine: str  # local, slurm, …
+    engine: str
     tensorboard: str | None
     resume: str | None  # the command that resumes it
     directory: str

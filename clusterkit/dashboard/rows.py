@@ -21,7 +21,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, number_of
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.printable import printable, printable_lines
-from clusterkit.words.resources import EngineKind
+from clusterkit.words.resources import Hosts
 from clusterkit.words.secrets import without_secrets
 from clusterkit.words.states import TaskState
 
@@ -74,7 +74,7 @@ def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
         restarts=0,
         exit_code=None,
         network="host" if job is None else job.network.value,
-        engine=job.hosts.engine.value if job is not None and job.hosts.count else EngineKind.LOCAL.value,
+        engine=job.hosts.engine if job is not None and job.hosts.count else Hosts().engine,
         tensorboard=None,
         resume=None,
         directory=clean(str(paths.path)),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from clusterkit.job.options import OPTIONS, Entry, Kind
+from clusterkit.job.options import OPTIONS, Entry, JobOptions, Kind
 from clusterkit.words.durations import exact
 from clusterkit.words.errors import BadJob
-from clusterkit.words.options import JobOptions
 
 
 def job_flags(options: JobOptions) -> list[str]:

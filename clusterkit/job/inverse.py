@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, cast
 
-from clusterkit.job.options import OPTIONS, Entry, Kind
+from clusterkit.job.options import OPTIONS, Entry, JobOptions, Kind
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
-from clusterkit.words.options import JobOptions
 from clusterkit.words.secrets import HIDDEN, without_secrets
 
 _BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})
@@ -28,6 +27,7 @@ def options_of(job: JobSpec) -> JobOptions:
             value = attrgetter(entry.about.field)(job)
             if value != attrgetter(entry.about.field)(_BARE):
                 options[name] = wire.encode(value)
+    options |= job.hosts.settings
     if job.faults:
         options["fault"] = [str(fault) for fault in job.faults]
     if job.setups:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import cast
 
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, Kind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, JobOptions, Kind
 from clusterkit.words.durations import seconds
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
-from clusterkit.words.options import JobOptions
 from clusterkit.words.spelling import did_you_mean
 
 TASK = "task"  # its tables are for one task type each

@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any, cast
 
 from clusterkit.job.jobfile import TASK
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Kind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, JobOptions, Kind
 from clusterkit.words.durations import compact, seconds
 from clusterkit.words.errors import BadJob
-from clusterkit.words.options import JobOptions
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 
 WIDTH = 100  # columns of a list in one line

@@ -9,10 +9,46 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
 
+from clusterkit.engines.options import OPTIONS_OF, EngineOptions, HostOptions
 from clusterkit.words import durations
+from clusterkit.words import options as words
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Program, ProgramKind
-from clusterkit.words.options import GROUPS, Duration, JobOptions, Option, Options, Path, TaskOptions
+from clusterkit.words.model import Program, ProgramKind, TaskType
+from clusterkit.words.options import Duration, Option, Path, TaskOptions
+
+
+class Options(
+    words.ShapeOptions,
+    words.ProcessOptions,
+    words.RestartOptions,
+    words.TimeOptions,
+    words.RunOptions,
+    words.FaultOptions,
+    words.LibraryOptions,
+    words.DeviceOptions,
+    EngineOptions,
+    words.DebugOptions,
+    words.ProgressOptions,
+    words.HookOptions,
+    total=False,
+):
+    """What a job is, apart from its program: the flags of `clusterkit up`, under the same names."""
+
+
+class JobOptions(Options, total=False):
+    """Everything that a command line or a job file can say about a job."""
+
+    program: Path
+    args: Sequence[str]
+    task: Mapping[TaskType, TaskOptions]
+
+
+# Their docstrings are headings in the help.
+GROUPS = (
+    *(words.ShapeOptions, words.ProcessOptions, words.RestartOptions, words.TimeOptions, words.RunOptions),
+    *(words.FaultOptions, words.LibraryOptions, words.DeviceOptions, HostOptions, *OPTIONS_OF.values()),
+    *(words.DebugOptions, words.ProgressOptions, words.HookOptions),
+)
 
 
 class Kind(enum.Enum):
@@ -51,6 +87,7 @@ class Entry:
     about: Option = _ANY
     choices: tuple[str | int, ...] = ()
     group: str = ""  # its heading in the help
+    engine: str = ""  # the only one that has it
 
     @property
     def key(self) -> str:
@@ -76,13 +113,16 @@ class Entry:
 def _entries(options: type) -> Mapping[str, Entry]:
     hints = get_type_hints(options, include_extras=True)
     groups = {name: group.__doc__ or "" for group in GROUPS for name in group.__annotations__}
-    return MappingProxyType({name: _entry(name, hint, groups.get(name, "")) for name, hint in hints.items()})
+    engines = {name: engine for engine, group in OPTIONS_OF.items() for name in group.__annotations__}
+    return MappingProxyType(
+        {name: _entry(name, hint, groups.get(name, ""), engines.get(name, "")) for name, hint in hints.items()}
+    )
 
 
-def _entry(name: str, hint: Any, group: str) -> Entry:
+def _entry(name: str, hint: Any, group: str, engine: str) -> Entry:
     hint, about = get_args(hint) if get_origin(hint) is Annotated else (hint, _ANY)
     choices = get_args(hint) if get_origin(hint) is Literal else ()
-    return Entry(name, Kind.CHOICE if choices else _KINDS[hint], about, choices, group)
+    return Entry(name, Kind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
 
 
 OPTIONS = _entries(Options)

@@ -13,7 +13,7 @@ from clusterkit.job.convention import convention_problems
 from clusterkit.job.debugging import debugging_problems
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
-from clusterkit.job.options import OPTIONS, Gathered
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions
 from clusterkit.job.plan import RESERVED
 from clusterkit.job.step_regex import problem_of
 from clusterkit.words import wire
@@ -21,8 +21,7 @@ from clusterkit.words.grammar import parse_all
 from clusterkit.words.hooks import Hook
 from clusterkit.words.job import JobSpec, RestartPolicy, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
-from clusterkit.words.options import JobOptions
-from clusterkit.words.resources import EngineKind, Hosts, Network
+from clusterkit.words.resources import Hosts, Network
 
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
 UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
@@ -99,6 +98,8 @@ def _job(options: JobOptions) -> JobSpec:
         if name in OPTIONS and (field := OPTIONS[name].about.field):
             table, _, last = field.rpartition(".")
             (fields.setdefault(table, {}) if table else fields)[last] = value
+    if settings := {name: value for name, value in options.items() if name in OPTIONS and OPTIONS[name].engine}:
+        fields.setdefault("hosts", {})["settings"] = settings
     job: JobSpec = wire.decode(JobSpec, wire.encode(fields))
     return job
 
@@ -180,7 +181,7 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
             yield f"{hook.flag} {command!r} is not a command. Give one, such as 'cat >> events.jsonl'."
         elif len(command) > LONGEST_COMMAND:
             yield f"{hook.flag} is longer than {LONGEST_COMMAND} characters. Put the command into a script."
-    yield from _host_problems(job)
+    yield from _host_problems(job, wrong)
     if job.watches and job.hosts.count > 0:
         yield "--watch is for a job on this machine: agents' hosts may have other files. Leave out --watch or --hosts."
     if job.pcap is not None and "network" not in wrong and job.network is not Network.VIRTUAL:
@@ -212,16 +213,16 @@ def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
         yield f"--min-workers is {least}, and the job has {there}. It has to be {workers} or less."
 
 
-def _host_problems(job: JobSpec) -> Iterator[str]:
-    """What is for Slurm, without it; what is for several hosts, where there are none."""
+def _host_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
+    """Options of another engine, and options for several hosts without any."""
     hosts, alone = job.hosts, Hosts()
-    if hosts.engine is not EngineKind.SLURM:
-        of_slurm = {"--time": hosts.time, "--partition": hosts.partition, "--sbatch-arg": hosts.sbatch_args}
-        yield from (f"{flag} is for Slurm. Add --engine slurm." for flag, value in of_slurm.items() if value)
-    if hosts.count > 0:
+    for name in hosts.settings:
+        if (entry := OPTIONS[name]).engine != hosts.engine:
+            yield f"{entry.flag} is for {entry.group}. Add --engine {entry.engine}."
+    if hosts.count > 0 or "hosts" in wrong:
         return
     given = {
-        "--engine agents": hosts.engine is EngineKind.AGENTS,
+        f"--engine {hosts.engine}": hosts.engine != alone.engine,
         "--spare-hosts": hosts.spare > 0,
         "--place": bool(hosts.place),
         "--interface": hosts.interface is not None,
@@ -229,8 +230,6 @@ def _host_problems(job: JobSpec) -> Iterator[str]:
         "--listen": hosts.listen is not None,
         "--agent-key": hosts.key is not None,
     }
-    if hosts.engine is EngineKind.SLURM:
-        yield "--engine slurm: say on how many hosts, with --hosts 2."
     for flag, is_given in given.items():
         if is_given:
             yield f"{flag} is for a job on several hosts. Add --hosts 2."

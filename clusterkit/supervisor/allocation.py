@@ -12,19 +12,19 @@ from clusterkit.words.events import AllocationEnding
 from clusterkit.words.outcome import SUSPENDED
 
 if TYPE_CHECKING:  # only runs on hosts need it
-    from clusterkit.backends.agents.engine import Engine
+    from clusterkit.backends.agents.allocation import Allocation
 
 
-def ends(engine: Engine | None, inbox: Inbox) -> bool:
+def ends(allocation: Allocation | None, inbox: Inbox) -> bool:
     """Whether the allocation ends, to a run that has no hosts: what they were told may not have come here."""
-    if engine is None:
+    if allocation is None:
         return False
-    return inbox.is_moving or isinstance(engine.ending(signal.SIGTERM, elsewhere=True), AllocationEnding)
+    return inbox.is_moving or isinstance(allocation.ending(signal.SIGTERM, elsewhere=True), AllocationEnding)
 
 
-def again(engine: Engine | None) -> int:
+def again(allocation: Allocation | None) -> int:
     """Have a suspended run continue, if the engine can do that; return the exit code."""
-    if engine is not None and (why := engine.again()):
+    if allocation is not None and (why := allocation.again()):
         with suppress(OSError):
             print(f"clusterkit: no other allocation could be asked for: {why}", file=sys.stderr)
     return SUSPENDED

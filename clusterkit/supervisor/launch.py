@@ -46,11 +46,10 @@ from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.resources import EngineKind
 from clusterkit.words.secrets import without_secrets
 
 if TYPE_CHECKING:
-    from clusterkit.backends.agents.engine import Engine
+    from clusterkit.backends.agents.allocation import Allocation
 
 
 def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
@@ -59,8 +58,8 @@ def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], i
     job, inbox = prepared.job, Inbox()
     for lifeline, who in lifelines.items():
         inbox.watch(lifeline, who)
-    engine = _engine(prepared, directory)
-    _listen(prepared, engine, inbox)
+    allocation = _allocation(prepared, directory)
+    _listen(prepared, allocation, inbox)
     past = take_over(directory, job) if prepared.continues else None
     if prepared.continues and past is None:
         make_and_lock(directory)
@@ -68,16 +67,16 @@ def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], i
     with ExitStack() as stack:
         console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
         stack.callback(console.close)
-        backend = _backend(job, seed, inbox, console, engine, Warmth(run.launch, inherited))
+        backend = _backend(job, seed, inbox, console, allocation, Warmth(run.launch, inherited))
         stack.callback(backend.shut)
         try:
             warnings = _fill(directory, run, backend, seed, past)
         except NoHosts as error:
-            if not ends(engine, inbox):
+            if not ends(allocation, inbox):
                 error.exit_code = error.exit_code if inbox.interrupted_by is None else 128 + inbox.interrupted_by
                 raise
             backend.leave()
-            return again(engine)
+            return again(allocation)
         for warning in [*warnings, *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
@@ -87,26 +86,35 @@ def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], i
         result, recovered = _run(run, seed, directory, inbox, console, backend, past or NONE)
         signals.end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=recovered))
-    return again(engine) if result.state is RunState.SUSPENDED else result.exit_code
+    return again(allocation) if result.state is RunState.SUSPENDED else result.exit_code
 
 
-def _engine(prepared: Prepared, directory: RunDirectory) -> Engine | None:
-    if not prepared.job.hosts.count:
+def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | None:
+    job = prepared.job
+    if not job.hosts.count:
         return None
-    from clusterkit.engines.choice import engine_for  # as the backend below: most runs have no hosts
+    from clusterkit.engines.table import engine_named  # as the backend below: most runs have no hosts
 
     try:
-        return engine_for(prepared.job, directory, prepared.continues)
+        return engine_named(job.hosts.engine).allocation(job, directory, prepared.continues)
     except ClusterkitError:
         if not prepared.continues:
             directory.discard()
         raise
 
 
-def _listen(prepared: Prepared, engine: Engine | None, inbox: Inbox) -> None:
+def _allocation_id(job: JobSpec) -> str:
+    if not job.hosts.count:
+        return ""
+    from clusterkit.engines.table import engine_named
+
+    return engine_named(job.hosts.engine).allocation_id()
+
+
+def _listen(prepared: Prepared, allocation: Allocation | None, inbox: Inbox) -> None:
     inbox.heed_signals()
     if prepared.continues:
-        signals.listen(Notices(engine, inbox).signalled, HEEDED)
+        signals.listen(Notices(allocation, inbox).signalled, HEEDED)
     else:
         signals.listen(inbox.put)
 
@@ -117,12 +125,14 @@ def _seed(job: JobSpec, past: Past | None) -> int:
     return secrets.randbits(32) if job.seed is None else job.seed
 
 
-def _backend(job: JobSpec, seed: int, inbox: Inbox, console: Console, engine: Engine | None, warmth: Warmth) -> Backend:
-    if engine is None:
+def _backend(
+    job: JobSpec, seed: int, inbox: Inbox, console: Console, allocation: Allocation | None, warmth: Warmth
+) -> Backend:
+    if allocation is None:
         return LocalBackend(job, seed, inbox, console.output, warmth)
     from clusterkit.backends.agents.backend import AgentsBackend
 
-    return AgentsBackend(job, seed, inbox, console.output, engine)
+    return AgentsBackend(job, seed, inbox, console.output, allocation)
 
 
 def _run(
@@ -215,7 +225,7 @@ def _info(
         clusterkit=__version__,
         pid=os.getpid(),
         host=socket.gethostname(),
-        slurm_job=int(os.environ.get("SLURM_JOB_ID", 0)) if job.hosts.engine is EngineKind.SLURM else 0,
+        allocation=_allocation_id(job),
         cwd=str(Path.cwd()),
         seed=seed,
         endpoints=endpoints,

@@ -13,7 +13,7 @@ from clusterkit.system.process import ENDING
 from clusterkit.words.events import AllocationEnding, Interrupted
 
 if TYPE_CHECKING:  # only runs on hosts need it
-    from clusterkit.backends.agents.engine import Engine
+    from clusterkit.backends.agents.allocation import Allocation
 
 WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # the first ends no process that has not begun to listen
 NOTICES = (signal.SIGTERM, *WARNINGS)
@@ -25,7 +25,7 @@ GRACE = 60.0  # seconds that tasks have where only the signal says that the allo
 class Notices:
     """Asks the engine, in a thread, what a signal means."""
 
-    engine: Engine | None
+    allocation: Allocation | None
     inbox: Inbox
 
     def signalled(self, event: Interrupted) -> None:
@@ -42,7 +42,7 @@ class Notices:
             self.inbox.put(self._meaning(event))
 
     def _meaning(self, event: Interrupted) -> Interrupted | AllocationEnding:
-        ending = None if self.engine is None else self.engine.ending(event.signal)
+        ending = None if self.allocation is None else self.allocation.ending(event.signal)
         if ending is None and event.signal in WARNINGS:
             return AllocationEnding(f"the supervisor got {signal.Signals(event.signal).name}", GRACE)
         return ending or event

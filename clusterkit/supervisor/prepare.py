@@ -69,24 +69,32 @@ def _preflight(job: JobSpec) -> Preflight:
     """Check what the job asks for where it runs, with what that takes alone: a fork server may wait for it."""
     if job.hosts.count:
         from clusterkit.backends.agents.preflight import preflight as of_agents
+        from clusterkit.engines.table import engine_named
 
-        return of_agents(job)
+        found = of_agents(job)
+        return found._replace(problems=[*engine_named(job.hosts.engine).problems(job), *found.problems])
     from clusterkit.backends.local.preflight import preflight as of_local
 
     return of_local(job)
 
 
 def gather(flags: Gathered) -> Gathered:
-    """The flags, over the job file if they name one."""
+    """The flags, over the job file if they name one, with what the engine derives from them."""
     options = flags.options.copy()
     file = options.pop("file", None)
     flags = flags._replace(options=options)
-    if file is None:
-        return flags
     try:
-        return merged(_read(str(file)), flags)
+        given = flags if file is None else merged(_read(str(file)), flags)
     except BadJob as error:  # it is unknown what the file says, and so what is missing
         return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
+    if "engine" not in given.options:
+        return given
+    from clusterkit.engines.table import engine_named
+
+    try:
+        return given._replace(options=engine_named(given.options["engine"]).completed(given.options))
+    except BadJob as error:
+        return Gathered(given.options, [*given.problems, *error.problems], given.wrong | {"hosts"})
 
 
 def _run_id_problems(run_id: str) -> list[str]:

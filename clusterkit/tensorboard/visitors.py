@@ -9,7 +9,7 @@ from typing import Any
 from clusterkit.task.peers import is_own
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-# With any port: that of a tunnel such as ssh's can be another one.
+# With any port: a tunnel's can be another one.
 _OWN = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 REFUSAL = b"TensorBoard answers to no other host than 127.0.0.1 and localhost.\n"
 

@@ -1,12 +1,13 @@
-"""Options: what a user can say of a job, on the command line, in a job file, in Python. A new option is added here."""
+"""Options: what a user can say of a job, on the command line, in a job file, in Python.
+
+A new option is added here; those about hosts are in engines/options.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol, TypedDict
-
-from clusterkit.words.model import TaskType
 
 
 class PathLike(Protocol):
@@ -166,31 +167,6 @@ class DeviceOptions(TypedDict, total=False):
     gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "devices.gpus")]
 
 
-class HostOptions(TypedDict, total=False):
-    """Several hosts"""
-
-    engine: Annotated[
-        Literal["local", "slurm", "agents"],
-        Option("What starts the agents: this machine, Slurm, or somebody else.", "hosts.engine"),
-    ]
-    hosts: Annotated[
-        int, Option("Hosts to place the tasks on.", "hosts.count", default="none: this machine", most=16_384)
-    ]
-    spare_hosts: Annotated[int, Option("Hosts beside those, for when one is lost.", "hosts.spare", most=16_384)]
-    place: Annotated[
-        Sequence[str], Option("Tasks of one type, or one, on a host: ps=host0.", "hosts.place", "TASK=HOST")
-    ]
-    interface: Annotated[str, Option("The network interface over which tasks connect.", "hosts.interface", "NAME")]
-    agent_timeout: Annotated[
-        Duration, Option("The time for which a host may be cut off before it is counted as lost.", "hosts.timeout")
-    ]
-    listen: Annotated[str, Option("Where the supervisor waits for agents.", "hosts.listen", "ADDRESS[:PORT]")]
-    agent_key: Annotated[Path, Option("The run's key, if it is not to be made.", "hosts.key", "FILE")]
-    time: Annotated[Duration, Option("The time limit of Slurm's job.", "hosts.time", default="the partition's")]
-    partition: Annotated[str, Option("Slurm's partition.", "hosts.partition", "NAME", "Slurm's default")]
-    sbatch_arg: Annotated[Sequence[str], Option("Another option of sbatch.", "hosts.sbatch_args", "--NAME=VALUE")]
-
-
 class DebugOptions(TypedDict, total=False):
     """Debugging"""
 
@@ -236,31 +212,6 @@ class HookOptions(TypedDict, total=False):
     on_end: Annotated[str, Option("Run when the run has ended.", "hooks.end", "COMMAND")]
 
 
-class Options(
-    ShapeOptions,
-    ProcessOptions,
-    RestartOptions,
-    TimeOptions,
-    RunOptions,
-    FaultOptions,
-    LibraryOptions,
-    DeviceOptions,
-    HostOptions,
-    DebugOptions,
-    ProgressOptions,
-    HookOptions,
-    total=False,
-):
-    """What a job is, apart from its program: the flags of `clusterkit up`, under the same names."""
-
-
-# Their docstrings are headings in the help.
-GROUPS = (
-    *(ShapeOptions, ProcessOptions, RestartOptions, TimeOptions, RunOptions, FaultOptions, LibraryOptions),
-    *(DeviceOptions, HostOptions, DebugOptions, ProgressOptions, HookOptions),
-)
-
-
 class TaskOptions(TypedDict, total=False):
     """What is different for one task type: `[task.worker]` of a job file."""
 
@@ -268,11 +219,3 @@ class TaskOptions(TypedDict, total=False):
     cwd: Path
     args: Sequence[str]
     python: Path
-
-
-class JobOptions(Options, total=False):
-    """Everything that a command line or a job file can say about a job."""
-
-    program: Path
-    args: Sequence[str]
-    task: Mapping[TaskType, TaskOptions]

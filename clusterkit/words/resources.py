@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 class Network(enum.StrEnum):
@@ -23,14 +25,6 @@ class Devices:
     names: tuple[str, ...] = ()  # of GPUs, as CUDA_VISIBLE_DEVICES has them; found where `gpus` is given
 
 
-class EngineKind(enum.StrEnum):
-    """What owns the hosts of a job, and starts their agents."""
-
-    LOCAL = "local"  # this machine: with `count`, stand-ins for hosts
-    SLURM = "slurm"
-    AGENTS = "agents"  # whoever starts them
-
-
 @dataclass(frozen=True, slots=True)
 class Hosts:
     """The hosts of a job. Without any, its tasks are processes of this machine.
@@ -43,10 +37,11 @@ class Hosts:
     | timeout | seconds for which a host may be cut off before it is counted as lost |
     | listen | the address at which the supervisor waits for agents, with a port or without; None: as the engine needs |
     | key | the file with the run's key, if somebody else has made it |
-    | time, partition, sbatch_args | what Slurm is asked for; 0 seconds and None leave it to Slurm |
+    | engine | its name in engines/options.py; "local": this machine, with stand-ins for hosts |
+    | settings | the options that this engine alone has, as they were given |
     """
 
-    engine: EngineKind = EngineKind.LOCAL
+    engine: str = "local"
     count: int = 0
     spare: int = 0
     place: tuple[str, ...] = ()
@@ -54,6 +49,4 @@ class Hosts:
     timeout: float = 30.0
     listen: str | None = None
     key: str | None = None
-    time: float = 0.0
-    partition: str | None = None
-    sbatch_args: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)

@@ -96,6 +96,8 @@ def _decoder(hint: Any) -> Decoder:
     if origin is not None and issubclass(origin, Mapping):
         key, item = _decoder(args[0]), _decoder(args[1])
         return lambda value: {key(name): item(entry) for name, entry in _checked(value, dict).items()}
+    if hint is Any:
+        return lambda value: value
     if hint in _TEXTS:
         return lambda value: _TEXTS[hint](_checked(value, str))
     if dataclasses.is_dataclass(hint):

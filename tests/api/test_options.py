@@ -11,9 +11,8 @@ import pytest
 from clusterkit.api.options import check_names, env_flags, invocation
 from clusterkit.cli.up import command
 from clusterkit.job.handed import Handed, hand, take
-from clusterkit.job.options import OPTIONS
+from clusterkit.job.options import OPTIONS, Options
 from clusterkit.words.errors import BadJob
-from clusterkit.words.options import Options
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from clusterkit.chaos.record import Record
 from clusterkit.chaos.runner import Terms
 from clusterkit.chaos.trial import JobTemplate
 from clusterkit.client.campaigns import CampaignFile
+from clusterkit.job.options import JobOptions
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import ProgramKind
-from clusterkit.words.options import JobOptions
 from tests.histories import build_job
 
 pytestmark = pytest.mark.process  # it writes a file

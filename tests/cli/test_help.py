@@ -16,9 +16,8 @@ from clusterkit import __version__
 from clusterkit.cli import COMMANDS, SECTIONS, cli
 from clusterkit.cli.help import Command
 from clusterkit.cli.options import PROBLEMS
-from clusterkit.job.options import OPTIONS
+from clusterkit.job.options import GROUPS, OPTIONS
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.options import GROUPS
 
 
 def commands() -> Iterator[tuple[str, ...]]:

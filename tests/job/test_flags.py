@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from clusterkit.cli.options import given as gathered_from
 from clusterkit.cli.up import command as up
 from clusterkit.job.flags import flags_of, job_flags
-from clusterkit.job.options import OPTIONS, Entry, Kind
+from clusterkit.job.options import OPTIONS, Entry, JobOptions, Kind
 from clusterkit.words.errors import BadJob
-from clusterkit.words.options import JobOptions
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES: dict[Kind, Any] = {

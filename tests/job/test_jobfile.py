@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from clusterkit.job.jobfile import KEYS, read_job_file
+from clusterkit.job.options import JobOptions
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import RestartPolicy, Setup
 from clusterkit.words.model import ProgramKind, TaskType
-from clusterkit.words.options import JobOptions
 from tests.histories import build_job
 
 WHOLE = """

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.jobtext import job_text, quoted
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Kind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, JobOptions, Kind
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
-from clusterkit.words.options import JobOptions
 from clusterkit.words.printable import printable_lines
 from clusterkit.words.secrets import HIDDEN, masked
 

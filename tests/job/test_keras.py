@@ -8,11 +8,10 @@ from typing import Any, cast
 import pytest
 
 from clusterkit.job.keras import keras_env, keras_problems, patches_of
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import describe
 from clusterkit.words.job import RestartRules, Servers, TfConfig
 from clusterkit.words.model import Program, ProgramKind
-from clusterkit.words.options import JobOptions
 from tests.histories import job, task
 
 

@@ -7,12 +7,15 @@ import typing
 
 import pytest
 
-from clusterkit.job.options import OPTIONS, Gathered, Kind, merged
+from clusterkit.job.inverse import options_of
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, merged
+from clusterkit.job.spec import describe
+from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
 
 # What becomes of options that are no field: the program, the counts, the faults, and what is not of the job itself.
 ELSEWHERE = {"file", "module", "workers", "ps", "chief", "evaluator", "run_id", "fault"}
-PLACED = [entry for entry in OPTIONS.values() if entry.name not in ELSEWHERE]
+PLACED = [entry for entry in OPTIONS.values() if entry.name not in ELSEWHERE and not entry.engine]
 
 
 def type_of(place: str) -> typing.Any:
@@ -35,8 +38,14 @@ def test_an_option_has_its_place_in_the_job(entry: typing.Any) -> None:
 
 
 def test_the_other_options_have_no_field() -> None:
-    """They are the program, the number of tasks, or not of the job."""
-    assert {entry.name for entry in OPTIONS.values() if not entry.about.field} == ELSEWHERE
+    """They are the program, the number of tasks, or not of the job; those of one engine are settings of its hosts."""
+    assert {entry.name for entry in OPTIONS.values() if not (entry.about.field or entry.engine)} == ELSEWHERE
+    options: JobOptions = {"program": "a.py", "engine": "slurm", "hosts": 2, "time": 60.0, "sbatch_arg": ("--qos=x",)}
+    described = describe(Gathered(options))
+    assert described.problems == []
+    assert described.job.hosts.settings == {"time": 60.0, "sbatch_arg": ["--qos=x"]}
+    assert wire.decode(JobSpec, wire.encode(described.job)) == described.job
+    assert options_of(described.job) == {**options, "workers": 1, "sbatch_arg": ["--qos=x"]}
 
 
 @pytest.mark.parametrize(

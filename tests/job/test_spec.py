@@ -6,12 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import describe
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope, Setup
 from clusterkit.words.model import ProgramKind, Shape, TaskType
-from clusterkit.words.options import JobOptions
 from tests.histories import build_job
 
 

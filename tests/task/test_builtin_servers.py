@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from clusterkit.client.store import RunStore
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.plan import BUILTIN_SERVER
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.launching import Launch
-from clusterkit.words.options import JobOptions
 from tests.support import CHILDREN, Command
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]

@@ -6,12 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.tensorboard.series import Scalar, Series
 from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
-from clusterkit.words.options import JobOptions
 from clusterkit.words.outcome import Exit
 from clusterkit.words.states import TaskState
 from tests.histories import task

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -141,7 +141,7 @@ class Agent:
             event = replace(event, path=str(Path(event.path).resolve()))  # in the directory that all hosts share
         self._send(cast(ms.FromAgent, event))
         if isinstance(event, ev.Crashed):
-            sys.stderr.write(event.traceback)
+            _print(event.traceback)
             self._finish(CRASHED, event.sentence)
 
     def _told(self, message: Mapping[str, JSON]) -> None:
@@ -246,15 +246,15 @@ class Agent:
         told = self._say_why(why)
         self._dialer.stop()
         if self._spool is None:
-            sys.stderr.write(f"clusterkit agent: {why}.\n")
+            _print(f"clusterkit agent: {why}.\n")
         elif code in (DONE, SUSPENDED):
             self._spool.remove()
         elif told and self._departure.is_over:
             self._spool.remove()
-            sys.stderr.write(f"clusterkit agent: {why}. The supervisor has all that its tasks wrote.\n")
+            _print(f"clusterkit agent: {why}. The supervisor has all that its tasks wrote.\n")
         else:
             where = self._spool.directory.path
-            sys.stderr.write(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
+            _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
 
     def _say_why(self, why: str) -> bool:
         """Have the supervisor learn, when no task lives any more, that and why the agent ends; return whether it did.
@@ -265,6 +265,12 @@ class Agent:
             return False
         self._connection.close(f"Its agent ended: {why}.")
         return self._lost.wait(FAREWELL_WITHIN) and not self._is_cut
+
+
+def _print(text: str) -> None:
+    """For whoever started the agent, if its output still leads anywhere: a connection may be gone by now."""
+    with suppress(OSError):
+        sys.stderr.write(text)
 
 
 def _writes(order: ac.Order) -> bool:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import assert_never
 
 from clusterkit.backends.agents import messages as ms
+from clusterkit.backends.agents.allocation import Allocation
 from clusterkit.backends.agents.certificate import write_certificate
 from clusterkit.backends.agents.collected import Collected, joined
 from clusterkit.backends.agents.connection import Connection
-from clusterkit.backends.agents.engine import Engine
 from clusterkit.backends.agents.gathering import wait_for_hosts
 from clusterkit.backends.agents.hosts import Host, Hosts
 from clusterkit.backends.agents.listener import Listener
@@ -43,10 +43,11 @@ LATE = 0.5  # seconds after which a host sees a file of the supervisor's, to be 
 class AgentsBackend:
     """Runs tasks on the hosts of an engine. Its methods are for the thread of the loop."""
 
-    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, engine: Engine) -> None:
-        self._job, self._seed, self._inbox, self._viewer, self._engine = job, seed, inbox, viewer, engine
+    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, allocation: Allocation) -> None:
+        self._job, self._seed, self._inbox, self._viewer = job, seed, inbox, viewer
+        self._allocation = allocation
         self._hosts = Hosts()
-        self._starts = Starts(job, self._hosts, engine, self._tell, inbox.put)
+        self._starts = Starts(job, self._hosts, allocation, self._tell, inbox.put)
         self._seating = self._starts.seating
         self._merging = Merging(inbox.put, joined)
         self._ending: set[Host] = set()  # they were told that the run is over, and have not answered
@@ -67,18 +68,18 @@ class AgentsBackend:
         key = directory.agents_key if asked.key is None else Path(asked.key)
         if asked.key is None:
             write_certificate(key, directory.run_id)
-        listen = asked.listen or self._engine.address
+        listen = asked.listen or self._allocation.address
         mail = Mail(self._job, self._inbox.put, self._collected, self)
         self._listener = Listener(key, listen, asked.timeout, self._inbox.put, mail)
         ending(self._listener.stop)
-        ending(self._engine.stop)
+        ending(self._allocation.stop)
         ending(self._end_agents)
         ending(self._starts.stop)
         for task in self._job.tasks:
             directory.of_task(task).mkdir(mode=0o700, exist_ok=True)
         self._shared = SharedDirectories((directory.path, directory.checkpoints))
         ending(self._shared.clear)
-        self._engine.start(endpoint_of(host_in(listen), self._listener.port), key)
+        self._allocation.start(endpoint_of(host_in(listen), self._listener.port), key)
         self._wait_for_hosts(lambda: self._hosts.ready_count >= asked.count + asked.spare)
         self._hosts.settle()
         self._seating.begin()
@@ -152,7 +153,7 @@ class AgentsBackend:
             case ms.Gone():
                 self._ending.discard(host)
             case ms.Told(signal):
-                ask(self._engine, signal, lambda alone: self._signalled(host, signal, alone), self._inbox.put)
+                ask(self._allocation, signal, lambda alone: self._signalled(host, signal, alone), self._inbox.put)
             case ev.Inspected():
                 self._merging.looked(host, said, self._report_of(host, said.report))
             case ev.FaultTook():
@@ -266,7 +267,9 @@ class AgentsBackend:
 
     def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
         try:
-            wait_for_hosts(done, self._starts.problems, self._engine, self._inbox, self._job.limits.startup or math.inf)
+            wait_for_hosts(
+                done, self._starts.problems, self._allocation, self._inbox, self._job.limits.startup or math.inf
+            )
         except NoHosts as error:
             hosts = number_of("host", self._job.hosts.count + self._job.hosts.spare)
             raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {str(error).rstrip('.')}.") from None

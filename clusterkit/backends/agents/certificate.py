@@ -71,8 +71,8 @@ def client_context(pem: Path) -> ssl.SSLContext:
 def pinned(pem: Path) -> bytes:
     """The certificate in a file, as the other side presents it. Raises CertificateError.
 
-    As with ssh, the file must not be for others. One that belongs to another user is that user's business: Kubernetes
-    lets the pod's group read it.
+    As with login keys, the file must not be for others. One that belongs to another user is that user's business:
+    Kubernetes lets the pod's group read it.
     """
     try:
         with pem.open(encoding="ascii") as file:

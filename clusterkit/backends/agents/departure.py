@@ -18,8 +18,8 @@ SIGINT, SIGTERM = 2, 15
 class Departure:
     """Pure: `now` is an argument, and what is to be done is called.
 
-    Slurm sends a signal to agent and guardian alike, so that it comes twice; only a second Ctrl-C is in a hurry. A
-    supervisor that does not answer is gone or told to end, too: then the agent passes SIGTERM on by itself.
+    An engine may send a signal to agent and guardian alike, so that it comes twice; only a second Ctrl-C is in a hurry.
+    A supervisor that does not answer is gone or told to end, too: then the agent passes SIGTERM on by itself.
     """
 
     def __init__(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from clusterkit.backends.agents.address import NoInterface, address_on
 from clusterkit.backends.agents.certificate import CertificateError, server_context
 from clusterkit.backends.agents.collected import MOST_OPEN
 from clusterkit.backends.agents.placement import Rule
@@ -16,11 +15,10 @@ from clusterkit.words.endpoints import split
 from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape
-from clusterkit.words.resources import EngineKind, Network
+from clusterkit.words.resources import Network
 
 DESCRIPTORS_OWN = 40  # of the supervisor, whatever the job
 LONGEST_VARIABLE = 128 << 10  # bytes: Linux's MAX_ARG_STRLEN
-MOST_STAND_INS = 1024  # hosts: an agent takes 15 MB
 LONGEST_ENDPOINT = len('"255.255.255.255:65535", ')
 
 
@@ -28,7 +26,7 @@ def preflight(job: JobSpec) -> Preflight:
     """See the contract. What a host has is found out there, when its agent has come."""
     return Preflight(
         job,
-        [*_of_hosts(job), *_of_network(job), *_of_placement(job), *_of_agents(job)],
+        [*_of_network(job), *_of_placement(job), *_of_agents(job)],
         [*_of_variables(job), *_of_descriptors(job)],
     )
 
@@ -50,20 +48,6 @@ def _of_descriptors(job: JobSpec) -> Iterator[str]:
             f"The connections to {hosts} hosts, and their tasks' logs, take about {needed} descriptors, and the limit "
             f"is {soft}. Raise it where the supervisor runs: ulimit -n {needed}"
         )
-
-
-def _of_hosts(job: JobSpec) -> Iterator[str]:
-    """What this machine can't be in place of hosts, if the engine is the local one."""
-    if job.hosts.engine is not EngineKind.LOCAL:
-        return
-    hosts, interface = job.hosts.count + job.hosts.spare, job.hosts.interface
-    if hosts > MOST_STAND_INS:
-        yield f"{hosts} hosts are asked for. This machine stands in for {MOST_STAND_INS} at most."
-    try:
-        if interface is not None:
-            address_on(interface)
-    except NoInterface as error:
-        yield f"--interface: {error}"
 
 
 def _of_network(job: JobSpec) -> Iterator[str]:

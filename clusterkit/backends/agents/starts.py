@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection
 
 from clusterkit.backends.agents import messages as ms
-from clusterkit.backends.agents.engine import Engine
+from clusterkit.backends.agents.allocation import Allocation
 from clusterkit.backends.agents.gathering import LOOK_EVERY
 from clusterkit.backends.agents.hosts import Host, Hosts
 from clusterkit.backends.agents.seating import Seating
@@ -29,11 +29,11 @@ class Starts:
         self,
         job: JobSpec,
         hosts: Hosts,
-        engine: Engine,
+        allocation: Allocation,
         tell: Callable[[Collection[Host], ms.ToAgent], None],
         post: Post,
     ) -> None:
-        self._hosts, self._engine, self._tell, self._post = hosts, engine, tell, post
+        self._hosts, self._allocation, self._tell, self._post = hosts, allocation, tell, post
         self._patience = job.limits.startup or math.inf
         self._waiting: list[Spawn] = []
         self._found: threading.Event | None = None  # while there is no host: set when that is over
@@ -87,7 +87,7 @@ class Starts:
         if problems and (names := self.seating.readmit()):
             self._post(ev.Noted(f"{problems[0]} So tasks are placed on {', '.join(names)} again."))
             self.seating.begin()
-        elif problems or not self._waiting or self._engine.failed() is not None:
+        elif problems or not self._waiting or self._allocation.failed() is not None:
             self._fail(problems)
         else:
             self._wait_for_a_host()
@@ -113,7 +113,7 @@ class Starts:
         start_thread("hosts", look, self._post)
 
     def _look(self, found: threading.Event) -> None:
-        over = time.monotonic() >= self._until or self._engine.failed() is not None
+        over = time.monotonic() >= self._until or self._allocation.failed() is not None
         if self._found is found and (over or not self._waiting):
             self.stop()
             self._fail([])

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from clusterkit.backends.agents.engine import Engine
+from clusterkit.backends.agents.allocation import Allocation
 from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
 
 
-def ask(engine: Engine, signal: int, answer: Callable[[bool], None], post: Post) -> None:
+def ask(allocation: Allocation, signal: int, answer: Callable[[bool], None], post: Post) -> None:
     """Answer, in the loop's thread, whether the signal is for that agent alone; tell the run if its allocation ends."""
 
     def find_out() -> None:
-        ending = engine.ending(signal, elsewhere=True)
+        ending = allocation.ending(signal, elsewhere=True)
         post(partial(answer, ending is None))
         if ending is not None:
             post(ending)

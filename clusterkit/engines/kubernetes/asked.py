@@ -9,11 +9,10 @@ from clusterkit.client.store import new_run_id
 from clusterkit.engines.kubernetes.manifest import Flags, Kind, Manifest, Place, agents_of, hosts_of
 from clusterkit.engines.kubernetes.names import flag_problems, name_problems
 from clusterkit.engines.kubernetes.rules import problems_of
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import MOST, describe
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec
-from clusterkit.words.options import JobOptions
 
 
 def asked(gathered: Gathered, flags: Flags) -> Manifest:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterkit.job.devices import computing
+from clusterkit.job.options import JobOptions
 from clusterkit.words.job import JobSpec
-from clusterkit.words.options import JobOptions
 
 JSON = None | bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"]
 Document = Mapping[str, JSON]  # one Kubernetes object, or a part of one

@@ -7,10 +7,9 @@ from typing import cast
 
 from clusterkit.engines.kubernetes.manifest import HOME, Flags, Kind, Secret
 from clusterkit.engines.kubernetes.names import VARIABLE, flag_problems
-from clusterkit.job.options import OPTIONS
+from clusterkit.job.options import OPTIONS, JobOptions
 from clusterkit.job.spec import MOST, UNFIT
 from clusterkit.words.job import JobSpec
-from clusterkit.words.options import JobOptions
 from clusterkit.words.resources import Network
 from clusterkit.words.secrets import has_credentials, hidden_in
 

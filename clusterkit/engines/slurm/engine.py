@@ -1,140 +1,52 @@
-"""The agents of a run inside a job of Slurm's: one step, with an agent on each host."""
+"""Slurm as an engine: a run is a batch job, and its supervisor the batch script."""
 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import sys
-import time
-from collections.abc import Mapping
-from functools import cached_property
-from ipaddress import ip_address
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-from clusterkit.backends.agents.address import own_address
+from clusterkit.client.directory import RunDirectory
+from clusterkit.engines.base import Announce, Engine
+from clusterkit.engines.slurm import left, sequel
+from clusterkit.engines.slurm.allocation import SlurmAllocation, in_job
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.errors import SlurmError
-from clusterkit.engines.slurm.notices import notice
-from clusterkit.engines.slurm.queue import Phase, QueuedJob
-from clusterkit.engines.slurm.steps import agent_command, agents_step
-from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.events import AllocationEnding, Interrupted
-from clusterkit.words.printable import printable
+from clusterkit.engines.slurm.following import Following
+from clusterkit.engines.slurm.submission import submission
+from clusterkit.words.job import JobSpec
 
-END_WITHIN = 20.0  # seconds for srun to end when its agents have
-TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
-ANSWER_WITHIN = 8.0  # seconds for the controller, where the time until the job is killed runs
-ANY_PORT = 9  # nothing is sent to it
-TAIL = 2000  # bytes of what srun and agents print that are looked at for the reason of a failure
+COMMAND_WITHIN = 600.0  # seconds for a command inside the job; the longest waits for a profile
 
 
-def in_job(env: Mapping[str, str]) -> bool:
-    """Whether this process runs in an allocation of Slurm's."""
-    return "SLURM_JOB_ID" in env and "SLURM_JOB_NODELIST" in env
+class SlurmEngine(Engine):
+    """Its commands are asked anew each time: what they know of a job changes."""
+
+    def submits(self) -> bool:
+        return not in_job(os.environ)
+
+    def script(self, job: JobSpec, run_id: str) -> str:
+        return submission(run_id).script(job)
+
+    def submit(self, job: JobSpec, run_id: str, files: tuple[str, str], say: Announce) -> Callable[[], int]:
+        one = submission(run_id)
+        number = one.submit(one.script(job), *files)
+        say(f"the run {run_id} is job {number} of Slurm. Its files: {one.place}")
+        return Following(one, number, say).to_the_end
+
+    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> SlurmAllocation:
+        return SlurmAllocation(directory.path, continues)
+
+    def allocation_id(self) -> str:
+        return os.environ.get("SLURM_JOB_ID", "")
+
+    def supervisor_lost(self) -> bool:
+        return left.requeue()
+
+    def run_inside(self, allocation: str, host: str, command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+        return Slurm(within=COMMAND_WITHIN).inside(int(allocation), host, command)
+
+    def continues(self, run: RunDirectory) -> bool:
+        return sequel.continues(run)
 
 
-class SlurmEngine:
-    """Starts the agents in the job that the supervisor is in."""
-
-    def __init__(self, directory: Path, continues: bool = False, env: Mapping[str, str] = os.environ) -> None:
-        self._env, self._continues = env, continues
-        self._logs = directory / "agents"
-        self._log = directory / "agents.log"
-        self._step: subprocess.Popen[bytes] | None = None
-
-    @property
-    def address(self) -> str:
-        """This host's, by its name, as the other hosts of the job know it. Raises SlurmError.
-
-        Where /etc/hosts gives the host's own name a loopback address, as Debian does, the one on the way to another
-        host of the job.
-        """
-        name = self._env.get("SLURMD_NODENAME") or socket.gethostname()
-        try:
-            own = socket.gethostbyname(name)
-            if not ip_address(own).is_loopback or not in_job(self._env):
-                return own
-            others = (other for other in self._hosts if other != name)
-            return next((own_address((socket.gethostbyname(other), ANY_PORT)) for other in others), own)
-        except (OSError, UnicodeError) as error:
-            raise SlurmError(f"No address is known of this host, {printable(name)}: {error}.") from None
-
-    def start(self, endpoint: str, key: Path) -> None:
-        """Start the step. Raises SlurmError."""
-        if not in_job(self._env):
-            raise SlurmError("This process is in no job of Slurm's. Use `clusterkit up --engine slurm` or salloc.")
-        hosts = self._hosts
-        cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
-        self._logs.mkdir(mode=0o700, exist_ok=True)
-        command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key), self._continues)
-        with self._log.open("ab") as log:
-            self._step = subprocess.Popen(
-                agents_step(hosts, cpus, str(self._logs), command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # a Ctrl-C is for the supervisor
-            )
-
-    def failed(self) -> str | None:
-        """Why there will be no more agents."""
-        if self._step is None or (code := self._step.poll()) is None:
-            return None
-        files = [self._log, *sorted(self._logs.glob("*.log"))]
-        said = [text.splitlines()[-1] for file in files if (text := _tail(file).strip())]
-        return f"srun, which starts the agents, ended with code {code} ({'; '.join(said) or 'it printed nothing'})"
-
-    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
-        """Ask Slurm why the job gets a signal. If it does not answer, the run can be continued, and may not be."""
-        if not self._continues:
-            return None
-        job = self._asked()
-        found = notice(job, signal, self._restarts, time.time())
-        is_cancelled = job is not None and job.phase is Phase.ENDING
-        return Interrupted(signal) if found is None and elsewhere and is_cancelled else found
-
-    def again(self) -> str | None:
-        """Requeue the job, unless Slurm does that already."""
-        job = self._asked()
-        if job is not None and job.phase is not Phase.RUNNING and job.restarts > self._restarts:
-            return None
-        try:
-            Slurm(self._env).requeue(int(self._env["SLURM_JOB_ID"]))
-        except SlurmError as error:
-            return str(error)
-        return None
-
-    @cached_property
-    def _hosts(self) -> list[str]:
-        return Slurm(self._env).hostnames(self._env["SLURM_JOB_NODELIST"])
-
-    @property
-    def _restarts(self) -> int:
-        return int(self._env.get("SLURM_RESTART_COUNT") or 0)
-
-    def _asked(self) -> QueuedJob | None:
-        try:
-            return Slurm(self._env, ANSWER_WITHIN).job(int(self._env["SLURM_JOB_ID"]))
-        except ClusterkitError:
-            return None
-
-    def stop(self) -> None:
-        """Wait for the end of the step, and end it if it does not come."""
-        if self._step is None:
-            return
-        for end, within in ((None, END_WITHIN), (self._step.terminate, TERMINATE_WITHIN), (self._step.kill, None)):
-            if end is not None:
-                end()
-            try:
-                self._step.wait(within)
-                return
-            except subprocess.TimeoutExpired:
-                continue
-
-
-def _tail(file: Path) -> str:
-    try:
-        return file.read_bytes()[-TAIL:].decode(errors="replace")
-    except OSError:
-        return ""
+ENGINE = SlurmEngine()

@@ -6,8 +6,8 @@ import os
 import time
 from collections.abc import Mapping
 
+from clusterkit.engines.slurm.allocation import in_job
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.engine import in_job
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.queue import Phase
 

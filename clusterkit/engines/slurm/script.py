@@ -34,7 +34,7 @@ _NEVER = ("ARRAY_INX", "ERROR", "INPUT")
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class BatchRequest:
     """What a run asks Slurm for.
 
     `output` is the file that takes what the supervisor prints. `time` is in seconds; 0 and "" leave the choice to
@@ -53,7 +53,7 @@ class Allocation:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def problems(allocation: Allocation) -> list[str]:
+def problems(allocation: BatchRequest) -> list[str]:
     """Return everything that is wrong with it, as sentences."""
     found = [f"--hosts {allocation.hosts}: a job needs at least one host."] if allocation.hosts < 1 else []
     for argument in allocation.arguments:
@@ -67,7 +67,7 @@ def problems(allocation: Allocation) -> list[str]:
     return found
 
 
-def script_of(allocation: Allocation, command: Sequence[str]) -> str:
+def script_of(allocation: BatchRequest, command: Sequence[str]) -> str:
     """Return the text of the script, for an allocation without problems. The command is the batch step itself."""
     lines = ["#!/bin/sh", *(f"#SBATCH {quoted(option)}" for option in _options(allocation))]
     lines += [f"export {name}={_shell(value)}" for name, value in sorted(allocation.environment.items())]
@@ -97,7 +97,7 @@ def time_of(seconds: float) -> str:
     return f"{days}-{hours:02}:{minutes:02}:{rest:02}"
 
 
-def _options(allocation: Allocation) -> Iterator[str]:
+def _options(allocation: BatchRequest) -> Iterator[str]:
     yield from (f"--job-name={allocation.name}", f"--nodes={allocation.hosts}", "--ntasks-per-node=1")
     if allocation.cpus:
         yield f"--cpus-per-task={allocation.cpus}"

@@ -9,17 +9,12 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.queue import Phase
+from clusterkit.engines.table import may_continue
 from clusterkit.words.outcome import RunState
 
 ASK_EVERY = 2.0  # seconds between two questions to Slurm's controller
 LOOK_EVERY = 0.1  # seconds between two looks at the run
 PATIENCE = 4  # questions for which the job of a suspended run may be over: whoever follows `up` may requeue it then
-
-
-def may_continue(run: RunDirectory) -> bool:
-    """Whether a run without a supervisor is of a job of Slurm's, and was not ended for good."""
-    info, result = run.info(), run.result()
-    return info is not None and info.slurm_job > 0 and (result is None or not result.final)
 
 
 def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
@@ -50,7 +45,7 @@ def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = 
 
 def _job_of(run: RunDirectory) -> int:
     info = run.info()
-    return 0 if info is None else info.slurm_job
+    return int(info.allocation) if info is not None and info.allocation.isdecimal() else 0
 
 
 def _is_suspended(run: RunDirectory) -> bool:

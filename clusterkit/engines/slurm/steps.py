@@ -15,9 +15,9 @@ _ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 def agent_command(clusterkit: Sequence[str], connect: str, key: str, requeues: bool = False) -> list[str]:
     """The command of an agent; `connect` is `address:port` of the supervisor, `key` a file that all hosts see.
 
-    `requeues`: if the host of the supervisor is lost, it has the job requeued.
+    `requeues`: if the host of the supervisor is lost, the agent has the job requeued.
     """
-    return [*clusterkit, "agent", "--connect", connect, "--key", key, *(["--requeue"] if requeues else [])]
+    return [*clusterkit, "agent", "--connect", connect, "--key", key, *(["--engine", "slurm"] if requeues else [])]
 
 
 def agents_step(hosts: Sequence[str], cpus: int, log: str, command: Sequence[str]) -> list[str]:

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from clusterkit.client.directory import RunDirectory, make_private
 from clusterkit.client.store import RunStore
+from clusterkit.engines.options import SlurmOptions
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
-from clusterkit.engines.slurm.script import Allocation, problems, script_of
+from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
+from clusterkit.words.durations import seconds
 from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
 
@@ -49,17 +52,17 @@ class Submission:
 
     def script(self, job: JobSpec, env: Mapping[str, str] = os.environ) -> str:
         """The text of the batch script. Raises BadJob with all that Slurm can't take."""
-        hosts = job.hosts
-        asked = Allocation(
+        hosts, given = job.hosts, cast(SlurmOptions, job.hosts.settings)
+        asked = BatchRequest(
             name=self.run.run_id,
             hosts=hosts.count + hosts.spare,
             directory=str(Path.cwd()),
             output=str(self.output),
-            time=hosts.time,
-            partition=hosts.partition or "",
+            time=seconds(given.get("time", 0.0)),
+            partition=given.get("partition", ""),
             cpus=(job.devices.cpus or 0) * _most_on_a_host(job),
             gpus=(job.devices.gpus or 0) * _most_on_a_host(job),
-            arguments=hosts.sbatch_args,
+            arguments=given.get("sbatch_arg", ()),
             environment={name: env[name] for name in PASSED if name in env},
         )
         if wrong := problems(asked):

@@ -14,7 +14,7 @@ import pytest
 from clusterkit.backends.agents.backend import AgentsBackend
 from clusterkit.backends.agents.connection import Peer
 from clusterkit.backends.base import Backend
-from clusterkit.engines.processes import Processes
+from clusterkit.engines.local.engine import Processes
 from clusterkit.system import procfs
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev

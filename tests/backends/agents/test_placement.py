@@ -14,7 +14,7 @@ from clusterkit.backends.agents.hosts import in_order
 from clusterkit.backends.agents.placement import Rule, place
 from clusterkit.backends.agents.preflight import preflight
 from clusterkit.words.job import JobSpec
-from clusterkit.words.resources import EngineKind, Hosts, Network
+from clusterkit.words.resources import Hosts, Network
 from tests.efforts import calls
 from tests.histories import faults, job
 
@@ -96,21 +96,6 @@ def test_what_several_hosts_can_not_have_is_said_at_once() -> None:
         "--place",
         "--place:",
     ]
-
-
-@pytest.mark.parametrize(
-    ("hosts", "told"),
-    [
-        (Hosts(count=1024, spare=1), "1025 hosts are asked for. This machine stands in for 1024 at most."),
-        (Hosts(count=2, interface="lo"), None),
-        (Hosts(count=2, interface="nope"), "--interface: The interface nope has no address here, or does not"),
-        (Hosts(EngineKind.AGENTS, count=1025, interface="nope"), None),
-    ],
-)
-def test_what_this_machine_can_not_be_in_place_of_hosts(hosts: Hosts, told: str | None) -> None:
-    """What hosts of another engine have is found out there."""
-    found = preflight(replace(job(workers=2), hosts=hosts)).problems
-    assert [problem[: len(told or "")] for problem in found] == ([] if told is None else [told])
 
 
 def test_a_cluster_that_fits_in_no_variable_is_warned_of() -> None:

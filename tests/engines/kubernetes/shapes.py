@@ -12,9 +12,8 @@ from clusterkit.engines.kubernetes.asked import asked
 from clusterkit.engines.kubernetes.documents import documents, head
 from clusterkit.engines.kubernetes.manifest import Document, Flags, Kind, Manifest, Secret
 from clusterkit.engines.kubernetes.text import yaml_text
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.words.model import TaskType
-from clusterkit.words.options import JobOptions
 
 GOLDEN = Path(__file__).parent / "golden"
 PEM = "-----BEGIN PRIVATE KEY-----\nbm90IGEga2V5\n-----END PRIVATE KEY-----\n"

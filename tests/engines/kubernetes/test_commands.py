@@ -19,9 +19,8 @@ from clusterkit.engines.kubernetes.manifest import Flags, Kind
 from clusterkit.engines.kubernetes.names import longest_name, name_problems
 from clusterkit.engines.kubernetes.text import yaml_text
 from clusterkit.job.jobfile import read_job_file
-from clusterkit.job.options import Gathered, merged
+from clusterkit.job.options import Gathered, JobOptions, merged
 from clusterkit.words.model import TaskType
-from clusterkit.words.options import JobOptions
 from tests.engines.kubernetes.schemas import pod_specs
 from tests.engines.kubernetes.shapes import PEM, PLAIN, manifest_of
 

@@ -26,8 +26,8 @@ from clusterkit.engines.kubernetes.commands import (
     supervisor_words,
 )
 from clusterkit.engines.kubernetes.jobset import FINAL
+from clusterkit.job.options import JobOptions
 from clusterkit.system.sweep import kill_until_gone
-from clusterkit.words.options import JobOptions
 from clusterkit.words.outcome import SUSPENDED
 from tests.engines.hosts import Hosts, why_no_hosts
 from tests.engines.kubernetes.shapes import manifest_of

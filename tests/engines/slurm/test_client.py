@@ -17,7 +17,7 @@ from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.ends import End, why_ended
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.queue import Phase, QueuedJob
-from clusterkit.engines.slurm.script import Allocation, problems, script_of
+from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
 from clusterkit.engines.slurm.steps import agents_step
 from clusterkit.engines.slurm.waits import why_it_waits
 from clusterkit.system.sweep import kill_and_wait
@@ -108,7 +108,7 @@ def test_variables_that_change_what_is_printed_are_left_out(tmp_path: Path) -> N
 def test_variables_do_not_override_what_the_run_asks_for(tmp_path: Path) -> None:
     """sbatch prefers them to the script's lines: a job without its warning, or an array, would be another one."""
     slurm = fake(tmp_path, f"env > {tmp_path}/env; echo 7")
-    script = script_of(Allocation("run", 2, "/", "/out", time=60, arguments=["--account=a"]), ["true"])
+    script = script_of(BatchRequest("run", 2, "/", "/out", time=60, arguments=["--account=a"]), ["true"])
     given = {f"SBATCH_{name}": "x" for name in (*LOST, *KEPT)}
     assert Slurm({**slurm._env, **given}).submit(script) == 7
     lines = (tmp_path / "env").read_text().splitlines()
@@ -163,7 +163,7 @@ def test_every_word_of_a_script_reaches_the_batch_step(slurm: SlurmCluster, clie
     odd = slurm.jobs / "a b%j '\"#:é"
     odd.mkdir()
     words = ["a b", "'q'", "\r\n", "\n#SBATCH --wrap=true\n", "$(id)", "é\udce9", "", "*", "\\"]
-    allocation = Allocation("a 'run' #1 \"x\"", 2, str(odd), f"{odd}/log%j", environment={"X": "it's\r\n"}, time=90)
+    allocation = BatchRequest("a 'run' #1 \"x\"", 2, str(odd), f"{odd}/log%j", environment={"X": "it's\r\n"}, time=90)
     assert problems(allocation) == []
     job = client.submit(script_of(allocation, [sys.executable, "-S", "-c", SHOW, *words]))
     assert wait_for(client, job, Phase.OVER).time_limit == 120
@@ -174,7 +174,7 @@ def test_every_word_of_a_script_reaches_the_batch_step(slurm: SlurmCluster, clie
 def test_an_agent_starts_on_each_host_that_is_named(slurm: SlurmCluster, client: Slurm) -> None:
     """And knows which one it is."""
     step = agents_step(["n1", "n3"], 2, str(slurm.jobs), ["echo", "agent"])
-    allocation = Allocation("r", 3, str(slurm.jobs), f"{slurm.jobs}/log", cpus=2)
+    allocation = BatchRequest("r", 3, str(slurm.jobs), f"{slurm.jobs}/log", cpus=2)
     job = client.submit(script_of(allocation, step))
     wait_for(client, job, Phase.OVER)
     logs = {path.name: path.read_text() for path in slurm.jobs.glob("n*.log")}
@@ -221,9 +221,9 @@ def test_what_slurm_refuses_is_an_error_with_its_reason(slurm: SlurmCluster, cli
     """Before anything waits in a queue."""
     place = str(slurm.jobs)
     with pytest.raises(SlurmError, match="invalid partition specified: nope"):
-        client.submit(script_of(Allocation("r", 1, place, f"{place}/log", partition="nope"), ["true"]))
+        client.submit(script_of(BatchRequest("r", 1, place, f"{place}/log", partition="nope"), ["true"]))
     with pytest.raises(SlurmError, match="unrecognized option '--nope'"):
-        client.submit(script_of(Allocation("r", 1, place, f"{place}/log", arguments=("--nope",)), ["true"]))
+        client.submit(script_of(BatchRequest("r", 1, place, f"{place}/log", arguments=("--nope",)), ["true"]))
     assert client.job(99999999) is None
 
 

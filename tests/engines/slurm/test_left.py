@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.engines.slurm import engine, left
+from clusterkit.engines.slurm import allocation, left
+from clusterkit.engines.slurm.allocation import SlurmAllocation
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.engine import SlurmEngine
 from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.queue import QueuedJob
 from tests.engines.slurm.test_notices import RUNNING
@@ -103,13 +103,13 @@ def test_a_host_whose_name_is_a_loopback_address_is_told_by_the_one_that_leads_t
     """Debian writes `127.0.1.1 n1` into n1's /etc/hosts: agents on other hosts would call themselves."""
     slurm_that_says(tmp_path, f"printf '%s\\n' {' '.join(hosts)}")
     monkeypatch.setattr(socket, "gethostbyname", {"n1": "127.0.1.1", "n2": "192.0.2.2"}.__getitem__)
-    monkeypatch.setattr(engine, "own_address", {("192.0.2.2", engine.ANY_PORT): "192.0.2.1"}.__getitem__)
+    monkeypatch.setattr(allocation, "own_address", {("192.0.2.2", allocation.ANY_PORT): "192.0.2.1"}.__getitem__)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURMD_NODENAME": "n1", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n"}
-    assert SlurmEngine(Path("/nowhere"), env=env).address == address
+    assert SlurmAllocation(Path("/nowhere"), env=env).address == address
 
 
 def test_a_host_without_an_address_is_one_sentence() -> None:
     """Its name is nobody's."""
-    lost = SlurmEngine(Path("/nowhere"), env={"SLURMD_NODENAME": "no-such-host.invalid"})
+    lost = SlurmAllocation(Path("/nowhere"), env={"SLURMD_NODENAME": "no-such-host.invalid"})
     with pytest.raises(SlurmError, match=r"^No address is known of this host, no-such-host\.invalid: .*\.$"):
         _ = lost.address

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.engines.slurm.script import TAKEN, Allocation, problems, quoted, script_of, time_of
+from clusterkit.engines.slurm.script import TAKEN, BatchRequest, problems, quoted, script_of, time_of
 
 GOLDEN = Path(__file__).parent / "golden"
-PLAIN = Allocation("quiet-otter-7f3a", 3, "/shared/job", "/shared/runs/quiet-otter-7f3a/slurm.log")
+PLAIN = BatchRequest("quiet-otter-7f3a", 3, "/shared/job", "/shared/runs/quiet-otter-7f3a/slurm.log")
 FULL = replace(
     PLAIN,
     time=7200,
@@ -32,7 +32,7 @@ SHOW = "import json, sys; json.dump(sys.argv[1:], sys.stdout)"
 
 
 @pytest.mark.parametrize(("name", "allocation"), [("plain", PLAIN), ("full", FULL)])
-def test_the_script_is_as_it_was(name: str, allocation: Allocation) -> None:
+def test_the_script_is_as_it_was(name: str, allocation: BatchRequest) -> None:
     """After a change that is meant, delete the files: the test writes them again, and fails once."""
     path = GOLDEN / f"{name}.sh"
     text = script_of(allocation, COMMAND)
@@ -86,7 +86,7 @@ def test_sbatch_reads_every_word_as_it_is() -> None:
         (replace(PLAIN, output="/a\\b"), "it has a backslash."),
     ],
 )
-def test_what_slurm_or_clusterkit_can_not_take_is_a_problem(allocation: Allocation, problem: str) -> None:
+def test_what_slurm_or_clusterkit_can_not_take_is_a_problem(allocation: BatchRequest, problem: str) -> None:
     """It says which option, and what to write instead."""
     (found,) = problems(allocation)
     assert problem in found

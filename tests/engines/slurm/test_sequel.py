@@ -15,7 +15,8 @@ from clusterkit.client.follow import Life
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.queue import QueuedJob
-from clusterkit.engines.slurm.sequel import continues, may_continue
+from clusterkit.engines.slurm.sequel import continues
+from clusterkit.engines.table import may_continue
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 from tests.engines.slurm.test_notices import RUNNING
@@ -67,13 +68,13 @@ class Supervisor:
             os.close(descriptor)
 
 
-def run_of(place: Path, state: RunState | None, slurm_job: int = 7) -> RunDirectory:
+def run_of(place: Path, state: RunState | None, allocation: str = "7") -> RunDirectory:
     """A run that has no supervisor."""
     run = RunDirectory(place / "runs" / "r-1")
     run.make()
     run.lock_file.touch()
     one = job(workers=1)
-    run.write_info(RunInfo(run_id="r-1", created=1.0, slurm_job=slurm_job, endpoints={}, job=one))
+    run.write_info(RunInfo(run_id="r-1", created=1.0, allocation=allocation, endpoints={}, job=one))
     ended(run, state)
     return run
 
@@ -87,7 +88,11 @@ def ended(run: RunDirectory, state: RunState | None) -> None:
 def test_a_run_that_ended_for_good_or_elsewhere_has_no_sequel(tmp_path: Path) -> None:
     """Slurm is not asked."""
     nobody = Answering(AssertionError)  # type: ignore[arg-type]
-    for name, state, number in (("a", RunState.SUCCEEDED, 7), ("b", RunState.FAILED, 7), ("c", RunState.SUSPENDED, 0)):
+    for name, state, number in (
+        ("a", RunState.SUCCEEDED, "7"),
+        ("b", RunState.FAILED, "7"),
+        ("c", RunState.SUSPENDED, ""),
+    ):
         run = run_of(tmp_path / name, state, number)
         assert not may_continue(run)
         assert continues(run, nobody, 0.0) is False

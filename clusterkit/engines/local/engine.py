@@ -6,16 +6,22 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.words.events import AllocationEnding
+from clusterkit.backends.agents.address import NoInterface, address_on
+from clusterkit.backends.agents.allocation import Allocation
+from clusterkit.client.directory import RunDirectory
+from clusterkit.engines.base import Engine
+from clusterkit.words.job import JobSpec
 
+MOST = 1024  # hosts: an agent takes 15 MB
 END_WITHIN = 10.0  # seconds, for agents that were told to end
 KILLED_WITHIN = 5.0  # seconds for one that was killed
 
 
-class Processes:
+class Processes(Allocation):
     """So many agents here, named host0, host1, …; each ends what its tasks leave, and ends with the supervisor."""
 
     def __init__(self, count: int, log: Path) -> None:
@@ -51,14 +57,6 @@ class Processes:
                 return f"the agent on host{number} ended with code {code} ({said})"
         return None
 
-    def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
-        """This machine is there for as long as one likes."""
-        return None
-
-    def again(self) -> str | None:
-        """Whoever started the run continues it."""
-        return None
-
     def stop(self) -> None:
         """End them. Those that were told that the run is over end by themselves."""
         until = time.monotonic() + END_WITHIN
@@ -73,3 +71,23 @@ class Processes:
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+class Local(Engine):
+    """This machine in place of hosts."""
+
+    def problems(self, job: JobSpec) -> Iterator[str]:
+        hosts, interface = job.hosts.count + job.hosts.spare, job.hosts.interface
+        if hosts > MOST:
+            yield f"{hosts} hosts are asked for. This machine stands in for {MOST} at most."
+        try:
+            if interface is not None:
+                address_on(interface)
+        except NoInterface as error:
+            yield f"--interface: {error}"
+
+    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> Processes:
+        return Processes(job.hosts.count + job.hosts.spare, directory.path / "agents.log")
+
+
+ENGINE = Local()

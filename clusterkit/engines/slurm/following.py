@@ -1,4 +1,4 @@
-"""`clusterkit up --engine slurm` on a login node: submits the run, and shows what it prints until it is over."""
+"""Follows a submitted run from the login node: shows what it prints until it is over."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from clusterkit.cli.terminal import echo
-from clusterkit.client.store import new_run_id
+from clusterkit.engines.base import Announce
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.ends import why_ended
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.notices import CONTINUES
 from clusterkit.engines.slurm.queue import Phase, QueuedJob
-from clusterkit.engines.slurm.submission import Submission, submission
+from clusterkit.engines.slurm.submission import Submission
 from clusterkit.engines.slurm.waits import why_it_waits
-from clusterkit.job.options import Gathered
-from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.resolve import resolved_file
 from clusterkit.words.outcome import RunState
 
 LOOK_EVERY = 0.5  # seconds between two looks at the output
@@ -27,30 +23,11 @@ ASK_EVERY = 2.0  # seconds between two questions to Slurm's controller
 CHUNK = 1 << 16
 
 
-def up_submitted(prepared: Prepared, options: Gathered, detach: bool) -> int:
-    """Submit a run; unless it is detached, follow it to its end. Returns the exit code of `up`.
-
-    Raises ClusterkitError.
-    """
-    run_id = prepared.run_id or new_run_id()
-    one = submission(run_id)
-    given = options.options.copy()
-    if env := dict(prepared.job.setup.env):  # also what a Python process has handed over
-        given["env"] = env
-    shown, secret = (resolved_file(prepared, given, secrets, tasks=False) for secrets in (False, True))
-    number = one.submit(one.script(prepared.job), shown, secret)
-    echo(f"clusterkit: the run {run_id} is job {number} of Slurm. Its files: {one.place}", err=True)
-    if detach:
-        echo(run_id)
-        return 0
-    return Following(one, number).to_the_end()
-
-
 class Following:
     """Shows the output of a job of Slurm's as it comes, and why there is none yet."""
 
-    def __init__(self, one: Submission, job: int) -> None:
-        self._one, self._job = one, job
+    def __init__(self, one: Submission, job: int, say: Announce) -> None:
+        self._one, self._job, self._show_user = one, job, say
         self._slurm = Slurm()
         self._read = 0
         self._said = ""
@@ -78,7 +55,7 @@ class Following:
         if known is not None:
             why = why_ended(known, known.restarts, self._tail()).value
         what = "without a result" if result is None else f"and the run {result.state}"
-        echo(f"clusterkit: the job {self._job} ended {what}: {why}.", err=True)
+        self._show_user(f"the job {self._job} ended {what}: {why}.")
         return 1 if result is None else result.exit_code
 
     def _continues(self, known: QueuedJob) -> bool:
@@ -119,7 +96,7 @@ class Following:
     def _say(self, text: str) -> None:
         if text != self._said:
             self._said = text
-            echo(f"clusterkit: {text}", err=True)
+            self._show_user(text)
 
     def _show(self) -> None:
         for chunk in _from(self._one.output, self._read):

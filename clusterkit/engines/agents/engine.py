@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from signal import SIGTERM
 
+from clusterkit.backends.agents.allocation import Allocation
+from clusterkit.client.directory import RunDirectory
+from clusterkit.engines.base import Engine
 from clusterkit.words.events import AllocationEnding
+from clusterkit.words.job import JobSpec
 
 MOVED_WITHIN = 15.0  # seconds at least for the tasks to end; Kubernetes gives a pod 30 unless it is told otherwise
 
 
-class Others:
+class ExternalAgents(Allocation):
     """They are waited for, as long as a start may take."""
 
     address = "::"
@@ -32,9 +36,15 @@ class Others:
             return None
         return AllocationEnding("the supervisor is told to end (SIGTERM)", self._grace)
 
-    def again(self) -> str | None:
-        """Whoever started the supervisor starts another one."""
-        return None
-
     def stop(self) -> None:
         """They end when they are told that the run is over, or do not hear of it any more."""
+
+
+class External(Engine):
+    """Whoever runs `clusterkit agent`."""
+
+    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> ExternalAgents:
+        return ExternalAgents(continues, job.limits.grace)
+
+
+ENGINE = External()

@@ -1,0 +1,1 @@
+"""Agents that somebody else starts: by hand, or Kubernetes from the manifests."""

@@ -1,0 +1,1 @@
+"""Stand-ins for hosts on this machine, to try out what happens when a host is lost."""

@@ -1,0 +1,72 @@
+"""The engines' table: the name of each engine, and the options about hosts, of all engines and of each.
+
+It is read for every job, so it imports no engine. A new engine is a folder `engines/<name>` with an `engine.py`, and
+its name here. Options that it alone has are a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, TypedDict
+
+from clusterkit.words.options import Duration, Option, Path
+
+EngineName = Literal[
+    "local",
+    "slurm",
+    "ssh",
+    "agents",
+]
+
+
+class HostOptions(TypedDict, total=False):
+    """Several hosts"""
+
+    engine: Annotated[
+        EngineName,
+        Option("What starts the agents: this machine, Slurm, your ssh, or somebody else.", "hosts.engine"),
+    ]
+    hosts: Annotated[
+        int,
+        Option(
+            "Hosts to place the tasks on.",
+            "hosts.count",
+            default="those named, else this machine",
+            most=16_384,
+        ),
+    ]
+    spare_hosts: Annotated[int, Option("Hosts beside those, for when one is lost.", "hosts.spare", most=16_384)]
+    place: Annotated[
+        Sequence[str], Option("Tasks of one type, or one, on a host: ps=host0.", "hosts.place", "TASK=HOST")
+    ]
+    interface: Annotated[str, Option("The network interface over which tasks connect.", "hosts.interface", "NAME")]
+    agent_timeout: Annotated[
+        Duration, Option("The time for which a host may be cut off before it is counted as lost.", "hosts.timeout")
+    ]
+    listen: Annotated[str, Option("Where the supervisor waits for agents.", "hosts.listen", "ADDRESS[:PORT]")]
+    agent_key: Annotated[Path, Option("The run's key, if it is not to be made.", "hosts.key", "FILE")]
+
+
+class SlurmOptions(TypedDict, total=False):
+    """Slurm"""
+
+    time: Annotated[Duration, Option("The time limit of Slurm's job.", default="the partition's")]
+    partition: Annotated[str, Option("Slurm's partition.", metavar="NAME", default="Slurm's default")]
+    sbatch_arg: Annotated[Sequence[str], Option("Another option of sbatch.", metavar="--NAME=VALUE")]
+
+
+class SshOptions(TypedDict, total=False):
+    """SSH"""
+
+    host: Annotated[Sequence[str], Option("A host, as ssh is told it.", metavar="[USER@]HOST")]
+    hosts_file: Annotated[Path, Option("A file with the names of more hosts, one a line.", metavar="FILE")]
+    remote_python: Annotated[
+        str, Option("The interpreter on the hosts that has clusterkit.", metavar="PYTHON", default="python3")
+    ]
+
+
+class EngineOptions(HostOptions, SlurmOptions, SshOptions, total=False):
+    """The options about hosts."""
+
+
+OPTIONS_OF: Mapping[str, type] = {"slurm": SlurmOptions, "ssh": SshOptions}

@@ -1,0 +1,1 @@
+"""Hosts that the user logs in to with ssh."""
