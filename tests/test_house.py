@@ -273,33 +273,6 @@ def test_every_unit_test_says_what_it_is_for() -> None:
     assert breaches(UNIT_TESTS, silent) == {}
 
 
-READERS = ("views", "recovery", "dashboard", "hooks", "api")
-SENTENCES = {"reason", "why", "detail", "said", "message", "sentence"}  # fields and variables with text for people
-LOOKS = {"startswith", "endswith", "find", "index", "partition", "rpartition", "split", "count"}
-
-
-def test_no_reader_learns_a_fact_from_a_sentence() -> None:
-    """An event has a field for whatever its readers need; its sentences are for people."""
-
-    def is_sentence(node: ast.AST) -> bool:
-        return getattr(node, "attr", getattr(node, "id", "")) in SENTENCES
-
-    def looks(node: ast.AST) -> bool:
-        match node:
-            case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[sentence]):
-                return is_sentence(sentence)
-            case ast.Call(func=ast.Attribute(value=sentence, attr=how)) if how in LOOKS:
-                return is_sentence(sentence)
-            case ast.Call(func=ast.Attribute(attr="search" | "match" | "fullmatch"), args=[*texts]):
-                return any(map(is_sentence, texts))
-        return False
-
-    paths = [path for path in MODULES if room_of(path) in READERS]
-    assert (
-        breaches(paths, lambda path: [ast.unparse(n) for n in ast.walk(ast.parse(path.read_text())) if looks(n)]) == {}
-    )
-
-
 def test_commands_print_through_one_place() -> None:
     """cli/terminal.py makes text printable; whoever prints past it lets a task's escape sequences through."""
     printing = {"print", "click.echo", "click.secho", "sys.stdout.write"}
