@@ -42,6 +42,6 @@ def step():
 for _ in range(steps):
     coordinator.schedule(step)
 coordinator.join()
-rows = int(sum(float(tf.reduce_sum(variable.value)) / 5 for variable in auc.variables))
+rows = round(sum(float(tf.reduce_sum(variable.value)) for variable in auc.variables) / 5)
 counts = [counter, optimizer.iterations, mean.count, hits.count]
 print("counted", *(int(count.numpy()) for count in counts), rows, flush=True)

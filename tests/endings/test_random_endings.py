@@ -73,8 +73,7 @@ def problems(home: Path, situation: Situation) -> list[str]:
         found.append(f"the cause is {cause}, and not {right.causes}")
     if (code == 0) != (result["state"] == "succeeded"):
         found.append(f"exit code {code} of a run that {result['state']}")
-    exits = {(event["task"], event["attempt"]): event for event in run.events("Exited")}
-    asked = {(each.task, each.attempt) for each in seen if exits.get((each.task, each.attempt), {}).get("asked")}
+    asked = {(event["task"], event["attempt"]) for event in run.events("AttemptEnded") if event["exit"]["asked"]}
     found += [f"not told: {end}" for end in seen if not told(run.output, end) and (end.task, end.attempt) not in asked]
     found += [f"left: {process}" for process in left(home, situation)]
     return [f"{home.name}: {each}\n{run.output[-3000:]}\n{record.read_text()}" for each in found]
