@@ -103,6 +103,8 @@ def test_workers_learn_what_one_process_learns(
     assert wrong == []
     assert run.output.count("clusterkit: patched fit, evaluate and predict of Keras 3") == 1
     assert b"clusterkit: patched" in run.log("worker:0")
+    assert run.output.count("changes its variable") == names.count("layer_that_averages_its_own_rows")
+    assert run.output.count("The metric ") == names.count("metric_class_that_keeps_a_maximum")
 
 
 def test_one_task_computes_what_a_plain_python_does(

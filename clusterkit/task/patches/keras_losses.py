@@ -106,7 +106,8 @@ def compute_from_all_rows(trainer: Any, steps: Any, replace: Replace) -> None:
 
     def reduce_weighted_values(values: Any, *args: Any, **kwargs: Any) -> Any:
         step = steps.current(tf)
-        if step is not None and step.in_loss and not step.has_all_rows and not has_rows(values, step.in_loss[-1]):
+        computes = step is not None and step.in_loss and not step.has_all_rows
+        if computes and not has_rows(values, trainer.tree.flatten(step.in_loss[-1])):
             raise OneNumber
         return reduce(values, *args, **kwargs)
 
@@ -166,22 +167,12 @@ def part_of_all(trainer: Any, step: Any, loss: Callable[..., Any], *values: Any)
         return step.as_part(loss(*whole))
 
 
-def has_rows(values: Any, predictions: Any) -> bool:
+def has_rows(values: Any, predictions: list[Any]) -> bool:
     """Whether a loss function's values can be one per row, or several."""
     if not values.shape.rank:
         return False
-    rows = next((each.shape[0] for each in _flat(predictions) if each.shape.rank), None)
+    rows = next((each.shape[0] for each in predictions if each.shape.rank), None)
     return values.shape[0] in (None, rows)
-
-
-def _flat(values: Any) -> Iterator[Any]:
-    if isinstance(values, dict):
-        values = list(values.values())
-    if isinstance(values, list | tuple):
-        for value in values:
-            yield from _flat(value)
-    else:
-        yield values
 
 
 def add_parts(trainer: Any, steps: Any, replace: Replace, fit: Any) -> None:

@@ -18,15 +18,14 @@ Replace = Callable[[Any, str, Callable[..., Any]], None]
 def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
     """Return the patches. Raises AttributeError or KeyError for a Keras with other internals."""
     metrics = sys.modules["keras.src.metrics.reduction_metrics"]
-    assert all(map(callable, (metrics.Mean.update_state, metrics.MeanMetricWrapper.update_state)))
+    assert callable(metrics.MeanMetricWrapper.update_state)
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
-    return [partial(compute_from_all_rows, metrics=metrics, steps=steps, replace=replace)]
+    return [partial(compute_from_all_rows, wrapper=metrics.MeanMetricWrapper, steps=steps, replace=replace)]
 
 
-def compute_from_all_rows(trainer: Any, metrics: Any, steps: Any, replace: Replace) -> None:
+def compute_from_all_rows(trainer: Any, wrapper: Any, steps: Any, replace: Replace) -> None:
     """Patch the metrics that are made of a function: if it returns one number, it is called with all rows."""
-    tf, wrapper = trainer.tf, metrics.MeanMetricWrapper
-    update, update_mean = wrapper.update_state, metrics.Mean.update_state
+    tf, update = trainer.tf, wrapper.update_state
 
     def update_state(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         step, function = steps.current(tf), self._fn
@@ -38,7 +37,7 @@ def compute_from_all_rows(trainer: Any, metrics: Any, steps: Any, replace: Repla
             if not tf.is_tensor(values) or values.shape.rank != 0:
                 return values
             each = [step.gathered(tf.convert_to_tensor(value)) for value in (y_true, y_pred)]
-            return step.as_number(function(*each, **options))
+            return function(*each, **options)  # which `Mean` weighs by rows, see keras_logs.py
 
         self._fn = of_all_rows
         try:
@@ -46,11 +45,4 @@ def compute_from_all_rows(trainer: Any, metrics: Any, steps: Any, replace: Repla
         finally:
             self._fn = function
 
-    def update_mean_state(self: Any, values: Any, sample_weight: Any = None) -> Any:
-        step = steps.current(tf)
-        if step is not None and sample_weight is None and step.is_number(values):
-            sample_weight = step.share
-        return update_mean(self, values, sample_weight)
-
     replace(wrapper, "update_state", update_state)
-    replace(metrics.Mean, "update_state", update_mean_state)

@@ -111,10 +111,10 @@ def average_in_place(trainer: Any, load: Any) -> None:
     overwrite = kind._overwrite_model_variables_with_average_value
 
     def _overwrite_model_variables_with_average_value(self: Any, trainable_variables: Any) -> Any:
-        if steps.current(tf) is None:
+        if (step := steps.current(tf)) is None:
             return overwrite(self, trainable_variables)
         for variable, average in zip(trainable_variables, self._model_variables_moving_average, strict=True):
-            _copy(variable).assign(_copy(average))
+            step.copy_of(variable).assign(step.copy_of(average))
         return None
 
     load("task/patches/hook").replace(kind, overwrite.__name__, _overwrite_model_variables_with_average_value)
@@ -134,15 +134,15 @@ def accumulate(trainer: Any, load: Any) -> None:
         kept = [self._accumulated_gradients[self._get_variable_index(variable)] for variable in trainable_variables]
 
         def update(*grads: Any) -> None:
-            sums = [(grad + _copy(sum_before)) / count for grad, sum_before in zip(grads, kept, strict=True)]
+            sums = [(grad + step.copy_of(sum_before)) / count for grad, sum_before in zip(grads, kept, strict=True)]
             self._apply_weight_decay(trainable_variables)
             self._backend_update_step(self._clip_gradients(sums), trainable_variables, self.learning_rate)
             for each in kept:
-                _copy(each).assign(tf.zeros_like(_copy(each)))
+                step.copy_of(each).assign(tf.zeros_like(step.copy_of(each)))
 
         def keep(*grads: Any) -> None:
             for each, grad in zip(kept, grads, strict=True):
-                _copy(each).assign_add(grad)
+                step.copy_of(each).assign_add(grad)
 
         def choose(strategy: Any, *grads: Any) -> None:
             every = strategy.extended.call_for_each_replica
@@ -159,13 +159,6 @@ def accumulate(trainer: Any, load: Any) -> None:
         return None
 
     load("task/patches/hook").replace(kind, "_backend_apply_gradients", _backend_apply_gradients)
-
-
-def _copy(variable: Any) -> Any:
-    """Return this replica's copy of a variable that each replica has the same value of."""
-    value = getattr(variable, "value", variable)
-    value = variable if callable(value) else value
-    return value._get() if hasattr(value, "_get") else value
 
 
 def _dense(tf: Any, grad: Any) -> Any:

@@ -25,30 +25,32 @@ def notices(step: Any, model: Any) -> Iterator[str]:
     """Yield a sentence for each variable of a model that the step, a graph, changes by the replica's own rows."""
     if step.is_eager:
         return
-    graph = step.share.graph
-    found = {id(inner): outer for outer, inner in graph.captures}
-    changed = {
-        id(found.get(id(operation.inputs[0]), operation.inputs[0])): is_sum(operation)
-        for operation in graph.get_operations()
-        if operation.type in ASSIGNMENTS and step.is_of_rows(operation.inputs[1])
+
+    def key(variable: Any) -> int:
+        return id(step.copy_of(variable).handle)
+
+    graph, of_metrics = step.share.graph, [(one, variable) for one in model.metrics for variable in one.variables]
+    summed = {key(variable): SUMMED.format(metric.name, variable.name) for metric, variable in of_metrics}
+    apart = {
+        key(variable): APART.format(layer.path or type(layer).__name__, variable.name)
+        for layer in model._flatten_layers()
+        for variable in getattr(layer, "_non_trainable_variables", ())
+        if variable.aggregation == "none" and key(variable) not in summed
     }
-    metrics = {id(variable) for metric in model.metrics for variable in metric.variables}
-    for layer in model._flatten_layers():
-        for variable in getattr(layer, "_non_trainable_variables", ()):
-            if id(variable) not in metrics and variable.aggregation == "none" and _handle(variable) in changed:
-                yield APART.format(layer.path or type(layer).__name__, variable.name)
-    for metric in model.metrics:
-        for variable in metric.variables:
-            if changed.get(_handle(variable)) is False:
-                yield SUMMED.format(metric.name, variable.name)
-
-
-def is_sum(assignment: Any) -> bool:
-    """Whether an operation adds something to its variable."""
-    value = assignment.inputs[1]
-    while value.op.type in ("Identity", "Cast", "Reshape"):
-        value = value.op.inputs[0]
-    return assignment.type != "AssignVariableOp" or value.op.type in ("Add", "AddV2", "AddN", "Sub")
+    outer = {id(inner): id(outer) for outer, inner in graph.captures}
+    last = {  # the assignment after which a variable has its value, by variable
+        outer.get(handle := id(operation.inputs[0]), handle): operation
+        for operation in graph.get_operations()
+        if operation.type in ASSIGNMENTS
+    }
+    watched = apart.keys() | summed.keys()
+    changed = {
+        place: step.is_sum(operation)
+        for place, operation in last.items()
+        if place in watched and step.is_of_rows(operation.inputs[1])
+    }
+    yield from (text for place, text in apart.items() if place in changed)
+    yield from (text for place, text in summed.items() if changed.get(place) is False)
 
 
 def distribute(strategy: Any, model: Any) -> None:
@@ -61,8 +63,3 @@ def distribute(strategy: Any, model: Any) -> None:
             for variable in metric.variables:
                 if not hasattr(variable.value, "values"):
                     variable._initialize(variable.value.numpy())
-
-
-def _handle(variable: Any) -> int:
-    own = getattr(variable.value, "_get", lambda value=variable.value: value)()
-    return id(own.handle)

@@ -7,12 +7,13 @@ added up over the replicas when it is logged, and every other value is averaged 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+# Operations whose results do not depend on what one replica's rows contain: shapes, and what all replicas compute.
+NO_ROWS = ("Shape", "Size", "Rank", "ZerosLike", "OnesLike", "Collective")
 # Types that TensorFlow does not add up over workers, and those that they are cast to for that.
-SHAPES = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike")  # operations whose results tell no row's content
 WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 
 
@@ -32,7 +33,6 @@ class Step:
         self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
         self.marks: set[Any] = set()
         self.whole: set[Any] = set()  # losses of the whole batch, made from a part
-        self.numbers: set[Any] = set()  # what metric functions have computed from the rows of all replicas
         self.results: dict[Any, tuple[Any, int]] = {}  # by tensor: the metric that it is a result of, and which one
         self.in_loss: list[Any] = []  # the predictions of the losses that are being computed
         self.has_all_rows = False  # whether a loss is being computed from the rows of all replicas
@@ -57,16 +57,6 @@ class Step:
         self.marks.add(part.ref())  # for a step without a graph
         return part
 
-    def as_number(self, value: Any) -> Any:
-        """Return a number that was computed from the rows of all replicas, and that metrics then weigh by rows."""
-        number = self.tf.identity(value)
-        self.numbers.add(number.ref())
-        return number
-
-    def is_number(self, value: Any) -> bool:
-        """Whether a value was computed from the rows of all replicas."""
-        return self.tf.is_tensor(value) and hasattr(value, "ref") and value.ref() in self.numbers
-
     def own(self, value: Any) -> Any:
         """Return the value, or zeros in a replica that has no rows: it then computes somebody else's row."""
         return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
@@ -79,44 +69,48 @@ class Step:
 
     def is_part(self, value: Any) -> bool:
         """Whether a tensor depends on a mark. Without a graph, only marks themselves are recognized."""
+        return self._depends(value, lambda one: one.ref() in self.marks, lambda one: one.ref() in self.whole)
+
+    def is_of_rows(self, value: Any) -> bool:
+        """Whether a tensor of a graph depends on what this replica's rows contain, and on no other replica's."""
+
+        def is_argument(tensor: Any) -> bool:
+            return not hasattr(tensor, "numpy") and tensor.op.type == "Placeholder" and not sources(tensor)
+
+        return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
+
+    def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
+        """Whether a tensor is computed from another one, on a way that no tensor `ends`."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()
             if not self.tf.is_tensor(tensor) or id(tensor) in seen or not hasattr(tensor, "ref"):
                 continue
             seen.add(id(tensor))
-            if tensor.ref() in self.marks:
+            if on(tensor):
                 return True
-            if tensor.ref() not in self.whole and not hasattr(tensor, "numpy"):
-                waiting.extend(inputs_of(tensor))
-                # A branch of a condition is a graph of its own, whose placeholders stand for tensors of the outer one.
-                waiting.extend(outer for outer, inner in getattr(tensor.graph, "captures", ()) if inner is tensor)
+            if not hasattr(tensor, "numpy") and not ends(tensor):
+                waiting.extend(sources(tensor))
         return False
 
-    def is_of_rows(self, value: Any) -> bool:
-        """Whether a tensor of a graph depends on what this replica's rows contain, and on no other replica's."""
-        waiting, seen = [value], set[int]()
-        while waiting:
-            tensor = waiting.pop()
-            if not self.tf.is_tensor(tensor) or id(tensor) in seen or hasattr(tensor, "numpy"):
-                continue
-            seen.add(id(tensor))
-            operation = tensor.op
-            if operation.type in SHAPES or operation.type.startswith("Collective"):
-                continue
-            if operation.type == "Placeholder":
-                outer = [outer for outer, inner in getattr(tensor.graph, "captures", ()) if inner is tensor]
-                if not outer:
-                    return True
-                waiting.extend(outer)
-            waiting.extend(inputs_of(tensor))
-        return False
-
-    def is_unique(self, indices: Any) -> bool:
+    @staticmethod
+    def is_unique(indices: Any) -> bool:
         """Whether no two of a replica's indices are equal, as in a lookup of sparse rows."""
-        while indices.op.type in ("Identity", "Cast", "Reshape"):
-            indices = indices.op.inputs[0]
-        return bool(indices.op.type.startswith("Unique") and indices.value_index == 0)
+        found = passed_on(indices)
+        return bool(found.op.type.startswith("Unique") and found.value_index == 0)
+
+    @staticmethod
+    def is_sum(assignment: Any) -> bool:
+        """Whether an operation that assigns to a variable adds something to it."""
+        added = passed_on(assignment.inputs[1]).op.type in ("Add", "AddV2", "AddN", "Sub")
+        return added or assignment.type != "AssignVariableOp"
+
+    @staticmethod
+    def copy_of(variable: Any) -> Any:
+        """Return this replica's copy of a variable that each replica has one of."""
+        value = getattr(variable, "value", variable)
+        value = variable if callable(value) else value
+        return value._get() if hasattr(value, "_get") else value
 
     def all_reduced(self, value: Any) -> Any:
         """Return the sum of a tensor over all replicas; it has a gradient."""
@@ -147,10 +141,24 @@ class Step:
             self.has_all_rows = False
 
 
-def inputs_of(tensor: Any) -> list[Any]:
-    """Return what a tensor of a graph is computed from. Gradients of a function's own pass inputs beside outputs."""
-    inputs = list(tensor.op.inputs)
-    return [inputs[tensor.value_index]] if tensor.op.type == "IdentityN" else inputs
+def sources(tensor: Any) -> list[Any]:
+    """Return what a tensor of a graph is computed from.
+
+    A branch of a condition is a graph of its own, whose placeholders stand for tensors of the outer one. Functions with
+    a gradient of their own pass on their inputs beside their outputs.
+    """
+    operation = tensor.op
+    if operation.type == "Placeholder":
+        return [outer for outer, inner in getattr(tensor.graph, "captures", ()) if inner is tensor]
+    inputs = list(operation.inputs)
+    return [inputs[tensor.value_index]] if operation.type == "IdentityN" else inputs
+
+
+def passed_on(tensor: Any) -> Any:
+    """Return the tensor of a graph whose values this one has, perhaps in another type or shape."""
+    while tensor.op.type in ("Identity", "Cast", "Reshape"):
+        tensor = tensor.op.inputs[0]
+    return tensor
 
 
 def wider(dtype: Any) -> str:
