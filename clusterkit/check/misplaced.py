@@ -10,6 +10,7 @@ from clusterkit.check.imports import program_files, program_of
 from clusterkit.job.options import OPTIONS, Kind
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind
+from clusterkit.words.spelling import listed
 
 MOST = 300_000  # bytes that are read of a program and its modules together
 _OTHERS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
@@ -36,7 +37,7 @@ def unmentioned(job: JobSpec) -> str | None:
     missing = [name for name in names if not any(re.search(_word(name).encode(), text) for text in texts)]
     if not texts or not missing:
         return None
-    they = f"{_listed(missing)} {'comes' if len(missing) == 1 else 'come'} after {job.program}"
+    they = f"{listed(missing)} {'comes' if len(missing) == 1 else 'come'} after {job.program}"
     return f"{they}, which gets but does not mention {_them(missing)}. {_advice(missing, job.program)}"
 
 
@@ -46,7 +47,7 @@ def refused(job: JobSpec, text: str) -> str | None:
     names = [name for name in misplaced([*sum(given, ())]) if re.search(_REFUSED + _word(name), text)]
     if not names:
         return None
-    they = f"{_listed(names)} {'is an option' if len(names) == 1 else 'are options'} of `clusterkit up`"
+    they = f"{listed(names)} {'is an option' if len(names) == 1 else 'are options'} of `clusterkit up`"
     return f"{they}, but {job.program} got {_them(names)}. {_advice(names, job.program)}"
 
 
@@ -61,7 +62,3 @@ def _advice(names: Sequence[str], program: Program) -> str:
 
 def _them(names: Sequence[str]) -> str:
     return "it" if len(names) == 1 else "them"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

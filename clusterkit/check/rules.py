@@ -11,6 +11,7 @@ from clusterkit.check.findings import Finding, Location
 from clusterkit.check.source import Source
 from clusterkit.words.job import Convention, JobSpec, RestartScope, TfConfig
 from clusterkit.words.model import Shape, TaskType
+from clusterkit.words.spelling import listed
 
 MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
 PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"
@@ -72,7 +73,7 @@ class Case(NamedTuple):
         counts = {kind: count for kind, count in self.job.counts.items() if count and kind is not TaskType.EVALUATOR}
         plural = {kind: "s" * (kind is TaskType.WORKER and count > 1) for kind, count in counts.items()}
         words = ["a chief" if kind is TaskType.CHIEF else f"{n} {kind}{plural[kind]}" for kind, n in counts.items()]
-        return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+        return listed(words)
 
     @property
     def is_distributed(self) -> bool:

@@ -13,7 +13,7 @@ from clusterkit.client.control import Client
 from clusterkit.client.directory import RunDirectory
 from clusterkit.dashboard.logbook import BadQuestion
 from clusterkit.dashboard.runs import OpenRun
-from clusterkit.dashboard.stories import listed
+from clusterkit.dashboard.stories import tasks_named
 from clusterkit.faults.aim import live_problems_of
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Verb
@@ -99,7 +99,7 @@ def _ask(run: RunDirectory, verb: Verb, params: dict[str, Any]) -> dict[str, Any
 
 
 def _done(verb: Verb, params: dict[str, Any], answer: dict[str, Any]) -> str:
-    names = listed([Task.parse(name) for name in answer["tasks"]])
+    names = tasks_named([Task.parse(name) for name in answer["tasks"]])
     match verb:
         case Verb.KILL:
             return f"{names} got {signal_name(int(params.get('signal', 9)))}."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from clusterkit.client.directory import RunInfo
 from clusterkit.client.paths import RunPaths
 from clusterkit.dashboard.entities import Resolved, Run, TaskRow
-from clusterkit.dashboard.stories import listed
+from clusterkit.dashboard.stories import tasks_named
 from clusterkit.job.inverse import command_of, options_of
 from clusterkit.job.jobtext import job_text
 from clusterkit.job.tfconfig import cluster_json, tf_config
@@ -159,7 +159,7 @@ def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
         return "The supervisor is preparing the run."
     if phase is RunPhase.STOPPING:
         left = [task for task, of in status.tasks.items() if of.alive]
-        return f"Stopping: {status.reason}." + (f" Waiting for {listed(left)} to end." if left else "")
+        return f"Stopping: {status.reason}." + (f" Waiting for {tasks_named(left)} to end." if left else "")
     if phase is RunPhase.WAITING:
         return f"The job failed: {printable(status.reason)}. Waiting for a change to its program."
     return ""
@@ -169,12 +169,12 @@ def waited_for(status: RunStatus) -> str:
     """What a run that has made no step yet is waiting for."""
     for state in (TaskState.HELD, TaskState.WAITING):
         if tasks := [task for task, of in status.tasks.items() if of.state is state]:
-            return f"{listed(tasks)} {'wait' if len(tasks) > 1 else 'waits'} to start."
+            return f"{tasks_named(tasks)} {'wait' if len(tasks) > 1 else 'waits'} to start."
     if tasks := [task for task, of in status.tasks.items() if of.state is TaskState.STARTING]:
-        return f"Starting {listed(tasks)}."
+        return f"Starting {tasks_named(tasks)}."
     if tasks := [task for task, of in status.tasks.items() if of.state is TaskState.RUNNING and not of.ready]:
         verb = "import their libraries and connect" if len(tasks) > 1 else "imports its libraries and connects"
-        return f"{listed(tasks)} {verb}; no step has been reported."
+        return f"{tasks_named(tasks)} {verb}; no step has been reported."
     return "Every task is up; no step has been reported."
 
 

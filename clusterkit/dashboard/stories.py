@@ -11,6 +11,7 @@ from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.printable import printable
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
+from clusterkit.words.spelling import listed
 
 MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
 MOST_STORIES = 1000  # the newest
@@ -48,7 +49,7 @@ def _of_recovery(recovery: Recovery, begun_by: Sequence[InjectedFault]) -> Story
 def _title(recovery: Recovery) -> str:
     if recovery.cause is not None:
         return f"{recovery.cause.task} {recovery.cause.exit}"
-    tasks = listed([one.task for one in recovery.returns])
+    tasks = tasks_named([one.task for one in recovery.returns])
     if recovery.host is not None:
         return printable(f"The host {recovery.host} left")
     if recovery.allocation is not None:
@@ -84,7 +85,7 @@ def _death(death: Death, kind: str, why: str) -> StoryLine:
 
 
 def _return(recovery: Recovery) -> Iterator[StoryLine]:
-    tasks = listed([one.task for one in recovery.returns])
+    tasks = tasks_named([one.task for one in recovery.returns])
     if recovery.planned is None:
         last = max([recovery.at, *(death.at for death in (*recovery.same, *recovery.collateral))])
         yield StoryLine(last, "Nothing was restarted", "warning")
@@ -143,11 +144,11 @@ def _of_fault(fault: InjectedFault) -> Story:
     )
 
 
-def listed(tasks: Sequence[Task]) -> str:
+def tasks_named(tasks: Sequence[Task]) -> str:
     """`chief:0, worker:0 and ps:0`; of many how many there are of each type."""
     if len(tasks) > MOST_TOLD:
         counts = Counter(task.type for task in tasks)
         names = [number_of(kind, count) for kind, count in counts.items()]
     else:
         names = [str(task) for task in tasks]
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return listed(names)

@@ -17,6 +17,7 @@ from clusterkit.words.events import Requested, RequestRefused, Verb
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
+from clusterkit.words.spelling import listed
 from clusterkit.words.states import TaskState
 
 
@@ -69,7 +70,7 @@ class Requests:
             return
         if gone := [record.task for record in records if record.task in self.state.job.given_up]:
             was, it = ("was", "it") if len(gone) == 1 else ("were", "them")
-            self._refuse(event, f"{_listed(gone)} {was} given up: the job continues without {it}.")
+            self._refuse(event, f"{listed(gone)} {was} given up: the job continues without {it}.")
             return
         if self.state.waiting:  # no task runs
             self.state.waiting = False
@@ -81,7 +82,7 @@ class Requests:
         able = [record for record in running if BY_HAND not in record.paused_by]
         if running and not able:
             verb = "is" if len(running) == 1 else "are"
-            self._refuse(event, f"{_listed([record.task for record in running])} {verb} paused already.")
+            self._refuse(event, f"{listed([record.task for record in running])} {verb} paused already.")
         elif not self._refused(event, able, "running"):
             for record in able:
                 self.state.pause(record, BY_HAND)
@@ -164,14 +165,10 @@ class Requests:
         self.state.out.append(Answer(event.request, tuple(tasks)))
 
 
-def _listed(things: Sequence[object]) -> str:
-    return " and ".join(", ".join(map(str, things)).rsplit(", ", 1))
-
-
 def _stay_stopped(records: Sequence[TaskRecord]) -> str:
     numbers = sorted({number for record in records for number in record.paused_by})
     stay, faults = "stay" + "s" * (len(records) == 1), "fault" + "s" * (len(numbers) > 1)
     return (
-        f"{_listed([record.task for record in records])} {stay} stopped by {faults} {_listed(numbers)}. "
+        f"{listed([record.task for record in records])} {stay} stopped by {faults} {listed(numbers)}. "
         f"To end the {faults}, run `clusterkit fault --heal`."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterkit.words import events as ev
+from clusterkit.words.spelling import listed
 
 MOST_FILES = 3  # of more, a sentence names so many
 
@@ -39,7 +40,7 @@ def files(names: Sequence[str]) -> str:
     """`train.py, model.py and 4 more files`."""
     if len(names) > MOST_FILES:
         return f"{', '.join(names[: MOST_FILES - 1])} and {len(names) - MOST_FILES + 1} more files"
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "The program"
+    return listed(names) or "The program"
 
 
 def _was(names: Sequence[str]) -> str:

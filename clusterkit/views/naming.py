@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusterkit.words.spelling import listed
+
 MOST, SHOWN = 32, 8  # of more names than that, so many are shown
 
 
-def listed(items: Sequence[object]) -> str:
+def named(items: Sequence[object]) -> str:
     """`a, b and c`; of many the first ones."""
-    names = few(list(map(str, items)))
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return listed(few(list(map(str, items))))
 
 
 def few(names: list[str], what: str = "") -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from clusterkit.views import edits
 from clusterkit.views.hosts import of_host
-from clusterkit.views.naming import listed
+from clusterkit.views.naming import named
 from clusterkit.words import events as ev
 from clusterkit.words.durations import shown
 from clusterkit.words.model import TaskType, number_of
@@ -159,7 +159,7 @@ def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
 
 def waiting(tasks: Sequence[object], grace: float) -> str:
     """What the first Ctrl-C is answered with, given the tasks that have `grace` seconds to end."""
-    return f"Waiting up to {grace:g} s for {listed(tasks)}; Ctrl-C again kills."
+    return f"Waiting up to {grace:g} s for {named(tasks)}; Ctrl-C again kills."
 
 
 def failed(failure: Failure) -> str:
@@ -199,7 +199,7 @@ def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[
 def _of_request(event: ev.Requested | ev.RequestRefused) -> str:
     if isinstance(event, ev.RequestRefused):
         return f"Refused: {' '.join(event.problem.splitlines())}"
-    tasks = listed(event.tasks) or "every task"
+    tasks = named(event.tasks) or "every task"
     match event.verb:
         case ev.Verb.KILL:
             return f"Asked to send {signal_name(event.signal)} to {tasks}."
@@ -242,7 +242,7 @@ def _of_debugger(event: ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited) -> t
 def _hit(event: ev.FaultInjected) -> str:
     """The tasks that were hit, if the text of the fault does not name them."""
     names = [str(task) for task in event.tasks]
-    return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {listed(names)}"
+    return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {named(names)}"
 
 
 def _at_step(step: int | None, before: str = "") -> str:
@@ -252,7 +252,7 @@ def _at_step(step: int | None, before: str = "") -> str:
 def _planned(event: ev.RestartPlanned) -> str:
     if event.files:
         return edits.of_restart(event)
-    names = listed(event.tasks)
+    names = named(event.tasks)
     verb = "start" if len(event.tasks) > 1 else "starts"
     if event.host is not None:
         return f"{names} {verb} again on other hosts, since {event.host} leaves (not charged to the restart budget)."
@@ -268,7 +268,7 @@ def _planned(event: ev.RestartPlanned) -> str:
 
 def _cannot_exit(event: ev.CannotExit) -> str:
     down = event.down
-    waits = f"TensorFlow waits for {listed(down)}, which {'is' if len(down) == 1 else 'are'} down. " if down else ""
+    waits = f"TensorFlow waits for {named(down)}, which {'is' if len(down) == 1 else 'are'} down. " if down else ""
     return (
         f"{event.task} has finished its program, but has not exited {shown(event.seconds)} later. {waits}To let it "
         "exit whatever its workers do, call clusterkit.training.serve first in the program, or use --servers builtin."
@@ -276,7 +276,7 @@ def _cannot_exit(event: ev.CannotExit) -> str:
 
 
 def _shrunk(event: ev.Shrunk) -> str:
-    who = f"{listed(event.tasks)} {'is' if len(event.tasks) == 1 else 'are'} given up"
+    who = f"{named(event.tasks)} {'is' if len(event.tasks) == 1 else 'are'} given up"
     after = f" after {number_of('restart', event.restarts)}" if event.restarts else ""
     left = f"{len(event.left)} of {number_of('worker', event.workers)} (--min-workers {event.least})"
     step = "" if event.step is None else f" from the checkpoint of step {event.step}"

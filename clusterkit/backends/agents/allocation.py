@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from clusterkit.words.events import AllocationEnding, Interrupted
+
+KILLED_WITHIN = 5.0  # seconds for a process that was killed; SIGKILL does not end one that waits for a disk
+TAIL = 2000  # bytes of what agents print that are looked at for the reason of a failure
 
 
 class Allocation(Protocol):
@@ -41,3 +48,25 @@ class Allocation(Protocol):
 
     def stop(self) -> None:
         """End the agents that are left, also if none was started."""
+
+
+def end_all(processes: Collection[subprocess.Popen[bytes]], within: float) -> None:
+    """Wait so many seconds for processes that were told to end, and kill those that do not."""
+    until = time.monotonic() + within
+    for one in processes:
+        try:
+            one.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.kill()
+    for one in processes:
+        with suppress(subprocess.TimeoutExpired):
+            one.wait(KILLED_WITHIN)
+
+
+def last_line(file: Path) -> str:
+    """Return the last line that is not empty of what agents have printed; empty if there is none."""
+    try:
+        lines = file.read_bytes()[-TAIL:].decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from clusterkit.backends.agents.address import NoInterface, address_on
-from clusterkit.backends.agents.allocation import Allocation
+from clusterkit.backends.agents.allocation import Allocation, end_all, last_line
 from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.base import Engine
 from clusterkit.words.job import JobSpec
 
 MOST = 1024  # hosts: an agent takes 15 MB
 END_WITHIN = 10.0  # seconds, for agents that were told to end
-KILLED_WITHIN = 5.0  # seconds for one that was killed
 
 
 class Processes(Allocation):
@@ -53,21 +50,12 @@ class Processes(Allocation):
         """Why not all of them are there."""
         for number, agent in enumerate(self.agents):
             if (code := agent.poll()) is not None:
-                said = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
-                return f"the agent on host{number} ended with code {code} ({said})"
+                return f"the agent on host{number} ended with code {code} ({last_line(self._log)})"
         return None
 
     def stop(self) -> None:
         """End them. Those that were told that the run is over end by themselves."""
-        until = time.monotonic() + END_WITHIN
-        for agent in self.agents:
-            try:
-                agent.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                agent.kill()
-        for agent in self.agents:
-            with suppress(subprocess.TimeoutExpired):  # SIGKILL does not end a process that waits for a disk
-                agent.wait(KILLED_WITHIN)
+        end_all(self.agents, END_WITHIN)
         if self._held is not None:
             os.close(self._held)
             self._held = None

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from clusterkit.backends.agents.address import own_address
-from clusterkit.backends.agents.allocation import Allocation
+from clusterkit.backends.agents.allocation import Allocation, last_line
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.notices import notice
@@ -27,7 +27,6 @@ END_WITHIN = 20.0  # seconds for srun to end when its agents have
 TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
 ANSWER_WITHIN = 8.0  # seconds for the controller, where the time until the job is killed runs
 ANY_PORT = 9  # nothing is sent to it
-TAIL = 2000  # bytes of what srun and agents print that are looked at for the reason of a failure
 
 
 def in_job(env: Mapping[str, str]) -> bool:
@@ -83,7 +82,7 @@ class SlurmAllocation(Allocation):
         if self._step is None or (code := self._step.poll()) is None:
             return None
         files = [self._log, *sorted(self._logs.glob("*.log"))]
-        said = [text.splitlines()[-1] for file in files if (text := _tail(file).strip())]
+        said = list(filter(None, map(last_line, files)))
         return f"srun, which starts the agents, ended with code {code} ({'; '.join(said) or 'it printed nothing'})"
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
@@ -132,10 +131,3 @@ class SlurmAllocation(Allocation):
                 return
             except subprocess.TimeoutExpired:
                 continue
-
-
-def _tail(file: Path) -> str:
-    try:
-        return file.read_bytes()[-TAIL:].decode(errors="replace")
-    except OSError:
-        return ""

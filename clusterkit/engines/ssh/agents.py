@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from clusterkit import __version__
-from clusterkit.backends.agents.allocation import Allocation
+from clusterkit.backends.agents.allocation import Allocation, end_all, last_line
 from clusterkit.words.endpoints import endpoint_of, split
 from clusterkit.words.errors import BadJob
 from clusterkit.words.printable import printable
@@ -23,9 +23,7 @@ from clusterkit.words.printable import printable
 CONNECT_WITHIN = 10  # seconds for ssh to connect to a host
 ANSWER_WITHIN = 40.0  # seconds for all hosts to report their versions
 END_WITHIN = 3.0  # seconds for the ssh of an agent that has said that it ends; of a lost host it never ends
-KILLED_WITHIN = 5.0  # seconds for an ssh that was killed
 MOST_PRINTED = 4 << 20  # bytes that a host may print; then the kernel ends its ssh
-TAIL = 2000  # bytes of that in which the reason of a failure is looked for
 # On top of the user's own options. The run is to have a connection of its own, on which nothing is asked or forwarded.
 OPTIONS = {
     "BatchMode": "yes",
@@ -77,8 +75,7 @@ class Login:
 
     def last_line(self) -> str:
         """Return the last line that ssh, or the agent, has printed about itself."""
-        lines = self.errors.read_bytes()[-TAIL:].decode(errors="replace").strip().splitlines()
-        return printable(lines[-1].strip().rstrip("."))[:300] if lines else ""
+        return printable(last_line(self.errors).strip().rstrip("."))[:300]
 
     def _text(self) -> bytes:
         with self.printed.open("rb") as file:
@@ -112,18 +109,11 @@ class SshAgents(Allocation):
         return None
 
     def stop(self) -> None:
-        until = time.monotonic() + (END_WITHIN if self._orders is None else 0.0)
         ending, self._logins = self._logins, []
-        for one in ending:
-            if self._orders is not None:
-                one.send(b"")
-            try:
-                one.process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                one.process.kill()  # an agent that is left ends when its lease does
-        for one in ending:
-            with suppress(subprocess.TimeoutExpired):
-                one.process.wait(KILLED_WITHIN)
+        for one in ending if self._orders is not None else ():
+            one.send(b"")
+        # An agent whose ssh is killed ends when its lease does.
+        end_all([one.process for one in ending], END_WITHIN if self._orders is None else 0.0)
 
     def _connect(self, host: str) -> Login:
         printed, errors = (self._place / f"{host}.{kind}" for kind in ("out", "log"))
