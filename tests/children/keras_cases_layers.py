@@ -139,18 +139,8 @@ OPTIMIZERS = {
     "momentum_clipped_together": lambda: keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.05),
     "accumulated_adam": lambda: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2),
 }
-several(
-    CASES,
-    "layer_of_positions",
-    lambda name: of_positions(OPTIMIZERS[name]()),
-    **{name: name for name in ("adam", "adagrad", "clipped_adam", "momentum_clipped_together", "accumulated_adam")},
-)
-several(
-    CASES,
-    "layer_of_words",
-    lambda name: of_words(OPTIMIZERS[name]()),
-    **{name: name for name in ("adam", "adagrad", "clipped_adam", "momentum_clipped_together", "accumulated_adam")},
-)
+several(CASES, "layer_of_positions", lambda make: of_positions(make()), **OPTIMIZERS)
+several(CASES, "layer_of_words", lambda make: of_words(make()), **OPTIMIZERS)
 
 
 def of_sparse_rows(optimizer):

@@ -12,6 +12,16 @@ def model_of(kind):
     return kind(inputs, layers.Dense(1)(layers.Dense(4, "tanh")(inputs)))
 
 
+def updated(model, loss, y, y_pred, sample_weight=None):
+    """The results of a model's metrics, of which one is the loss."""
+    for metric in model.metrics:
+        if metric.name == "loss":
+            metric.update_state(loss)
+        else:
+            metric.update_state(y, y_pred, sample_weight)
+    return {metric.name: metric.result() for metric in model.metrics}
+
+
 class OfMetrics(keras.Model):
     """compute_loss, then a loop over the metrics."""
 
@@ -22,12 +32,7 @@ class OfMetrics(keras.Model):
             loss = self.compute_loss(y=y, y_pred=y_pred)
         gradients = tape.gradient(loss, self.trainable_variables)
         self.optimizer.apply(gradients, self.trainable_variables)
-        for metric in self.metrics:
-            if metric.name == "loss":
-                metric.update_state(loss)
-            else:
-                metric.update_state(y, y_pred)
-        return {metric.name: metric.result() for metric in self.metrics}
+        return updated(self, loss, y, y_pred)
 
 
 class OfOwnTrackers(keras.Model):
@@ -74,23 +79,13 @@ class OfWeights(keras.Model):
             y_pred = self(x, training=True)
             loss = self.compute_loss(y=y, y_pred=y_pred, sample_weight=sample_weight)
         self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
-        for metric in self.metrics:
-            if metric.name == "loss":
-                metric.update_state(loss)
-            else:
-                metric.update_state(y, y_pred, sample_weight)
-        return {metric.name: metric.result() for metric in self.metrics}
+        return updated(self, loss, y, y_pred, sample_weight)
 
     def test_step(self, data):
         x, y = data
         y_pred = self(x, training=False)
         loss = self.compute_loss(y=y, y_pred=y_pred)
-        for metric in self.metrics:
-            if metric.name == "loss":
-                metric.update_state(loss)
-            else:
-                metric.update_state(y, y_pred)
-        return {metric.name: metric.result() for metric in self.metrics}
+        return updated(self, loss, y, y_pred)
 
 
 class OfClippedGradients(keras.Model):

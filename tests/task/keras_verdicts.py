@@ -8,7 +8,7 @@ The cases are in tests/children/keras_cases_*.py. Each is equal to one process, 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tests.support import CHILDREN, ROOT
@@ -91,21 +91,25 @@ LIMITS = {
 def cases(subject: str) -> list[str]:
     """Return the names of a subject's cases, without running the file."""
     tree = ast.parse((CHILDREN / f"keras_cases_{subject}.py").read_text())
-    return [name for node in tree.body for name in _named(node)]
+    tables = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    return [name for node in tree.body for name in _named(node, tables)]
 
 
-def _named(node: ast.stmt) -> Iterator[str]:
+def _named(node: ast.stmt, tables: Mapping[str, ast.expr]) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef) and any(ast.unparse(each) == "case" for each in node.decorator_list):
         yield node.name
     call = node.value if isinstance(node, ast.Expr) else None
     if isinstance(call, ast.Call) and ast.unparse(call.func) == "several":
         prefix = ast.literal_eval(call.args[1])
         for keyword in call.keywords:
-            names = [keyword.arg] if keyword.arg else _comprehended(keyword.value)
+            names = [keyword.arg] if keyword.arg else _keys(keyword.value, tables)
             yield from (f"{prefix}_{name}" for name in names)
 
 
-def _comprehended(value: ast.expr) -> list[str]:
+def _keys(value: ast.expr, tables: Mapping[str, ast.expr]) -> list[str]:
+    """The keys of a dict: a table of the module's by its name, or a comprehension over names."""
+    if isinstance(table := tables.get(ast.unparse(value)), ast.Dict):
+        return [ast.literal_eval(key) for key in table.keys if key is not None]
     assert isinstance(value, ast.DictComp)
     return list(ast.literal_eval(value.generators[0].iter))
 

@@ -31,10 +31,7 @@ def test_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, 
     if not refused:
         assert trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
         return
-    with pytest.raises(SystemExit) as stopped:
-        _ = trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
-    sentence = str(stopped.value)
-    assert sentence.startswith("clusterkit: test_refusals.py, line ")
+    sentence = sentence_for(trainer, MultiWorker())
     assert f"on several workers with Keras {version}" in sentence
     assert "pip install 'keras>=3.10'" in sentence
     assert "--no-patches" in sentence
@@ -53,16 +50,22 @@ def test_an_optimizer_of_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch
         optimizer(0.1)
 
 
+def sentence_for(trainer: Any, strategy: object) -> str:
+    """The sentence with which a model of this strategy ends its program; it begins with the place there."""
+    with pytest.raises(SystemExit) as stopped:
+        _ = trainer.TensorFlowTrainer(strategy).distribute_strategy
+    sentence = str(stopped.value)
+    assert sentence.startswith("clusterkit: test_refusals.py, line ")
+    return sentence
+
+
 def test_a_keras_whose_internals_are_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would train something else than one process, and nobody would say so."""
     monkeypatch.setattr(keras_fit, "REPAIRS", ("rows",))
     monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(__version__="3.99.0"))
     trainer = keras(faulty=True)
     keras_fit.watch(trainer, load)
-    with pytest.raises(SystemExit) as stopped:
-        _ = trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
-    sentence = str(stopped.value)
-    assert sentence.startswith("clusterkit: test_refusals.py, line ")
+    sentence = sentence_for(trainer, MultiWorker())
     assert "with Keras 3.99.0, which clusterkit does not know how to patch" in sentence
     assert "--keras 2" in sentence
     assert "--no-patches" in sentence
@@ -78,10 +81,7 @@ def test_fit_under_parameter_servers_is_refused() -> None:
     trainer.tf.__version__ = "2.21.0"
     refusals.refuse_fit(trainer, load)
     assert trainer.TensorFlowTrainer(MultiWorker()).distribute_strategy
-    with pytest.raises(SystemExit) as stopped:
-        _ = trainer.TensorFlowTrainer(ParameterServer()).distribute_strategy
-    sentence = str(stopped.value)
-    assert sentence.startswith("clusterkit: test_refusals.py, line ")
+    sentence = sentence_for(trainer, ParameterServer())
     assert "under ParameterServerStrategy, which Keras 3 can't do" in sentence
     assert "--keras 2 (pip install 'tf_keras==2.21.*')" in sentence
     assert "ClusterCoordinator" in sentence
