@@ -40,6 +40,11 @@ def several(cases, prefix, function, **arguments):
         cases[f"{prefix}_{name}"] = lambda argument=argument: function(argument)
 
 
+def together():
+    """Wait until all workers are here, such as before the others read what the chief writes, or before one ends."""
+    tf.distribute.get_strategy().reduce("SUM", tf.ones(()), axis=None)
+
+
 def classifier(*hidden, **options):
     """A model of three classes."""
     inputs = keras.Input((6,))

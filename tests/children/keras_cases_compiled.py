@@ -5,7 +5,7 @@ import os
 import tempfile
 
 import numpy as np
-from keras_cases import LESS, WEIGHTS, X, Y, classifier, fitted, keras, layers, several, table
+from keras_cases import LESS, WEIGHTS, X, Y, classifier, fitted, keras, layers, several, table, together
 
 CASES, case = table()
 callbacks = keras.callbacks
@@ -101,6 +101,7 @@ def callbacks_that_write():
         callbacks.CSVLogger(log),
     ]
     model, history = fitted(classifier(), epochs=3, validation_data=(X[:21], Y[:21]), callbacks=acting)
+    together()
     with open(log) as file:
         lines = [[float(row[name]) for name in sorted(row)] for row in csv.DictReader(file)]
     best = classifier()

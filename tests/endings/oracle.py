@@ -7,7 +7,7 @@ may count as the first, it allows both verdicts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tests.endings.situations import Situation
@@ -41,8 +41,11 @@ class Verdict:
     causes: set[str] = field(default_factory=set)
 
 
-def judge(situation: Situation, ends: Iterable[End]) -> Verdict:
-    """Say how a run with these ends has to end. Restarts are those that its rules ask for."""
+def judge(situation: Situation, ends: Iterable[End], begins: Mapping[tuple[str, int], float]) -> Verdict:
+    """Say how a run with these ends has to end. Restarts are those that its rules ask for, each with one new attempt.
+
+    begins has the times at which attempts began: two failures before a task's next attempt ask for that one attempt.
+    """
     ordered = sorted((end for end in ends if not end.task.startswith("evaluator")), key=lambda end: end.at)
     attempts, used, left = Counter(dict.fromkeys(situation.tasks, 1)), Counter[str](), list[End]()
     for place, end in enumerate(ordered):
@@ -64,7 +67,9 @@ def judge(situation: Situation, ends: Iterable[End]) -> Verdict:
         if used[key] >= situation.budget:
             return _failed([each for each in soon if each.how != 0], left)
         used[key] += 1
-        attempts.update(group)
+        for each in group:
+            following = (nth for (task, nth), at in begins.items() if task == each and at > end.at)
+            attempts[each] = min(following, default=attempts[each] + 1)
     return Verdict()
 
 

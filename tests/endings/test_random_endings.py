@@ -19,6 +19,12 @@ from tests.support import CHILDREN, Up, processes_of
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
+def begins(record: Path) -> dict[tuple[str, int], float]:
+    """When each attempt began."""
+    lines = (line.split() for line in record.read_text().splitlines())
+    return {(task, int(attempt)): float(at) for task, attempt, what, at in lines if what == "begins"}
+
+
 def ends(situation: Situation, record: Path) -> list[End]:
     """What the tasks have noted, as their supervisor saw it: a shell makes a code of a signal."""
     found = []
@@ -63,7 +69,7 @@ def problems(home: Path, situation: Situation) -> list[str]:
     finally:
         run.end()
     seen = ends(situation, record)
-    right: Verdict = judge(situation, seen)
+    right: Verdict = judge(situation, seen, begins(record))
     result = run.result
     cause = (result.get("cause") or {}).get("task")
     found = []
