@@ -60,7 +60,7 @@ PURE = (
     *(f"dashboard/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
     *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
     *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
-    *(f"engines/kubernetes/{name}" for name in ("pods", "resources", "rules", "text", "tfjob")),
+    *(f"engines/kubernetes/{name}" for name in ("pods", "resources", "rules", "text")),
 )
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
 # reads what cloudpickle wrote, and that interpreter is the API's own.

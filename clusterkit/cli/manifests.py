@@ -22,7 +22,6 @@ from clusterkit.cli.terminal import echo
         ("manifests --workers 4 -o job.yaml train.py", "A JobSet. Then: kubectl apply -f job.yaml"),
         ("manifests --hosts 2 --claim runs --no-secret -f job.toml > job.yaml", "Without the run's key, for a "
          "repository. A comment says how to make it."),
-        ("manifests --kind tfjob --workers 2 --ps 1 train.py > job.yaml", "For Kubeflow's training operator v1."),
     ),
 )  # fmt: skip
 @option(
@@ -37,12 +36,6 @@ from clusterkit.cli.terminal import echo
 @option("--claim", metavar="NAME", help="A volume claim that exists, instead of a new one.")
 @option("--memory", metavar="SIZE", help="Memory of each pod that runs tasks.")
 @option("--env-from", metavar="SECRET", multiple=True, help="A Secret whose keys are variables of all pods.")
-@option(
-    "--kind",
-    type=click.Choice(["jobset", "tfjob"]),
-    default="jobset",
-    help="jobset: a supervisor and agents; tfjob: a pod for each task, without clusterkit.",
-)
 @click.option("--no-secret", "secret", flag_value="out", default="too", help="Leave out the Secret of the run's key.")
 @click.option("--only-secret", "secret", flag_value="only", help="Print only that Secret, for the run of --run-id.")
 @option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
@@ -56,7 +49,6 @@ def command(
     claim: str | None,
     memory: str | None,
     env_from: tuple[str, ...],
-    kind: str,
     secret: str,
     output: str | None,
     **values: object,
@@ -66,18 +58,14 @@ def command(
     A JobSet has a pod in which `up` supervises the run, and pods with an agent each, which start the tasks: --hosts
     many, or one for each task that computes. PROGRAM and all paths are those of the image. The documents contain the
     run's key: see --no-secret.
-
-    A TFJob, for Kubeflow's training operator v1, has neither. Each pod restarts alone: neither the workers of a
-    MultiWorkerMirroredStrategy together, nor the chief with a lost parameter server. Nobody detects stalls, injects
-    faults, names causes or reports recoveries.
     """
     from clusterkit.engines.kubernetes.asked import asked, asked_key
-    from clusterkit.engines.kubernetes.manifest import Flags, Kind, Secret
+    from clusterkit.engines.kubernetes.manifest import Flags, Secret
     from clusterkit.engines.kubernetes.printed import key_text, manifest_text, write_private
     from clusterkit.supervisor.prepare import gather
 
     hosts = cast(int | None, values.get("hosts"))
-    own = Flags(image, Kind(kind), namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
+    own = Flags(image, namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
     seen = output is None and sys.stdout.isatty()
     with exit_on_error():
         job = gather(given(values))

@@ -28,7 +28,6 @@ from clusterkit.dashboard.logstream import log_messages
 from clusterkit.dashboard.metrics import CONTENT_TYPE, exposition
 from clusterkit.dashboard.overview import Overview
 from clusterkit.dashboard.runs import OpenRun, Runs
-from clusterkit.dashboard.scraping import scraped
 from clusterkit.dashboard.searching import TooSlow
 from clusterkit.dashboard.streams import EventStream, Places, TooMany, run_messages
 from clusterkit.words.errors import ClusterkitError
@@ -122,7 +121,7 @@ class Dashboard:
     async def metrics(self, request: Request) -> Response:
         """The live runs as metrics."""
         live = await asyncio.to_thread(lambda: [run for run in self._store.all() if run.is_live()])
-        found = [await (await self._runs.open(run.run_id)).watched.ask(scraped) for run in live[-MOST_SCRAPED:]]
+        found = [await (await self._runs.open(run.run_id)).watched.ask(LiveRun.scraped) for run in live[-MOST_SCRAPED:]]
         text = await asyncio.to_thread(exposition, lambda: found)
         return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from typing import TypeVar
 from clusterkit.client.directory import RunDirectory
 from clusterkit.dashboard.board import map_text
 from clusterkit.dashboard.journal import JournalBlocks
+from clusterkit.dashboard.metrics import Scraped
 from clusterkit.dashboard.model import RunModel
 from clusterkit.dashboard.rows import NO_USAGE, Usage
 from clusterkit.system.usage import Meter
@@ -75,6 +77,16 @@ class LiveRun:
         self._refreshed = now if due else self._refreshed
         self.over = not self._live and not self._journal.has_new() and self._is_settled()
         return self.model.board.version != before or self.over
+
+    def scraped(self) -> Scraped:
+        """The run as it is now, for metrics."""
+        run = self.model.board.get("run")
+        now = self.model.seconds(time.time()) if run is None or run.ended is None else run.ended
+        try:
+            journal = os.stat(self.run.journal).st_size
+        except OSError:
+            journal = 0
+        return Scraped(self.model.board.entities(), now, journal, self.model.counters, self.model.ended)
 
     def message(self, version: int | None, offset: int = -1) -> Message:
         """What changed since a version of this board; None: since an offset of the journal, on whatever board."""

@@ -79,7 +79,7 @@ class Server:
     """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
 
     def __init__(self, store: RunStore, settings: Settings, port: int = 0) -> None:
-        self._socket = bound(port, "dashboard")
+        self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
         self.token = new_token()
         self._dashboard = Dashboard(store, settings)
@@ -119,7 +119,7 @@ class Server:
         self._server.should_exit = True
 
 
-def bound(port: int, what: str) -> socket.socket:
+def _bound(port: int) -> socket.socket:
     """A socket on a loopback port, 0 for a free one. Raises ClusterkitError if the port is taken."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -128,5 +128,5 @@ def bound(port: int, what: str) -> socket.socket:
         listener.listen(MOST_CONNECTIONS)  # whoever reads the address at once has to wait a little, and is not refused
     except OSError as error:
         listener.close()
-        raise ClusterkitError(f"The {what} server can't listen on port {port}: {error.strerror}.") from None
+        raise ClusterkitError(f"The dashboard server can't listen on port {port}: {error.strerror}.") from None
     return listener

@@ -31,7 +31,7 @@ def start_beside(
 
         env = {**marks(run), "CLUSTERKIT_TASK": "tensorboard"}
         stack.callback(TensorBoard(run, post, env=env).stop)
-    if job.dashboard or job.dashboard_control:
+    if job.needs_dashboard:
         from clusterkit.dashboard.process import DashboardProcess
 
         env = {**marks(run), "CLUSTERKIT_TASK": "dashboard"}
@@ -40,11 +40,6 @@ def start_beside(
         from clusterkit.supervisor.edits import EditWatcher
 
         stack.callback(EditWatcher(job, post).stop)
-    if job.metrics_port is not None:
-        from clusterkit.dashboard.metrics_process import MetricsProcess
-
-        env = {**marks(run), "CLUSTERKIT_TASK": "metrics"}
-        stack.callback(MetricsProcess(run, job.metrics_port, post, env).stop)
 
 
 def start_hooks(

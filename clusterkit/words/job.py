@@ -130,7 +130,6 @@ class JobSpec:
     tensorboard: bool = False  # whether TensorBoard runs beside the job
     dashboard: bool = False  # whether the dashboard does
     dashboard_control: bool = False  # and whether it may act on the run
-    metrics_port: int | None = None  # at which metrics are served, 0 for a free port
     hooks: Hooks = field(default_factory=Hooks)
     debug: Debugging = field(default_factory=Debugging)
     pcap: str | None = None  # where the packets of the virtual network are written to
@@ -151,8 +150,8 @@ class JobSpec:
 
     @property
     def needs_dashboard(self) -> bool:
-        """Whether a server runs beside the job that has to be installed."""
-        return self.dashboard or self.dashboard_control or self.metrics_port is not None
+        """Whether the page's server runs beside the job."""
+        return self.dashboard or self.dashboard_control
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:

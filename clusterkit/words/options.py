@@ -213,12 +213,6 @@ class ProgressOptions(TypedDict, total=False):
 
     dashboard: Annotated[bool, Option("Show the run in a browser, on a page of this machine.", "dashboard")]
     dashboard_control: Annotated[bool, Option("The same, and the page can act on the run.", "dashboard_control")]
-    metrics_port: Annotated[
-        int,
-        Option(
-            "Serve metrics on this port, 0 for a free one, to all users of this machine.", "metrics_port", most=65535
-        ),
-    ]
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[
         str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")

@@ -102,13 +102,3 @@ def test_a_job_file_is_read_here(ck: Clusterkit, tmp_path: Path) -> None:
     documents: list[Any] = list(yaml.safe_load_all(ck("manifests", "-f", tmp_path / "job.toml").out))
     assert [document["kind"] for document in documents][1] == "Secret"
     assert documents[1]["stringData"]["job.toml"] == '[env]\nA = "é\\""\n\n[task.ps]\nargs = ["--serve"]\n'
-
-
-def test_a_tfjob_says_what_it_lacks(ck: Clusterkit) -> None:
-    """In the comments at its head; the options that it can't have are problems, all of them."""
-    out = ck("manifests", "--kind", "tfjob", *JOB).out
-    assert kinds(out) == ["PersistentVolumeClaim", "NetworkPolicy", "TFJob"]
-    assert "# - Each pod restarts alone." in out
-    err = ck("manifests", "--kind", "tfjob", "--start", "warm", "--hosts", "2", *JOB, code=2).err
-    assert "--start is for clusterkit" in err
-    assert "--hosts: each task of a TFJob is a pod" in err

@@ -1,4 +1,4 @@
-"""Metrics over HTTP: beside a run on a port of their own, and at the dashboard, where a scraper needs the token."""
+"""Metrics over HTTP: of one run at the page beside it, and of all at the dashboard. A scraper needs the token."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client import Metric
@@ -15,7 +16,7 @@ from prometheus_client.openmetrics.parser import text_fd_to_metric_families as p
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore
 from tests.client.test_campaigns import RECORD as CAMPAIGN
-from tests.commands import JOB, ROLES, Clusterkit, journal, wait_for
+from tests.commands import JOB, ROLES, Clusterkit, wait_for
 from tests.dashboard.browser import TOKEN, Served
 from tests.support import wait_until
 
@@ -44,21 +45,21 @@ def value(found: dict[str, Metric], name: str, **labels: str) -> float:
     return float(sample.value)
 
 
-def port_of(run: Path) -> int:
-    """Where a run serves its metrics, by its journal."""
-    noted = wait_until(
-        lambda: [e["text"] for e in journal(run, "Noted") if "Metrics are served" in e["text"]], 60, "the address"
-    )
-    return int(noted[0].rpartition(":")[2].partition("/")[0])
+def page_of(run: Path) -> tuple[int, dict[str, str]]:
+    """The port of the page beside a run, and the header with its token."""
+    wait_for(run, "DashboardReady", 60)
+    address = urlsplit((run / "dashboard").read_text().strip())
+    assert address.port
+    return address.port, {"Authorization": f"Bearer {address.fragment.partition('=')[2]}"}
 
 
-def test_a_run_serves_its_metrics(ck: Clusterkit) -> None:
-    """With a kill, a restart and the steps; to this machine's own names, for looking only, as long as it lives."""
-    run = ck.up(*JOB, "--metrics-port", "0", "--fault", "kill worker:1 @ step=5", ROLES, "--steps", "100000")
-    port = port_of(run)
+def test_the_page_beside_a_run_has_its_metrics(ck: Clusterkit) -> None:
+    """With a kill, a restart and the steps; for looking only, as long as it lives."""
+    run = ck.up(*JOB, "--dashboard", "--fault", "kill worker:1 @ step=5", ROLES, "--steps", "100000")
+    port, token = page_of(run)
     wait_for(run, "RestartPlanned", 60)
-    wait_until(lambda: 'cause="fault"' in get(port)[2], 60, "a restart", pause=0.2)
-    status, kind, text = get(port)
+    wait_until(lambda: 'cause="fault"' in get(port, **token)[2], 60, "a restart", pause=0.2)
+    status, kind, text = get(port, **token)
     found = families(text)
     assert (status, kind.partition(";")[0]) == (200, "application/openmetrics-text")
     assert value(found, "clusterkit_restarts", task="worker:1", cause="fault") == 1
@@ -66,30 +67,16 @@ def test_a_run_serves_its_metrics(ck: Clusterkit) -> None:
     assert value(found, "clusterkit_task_step", task="chief:0") >= 5
     assert value(found, "clusterkit_journal_bytes") > 0
     assert value(found, "clusterkit_run_state", clusterkit_run_state="running") == 1
-    assert [get(port, Host=host)[0] for host in (f"localhost:{port}", "evil.example", "127.0.0.1")] == [200, 421, 421]
-    assert [get(port, path)[0] for path in ("/", "/metrics/", "/../metrics", "/api/runs")] == [404] * 4
-    assert [get(port, method=method)[0] for method in ("POST", "PUT", "DELETE", "OPTIONS")] == [405] * 4
-    assert get(port, method="HEAD")[::2] == (200, "")
+    hosts = (f"localhost:{port}", "evil.example", "127.0.0.1")
+    assert [get(port, Host=host, **token)[0] for host in hosts] == [200, 421, 421]
+    assert [get(port, method=method, **token)[0] for method in ("PUT", "DELETE", "OPTIONS")] == [403] * 3
+    assert get(port, method="HEAD", **token)[::2] == (200, "")
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(b"\x00\xff" * 100 + b"\r\n\r\n")
-    assert get(port)[0] == 200
+    assert get(port, **token)[0] == 200
     ck("down", "--kill")
     with pytest.raises(OSError, match=r".*"):
-        get(port)
-
-
-def test_a_port_that_is_taken_is_a_warning(ck: Clusterkit) -> None:
-    """The run continues; the sentence says why there are no metrics."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        run = ck.up("--metrics-port", port, ROLES, "--steps", "100000")
-        said = wait_for(run, "Impaired", 60)["what"]
-    assert f"There are no metrics: The metrics server can't listen on port {port}: Address already in use" in said
-    wait_for(run, "Progressed", 30)
-    ck("down", "--kill")
-    assert "--metrics-port" in ck("up", "--metrics-port", "70000", ROLES, code=2).err
+        get(port, **token)
 
 
 def test_a_dashboard_has_the_metrics_of_live_runs(ck: Clusterkit, serve: Callable[..., Served]) -> None:

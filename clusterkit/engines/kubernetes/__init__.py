@@ -1,1 +1,1 @@
-"""Kubernetes by manifest: documents that bring a job up as a JobSet of a supervisor and agents, or as a TFJob."""
+"""Kubernetes by manifest: documents that bring a job up as a JobSet of a supervisor and agents."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from clusterkit.client.store import new_run_id
-from clusterkit.engines.kubernetes.manifest import Flags, Kind, Manifest, Place, agents_of, hosts_of
+from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, agents_of, hosts_of
 from clusterkit.engines.kubernetes.names import flag_problems, name_problems
 from clusterkit.engines.kubernetes.rules import problems_of
 from clusterkit.job.options import Gathered
@@ -35,8 +35,6 @@ def _countable(gathered: Gathered) -> tuple[JobSpec, list[str]]:
 
 def _on_hosts(gathered: Gathered, flags: Flags) -> Gathered:
     """With the number of agents, which is another one than on one machine if it is not given."""
-    if flags.kind is not Kind.JOBSET:
-        return gathered
     hosts = max(1, hosts_of(_countable(gathered)[0], replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))))
     return gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
 

@@ -6,37 +6,28 @@ from collections.abc import Iterator
 
 from clusterkit.engines.kubernetes.commands import job_file
 from clusterkit.engines.kubernetes.jobset import jobset
-from clusterkit.engines.kubernetes.manifest import Document, Kind, Manifest, Secret
+from clusterkit.engines.kubernetes.manifest import Document, Manifest, Secret
 from clusterkit.engines.kubernetes.names import SUPERVISOR
 from clusterkit.engines.kubernetes.objects import (
-    env_name,
-    env_secret,
     job_name,
     job_object,
     key_secret,
     network_policy,
     volume_claim,
 )
-from clusterkit.engines.kubernetes.tfjob import LACKS, secrets_of, tfjob
 from clusterkit.words.model import number_of
 from clusterkit.words.secrets import has_credentials
 
 
 def documents(manifest: Manifest, pem: str) -> list[Document]:
     """The objects of a run, in the order in which they have to be made. `pem` is the run's key."""
-    shared = [*volume_claim(manifest), network_policy(manifest)]
-    if manifest.flags.kind is Kind.TFJOB:
-        values = secrets_of(manifest)
-        return [*([env_secret(manifest, values)] if values else []), *shared, tfjob(manifest)]
     key = [key_secret(manifest.place, pem)] if manifest.flags.secret is Secret.TOO else []
-    return [*key, *job_object(manifest), *shared, jobset(manifest)]
+    return [*key, *job_object(manifest), *volume_claim(manifest), network_policy(manifest), jobset(manifest)]
 
 
 def secrets_in(manifest: Manifest) -> list[str]:
     """What in the documents is nobody's business, in words."""
     urls = ["credentials in a URL of the job"] if has_credentials(manifest.job) else []
-    if manifest.flags.kind is Kind.TFJOB:
-        return [*([f"variables of the job (Secret {env_name(manifest)})"] if secrets_of(manifest) else []), *urls]
     name, is_secret = job_name(manifest)
     key = [f"the run's key (Secret {manifest.place.key})"] if manifest.flags.secret is Secret.TOO else []
     is_there = is_secret and bool(job_file(manifest))
@@ -46,17 +37,11 @@ def secrets_in(manifest: Manifest) -> list[str]:
 def head(manifest: Manifest) -> Iterator[str]:
     """What the reader of the documents should know first, as lines."""
     counts = ", ".join(number_of(kind, count) for kind, count in manifest.job.counts.items() if count)
-    is_jobset = manifest.flags.kind is Kind.JOBSET
-    on = f" on {number_of('host', manifest.hosts)}" if is_jobset else ""
-    yield f"clusterkit run {manifest.name}: {counts}{on}."
+    yield f"clusterkit run {manifest.name}: {counts} on {number_of('host', manifest.hosts)}."
     if found := secrets_in(manifest):
         yield f"SECRET: this holds {' and '.join(found)}."
         yield "Keep it out of version control, and readable for you alone."
     yield ""
-    yield from _jobset_head(manifest) if is_jobset else LACKS
-
-
-def _jobset_head(manifest: Manifest) -> Iterator[str]:
     at = "" if manifest.flags.namespace is None else f" --namespace {manifest.flags.namespace}"
     if manifest.flags.secret is Secret.OUT:
         yield f"The Secret {manifest.place.key} is not in here, and the pods wait for it. Make it once:"

@@ -17,13 +17,6 @@ MOST = 2**31 - 1  # of a number in an object
 HOME = "/var/lib/clusterkit"  # where the pods have the volume that they share; CLUSTERKIT_HOME of the supervisor
 
 
-class Kind(enum.StrEnum):
-    """What the job becomes."""
-
-    JOBSET = "jobset"  # a supervisor's pod and agents' pods
-    TFJOB = "tfjob"  # a pod for each task, for Kubeflow's training operator v1; no clusterkit in them
-
-
 class Secret(enum.StrEnum):
     """Whether the Secret of the run's key is among the documents."""
 
@@ -50,7 +43,6 @@ class Flags:
     """What the flags say beside the job."""
 
     image: str
-    kind: Kind = Kind.JOBSET
     namespace: str | None = None
     hosts: int | None = None
     storage: str | None = None

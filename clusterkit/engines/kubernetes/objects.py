@@ -24,16 +24,6 @@ def key_secret(place: Place, pem: str) -> Document:
     return _secret(place, place.key, {KEY: pem})
 
 
-def env_name(manifest: Manifest) -> str:
-    """The name of the Secret of the variables of a TFJob's pods."""
-    return f"{manifest.name}-env"
-
-
-def env_secret(manifest: Manifest, values: dict[str, str]) -> Document:
-    """Variables whose values are nobody's business."""
-    return _secret(manifest.place, env_name(manifest), values)
-
-
 def job_name(manifest: Manifest) -> tuple[str, bool]:
     """The name of the object with the job file, and whether it has to be a Secret."""
     job = manifest.job

@@ -8,7 +8,7 @@ import stat
 
 from clusterkit.backends.agents.certificate import make_certificate
 from clusterkit.engines.kubernetes.documents import documents, head, secrets_in
-from clusterkit.engines.kubernetes.manifest import Kind, Manifest, Place, Secret
+from clusterkit.engines.kubernetes.manifest import Manifest, Place, Secret
 from clusterkit.engines.kubernetes.objects import key_secret
 from clusterkit.engines.kubernetes.text import yaml_text
 from clusterkit.words.errors import BadJob, ClusterkitError
@@ -24,7 +24,7 @@ def manifest_text(manifest: Manifest, seen: bool) -> str:
     """Every document of a run. Raises BadJob if there is a secret in them, and they would be `seen` on a screen."""
     if seen and (found := secrets_in(manifest)):
         raise BadJob([_unseen(" and ".join(found))])
-    has_key = manifest.flags.kind is Kind.JOBSET and manifest.flags.secret is Secret.TOO
+    has_key = manifest.flags.secret is Secret.TOO
     return yaml_text(head(manifest), documents(manifest, _new_key(manifest.name) if has_key else ""))
 
 

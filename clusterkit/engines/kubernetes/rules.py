@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Iterator
 
-from clusterkit.engines.kubernetes.manifest import HOME, Flags, Kind, Secret
-from clusterkit.engines.kubernetes.names import VARIABLE, flag_problems
+from clusterkit.engines.kubernetes.manifest import HOME, Flags, Secret
+from clusterkit.engines.kubernetes.names import flag_problems
 from clusterkit.job.options import OPTIONS
 from clusterkit.job.spec import MOST, UNFIT
 from clusterkit.words.job import JobSpec
 from clusterkit.words.options import JobOptions
 from clusterkit.words.resources import Network
 from clusterkit.words.secrets import has_credentials, hidden_in
-
-# What becomes a part of the pods of a TFJob. Everything else is for clusterkit, which is not in them.
-OF_TFJOB = frozenset({
-    *("program", "module", "args", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "task", "run_id"),
-    *("restart", "restart_budget", "timeout", "grace_period", "checkpoint_dir", "keras", "cpus_per_task"),
-    *("gpus_per_task",),
-})  # fmt: skip
 
 
 def problems_of(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str]:
@@ -36,7 +28,7 @@ def problems_of(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str
         yield "--network virtual is a network within one machine; pods have that of their cluster. Leave it out."
     if flags.secret is Secret.OUT:
         yield from _secret_problems(job)
-    yield from _tfjob_problems(job, options, flags) if flags.kind is Kind.TFJOB else _table_problems(job)
+    yield from _table_problems(job)
 
 
 def _volume_problems(options: JobOptions, flags: Flags) -> Iterator[str]:
@@ -80,20 +72,3 @@ def _table_problems(job: JobSpec) -> Iterator[str]:
         for name, path in (("cwd", setup.cwd), ("python", setup.python)):
             if path is not None and not path.startswith("/") and (name == "cwd" or "/" in path):
                 yield f"task.{kind}.{name} is {path}: write the full path that it has in the image."
-
-
-def _tfjob_problems(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str]:
-    given = cast(Mapping[str, object], options)
-    for name in given.keys() - OF_TFJOB:
-        yield (
-            f"{OPTIONS[name].flag} is for clusterkit, which is not in the pods of a TFJob. Leave it out, or use "
-            "--kind jobset."
-        )
-    if flags.hosts is not None:
-        yield "--hosts: each task of a TFJob is a pod, and there are no agents. Leave it out."
-    for where, setup in job.every_setup.items():
-        if setup.cwd is not None and not setup.cwd.startswith("/"):
-            yield f"{where}cwd is {setup.cwd}: write the full path that it has in the image."
-        for name in setup.env:
-            if not VARIABLE.fullmatch(name):
-                yield f"{where}env: {name!r} can't be a variable of a pod: letters, digits, dashes, dots, underscores."

@@ -1,8 +1,7 @@
-"""Strict schemas: of Kubernetes' own objects in several versions, of JobSet, and of the part of TFJob that is used.
+"""Strict schemas: of Kubernetes' own objects in several versions, and of JobSet.
 
 The first come with kubernetes-validate, JobSet's with kubeflow-trainer-api, whose classes are made from JobSet's own
-description of its API. TFJob's is in no small package (kubeflow-training needs a client of Kubernetes): what is below
-was written by hand, after the custom resource definition of Kubeflow's training operator 1.9.
+description of its API.
 """
 
 from __future__ import annotations
@@ -19,60 +18,12 @@ from clusterkit.engines.kubernetes.manifest import Document
 
 VERSIONS = ("1.35", "1.36", "1.37")
 
-_INTEGER, _TEXT = {"type": "integer", "minimum": 0}, {"type": "string"}
-_RESTARTS = {"enum": ["Always", "OnFailure", "Never", "ExitCode"]}
-_REPLICA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["replicas", "template"],
-    "properties": {"replicas": _INTEGER, "restartPolicy": _RESTARTS, "template": {"type": "object"}},
-}
-_RUN_POLICY = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "activeDeadlineSeconds": {"type": "integer", "minimum": 1},
-        "backoffLimit": _INTEGER,
-        "cleanPodPolicy": {"enum": ["All", "Running", "None"]},
-        "ttlSecondsAfterFinished": _INTEGER,
-        "suspend": {"type": "boolean"},
-    },
-}
-TFJOB: Mapping[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["apiVersion", "kind", "metadata", "spec"],
-    "properties": {
-        "apiVersion": {"const": "kubeflow.org/v1"},
-        "kind": {"const": "TFJob"},
-        "metadata": {"type": "object", "required": ["name"]},
-        "spec": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["runPolicy", "tfReplicaSpecs"],
-            "properties": {
-                "runPolicy": _RUN_POLICY,
-                "successPolicy": {"enum": ["", "AllWorkers"]},
-                "enableDynamicWorker": {"type": "boolean"},
-                "tfReplicaSpecs": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "minProperties": 1,
-                    "properties": dict.fromkeys(("Chief", "Worker", "PS", "Evaluator"), _REPLICA),
-                },
-            },
-        },
-    },
-}
-
 
 def validate(document: Document, version: str) -> None:
     """Raise ValidationError if a field of a document is not one that this version of Kubernetes knows."""
     plain = _plain(document)
     if plain["kind"] == "JobSet":
         _jobset().validate(plain)
-    elif plain["kind"] == "TFJob":
-        Draft202012Validator(TFJOB).validate(plain)
     for core in _core(plain):
         _validator(version, core["kind"], core["apiVersion"]).validate(core)
 
@@ -82,8 +33,6 @@ def pod_specs(document: Document) -> Iterator[Mapping[str, Any]]:
     for core in _core(_plain(document)):
         if core["kind"] == "Job":
             yield core["spec"]["template"]["spec"]
-        elif core["kind"] == "PodTemplate":
-            yield core["template"]["spec"]
 
 
 def _core(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -93,10 +42,6 @@ def _core(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
             for job in jobs:
                 name = {"name": f"{document['metadata']['name']}-{job['name']}-0"}
                 yield {"apiVersion": "batch/v1", "kind": "Job", "metadata": name, **job["template"]}
-        case {"kind": "TFJob", "spec": {"tfReplicaSpecs": replicas}}:
-            for replica in replicas.values():
-                name = document["metadata"]
-                yield {"apiVersion": "v1", "kind": "PodTemplate", "metadata": name, "template": replica["template"]}
         case _:
             yield document
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clusterkit.engines.kubernetes.asked import asked
 from clusterkit.engines.kubernetes.documents import documents, head
-from clusterkit.engines.kubernetes.manifest import Document, Flags, Kind, Manifest, Secret
+from clusterkit.engines.kubernetes.manifest import Document, Flags, Manifest, Secret
 from clusterkit.engines.kubernetes.text import yaml_text
 from clusterkit.job.options import Gathered
 from clusterkit.words.model import TaskType
@@ -19,7 +19,6 @@ from clusterkit.words.options import JobOptions
 GOLDEN = Path(__file__).parent / "golden"
 PEM = "-----BEGIN PRIVATE KEY-----\nbm90IGEga2V5\n-----END PRIVATE KEY-----\n"
 PLAIN = Flags("trainer:1")
-TFJOB = replace(PLAIN, kind=Kind.TFJOB)
 
 SHAPES: dict[str, tuple[JobOptions, Flags]] = {
     "single": ({"program": "train.py"}, PLAIN),
@@ -43,19 +42,6 @@ SHAPES: dict[str, tuple[JobOptions, Flags]] = {
         replace(PLAIN, hosts=2, memory="64Gi", secret=Secret.OUT),
     ),
     "spare": ({"program": "train.py", "workers": 4, "spare_hosts": 1}, replace(PLAIN, hosts=2)),
-    "tfjob-single": ({"program": "bin/train", "args": ["$HOME"], "cwd": "/work"}, TFJOB),
-    "tfjob-gang": (
-        {"module": "project.train", "workers": 3, "gpus_per_task": 1, "cpus_per_task": 4, "keras": 2, "timeout": 60.0},
-        TFJOB,
-    ),
-    "tfjob-ps": (
-        {
-            "program": "train.py", "workers": 2, "ps": 1, "evaluator": True, "restart": "never", "gpus_per_task": 1,
-            "env": {"TF_PRICE": "$(5)", "API_TOKEN": "hush"},
-            "task": {TaskType.PS: {"args": ["--serve"], "cwd": "/ps", "python": "python3", "env": {"API_TOKEN": "ps"}}},
-        },
-        replace(TFJOB, memory="8Gi", namespace="training"),
-    ),
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from clusterkit.cli.options import given as gathered_from
 from clusterkit.cli.up import command as up
 from clusterkit.engines.kubernetes.documents import documents
-from clusterkit.engines.kubernetes.manifest import Flags, Kind
+from clusterkit.engines.kubernetes.manifest import Flags
 from clusterkit.engines.kubernetes.names import longest_name, name_problems
 from clusterkit.engines.kubernetes.text import yaml_text
 from clusterkit.job.jobfile import read_job_file
@@ -129,19 +129,6 @@ def test_the_agents_command_names_its_pod_and_the_supervisors() -> None:
     assert next(v for v in container["env"] if v["name"] == "POD_NAME")["valueFrom"]["fieldRef"] == {
         "fieldPath": "metadata.name"
     }
-
-
-@pytest.mark.slow
-@given(st.lists(texts, max_size=4), texts)
-def test_a_tfjobs_pod_gets_arguments_and_variables_as_they_are(args: list[str], value: str) -> None:
-    """Whatever characters are in them; one that may be a secret comes from a Secret."""
-    env = {"TF_A": value, "LEVEL": value}
-    found = written({"program": "train.py", "args": args, "env": env}, Flags("trainer:1", Kind.TFJOB))
-    container = container_of(found, "tensorflow")
-    own = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
-    assert [replaced(word, {"HOME": "/"}) for word in container["args"]] == ["train.py", *args]
-    assert replaced(own["TF_A"], {"HOME": "/"}) == value
-    assert found[0]["stringData"] == {"LEVEL": value}
 
 
 @given(st.text(), st.integers(1, 4096))

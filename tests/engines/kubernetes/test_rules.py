@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from clusterkit.engines.kubernetes.asked import asked, asked_key
-from clusterkit.engines.kubernetes.manifest import Flags, Kind, Secret
+from clusterkit.engines.kubernetes.manifest import Flags, Secret
 from clusterkit.job.options import Gathered
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
-from tests.engines.kubernetes.shapes import PLAIN, TFJOB, manifest_of
+from tests.engines.kubernetes.shapes import PLAIN, manifest_of
 
 JOB: dict[str, Any] = {"program": "train.py", "workers": 2, "run_id": "train-1"}
 SECRET = {"env": {"API_TOKEN": "hush"}}
@@ -48,10 +48,6 @@ PROBLEMS: list[tuple[dict[str, Any], Flags, str]] = [
     ({"env": {"LEVEL": "3"}}, OUT, "--no-secret: env: LEVEL may be a secret"),
     ({"args": ["https://me:hush@host/"]}, OUT, "--no-secret: the job has a URL with credentials in it"),
     ({"task": {TaskType.PS: SECRET}}, OUT, "--no-secret: task.ps.env: API_TOKEN may be a secret"),
-    ({"stall_timeout": 5.0}, TFJOB, "--stall-timeout is for clusterkit, which is not in the pods of a TFJob"),
-    ({}, replace(TFJOB, hosts=2), "--hosts: each task of a TFJob is a pod"),
-    ({"cwd": "here"}, TFJOB, "cwd is here: write the full path"),
-    ({"env": {"A B": "1"}}, TFJOB, "env: 'A B' can't be a variable of a pod"),
 ]
 
 
@@ -68,17 +64,16 @@ def test_all_problems_come_at_once() -> None:
     """Those of the job, of the flags and of the name."""
     wrong: Any = {"workers": -1, "run_id": "A", "network": "virtual"}
     with pytest.raises(BadJob) as raised:
-        asked(Gathered(wrong), Flags("", Kind.TFJOB, hosts=0))
+        asked(Gathered(wrong), Flags("", hosts=0))
     text = str(raised.value)
-    for part in ("No program", "--workers is -1", "--run-id 'A'", "--image", "--hosts is 0", "--network is for"):
+    for part in ("No program", "--workers is -1", "--run-id 'A'", "--image", "--hosts is 0", "--network virtual is"):
         assert part in text
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_tasks_beyond_number_are_not_listed(kind: Kind) -> None:
+def test_tasks_beyond_number_are_not_listed() -> None:
     """A list of them would fill the memory."""
     with pytest.raises(BadJob, match="100000000000000000000 tasks are asked for"):
-        asked(Gathered({"program": "train.py", "workers": 10**20}), Flags("image", kind))
+        asked(Gathered({"program": "train.py", "workers": 10**20}), Flags("image"))
 
 
 @pytest.mark.parametrize("options", [{"cwd": "here"}, {"python": "./python"}, {"task": {TaskType.PS: {"python": "p"}}}])

@@ -13,10 +13,8 @@ from jsonschema import ValidationError
 
 from clusterkit.engines.kubernetes.names import longest_name
 from tests.engines.kubernetes.schemas import VERSIONS, pod_specs, validate
-from tests.engines.kubernetes.shapes import PLAIN, SHAPES, TFJOB, documents_of, manifest_of
+from tests.engines.kubernetes.shapes import PLAIN, SHAPES, documents_of, manifest_of
 from tests.engines.kubernetes.test_commands import options, written
-
-JOBSETS = [shape for shape in SHAPES if not shape.startswith("tfjob")]
 
 
 def jobset_of(shape: str) -> dict[str, Any]:
@@ -43,11 +41,8 @@ def test_a_manifest_is_valid(shape: str, version: str) -> None:
 @settings(max_examples=30)
 @given(options)
 def test_a_random_job_is_valid(job: dict[str, Any]) -> None:
-    """In the newest version; as a TFJob too, without what that can't have."""
+    """In the newest version."""
     for document in written(job):
-        validate(document, VERSIONS[-1])
-    plain = {name: value for name, value in job.items() if name not in ("env", "task", "fault", "progress_regex")}
-    for document in written({**plain, "timeout": 1e300, "restart_budget": 2**70}, TFJOB):
         validate(document, VERSIONS[-1])
 
 
@@ -59,9 +54,6 @@ def test_a_random_job_is_valid(job: dict[str, Any]) -> None:
         ("gang", ("spec", "failurePolicy", "maxRestarts"), "0"),
         ("gang", ("spec", "replicatedJobs", 0, "template", "spec", "paralellism"), 1),
         ("gang", ("spec", "replicatedJobs", 1, "template", "spec", "template", "spec", "hostNetworks"), True),
-        ("tfjob-gang", ("spec", "runPolicy", "backofLimit"), 1),
-        ("tfjob-gang", ("spec", "tfReplicaSpecs", "Worker", "template", "spec", "containers", 0, "envs"), []),
-        ("tfjob-gang", ("spec", "tfReplicaSpecs", "Ps"), {}),
     ],
 )
 def test_a_slip_is_found(version: str, shape: str, where: tuple[str | int, ...], value: object) -> None:
@@ -132,7 +124,7 @@ def test_pods_meet_the_restricted_security_standard(shape: str) -> None:
         }
 
 
-@pytest.mark.parametrize("shape", JOBSETS)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_the_supervisors_result_is_the_jobsets(shape: str) -> None:
     """It succeeds with the supervisor; `up`'s exit codes fail it at once; disruptions are not counted."""
     jobset = jobset_of(shape)
@@ -147,7 +139,7 @@ def test_the_supervisors_result_is_the_jobsets(shape: str) -> None:
     assert supervisor["podReplacementPolicy"] == "Failed"
 
 
-@pytest.mark.parametrize("shape", JOBSETS)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_failed_agent_fails_nothing(shape: str) -> None:
     """Its container is started again in its pod, a lost pod is replaced, and no number of times is too much."""
     _, agents = jobs_of(shape)
