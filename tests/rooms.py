@@ -13,7 +13,8 @@ ROOMS = {
     "faults": {"words", "system", "client", "network"},
     "machine": {"words", "faults"},
     "recovery": {"words", "client", "machine"},
-    "hooks": {"words", "system", "client", "recovery", "task"},
+    "companions": {"words", "system", "client", "task"},
+    "hooks": {"words", "system", "client", "companions", "recovery", "task"},
     "job": {"words", "system", "client", "faults"},
     "check": {"words", "system", "job"},
     "warm": {"words", "system", "client", "job", "task", "check"},
@@ -21,9 +22,10 @@ ROOMS = {
     "engines": {"words", "client", "job", "backends"},
     "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
-    "tensorboard": {"words", "system", "client", "views", "task"},
+    "tensorboard": {"words", "system", "client", "companions", "views", "task"},
     "dashboard": {
-        *("words", "system", "client", "faults", "recovery", "job", "backends", "views", "task", "__init__"),
+        *("words", "system", "client", "companions", "faults", "recovery", "job", "backends", "views", "task"),
+        "__init__",
     },
     "supervisor": {
         *("words", "system", "client", "machine", "recovery", "job", "warm", "backends", "engines"),
