@@ -70,13 +70,13 @@ bench: $(READY) ## Measure clusterkit beside its peers: a table and build/bench.
 	@test -x $(TORCH_BIN)/torchrun || { $(BIN)/python -m venv --clear build/torch && timeout 600 $(TORCH_BIN)/python -m pip install \
 		--quiet --retries 0 '$(TORCH)'; } \
 		|| echo "$(TORCH) can't be installed: torchrun is left out."
-	$(BIN)/python -m tests.benchmarks --torch $(TORCH_BIN)/python $(BENCH)
+	$(BIN)/python -m benchmarks --torch $(TORCH_BIN)/python $(BENCH)
 
 MATRIX ?= # such as --only 2.16-py3.11 --slice facts --keep
 
 .PHONY: matrix
 matrix: $(READY) ## Try every TensorFlow and Python that is claimed: a table, build/matrix.json (10 minutes for each).
-	$(BIN)/python -m tests.matrix $(MATRIX)
+	$(BIN)/python -m benchmarks.matrix $(MATRIX)
 
 .PHONY: docs
 docs: $(READY) ## Run the examples in README.md and docs/, and write what they print into the pages.

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "clusterkit"
 LONGEST_FILE, LONGEST_FUNCTION = 300, 45
 TOP = {
-    *("clusterkit", "docs", "tests", "workloads", ".ci", ".gitignore", "pyproject.toml", "Makefile"),
+    *("benchmarks", "clusterkit", "docs", "tests", "workloads", ".ci", ".gitignore", "pyproject.toml", "Makefile"),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
 }
 
@@ -34,7 +34,7 @@ def files_of(*places: str) -> list[Path]:
 
 
 MODULES = [path for path in files_of("clusterkit") if "starter" not in path.parts]  # templates of `init`: users' code
-EVERYTHING = files_of("clusterkit", "workloads", "tests")
+EVERYTHING = files_of("benchmarks", "clusterkit", "workloads", "tests")
 TESTS = [path for path in files_of("tests") if path.name.startswith("test_")]
 UNIT_TESTS = [path for path in TESTS if not re.search(r"pytest\.mark\.(process|tensorflow)\b", path.read_text())]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.figures import Judged, Kind, Row, Target, Word, judge, medians, verdict
-from tests.benchmarks.measures import ROWS, scenarios
-from tests.benchmarks.notes import CHECKPOINT, held
-from tests.benchmarks.scenario import Scenario
-from tests.benchmarks.table import number, sentence, table
+from benchmarks.figures import Judged, Kind, Row, Target, Word, judge, medians, verdict
+from benchmarks.measures import ROWS, scenarios
+from benchmarks.notes import CHECKPOINT, held
+from benchmarks.scenario import Scenario
+from benchmarks.table import number, sentence, table
 
 VALUES = {
     "clusterkit": {"end": [3.0, 100.0, 4.0], "rate": [600.0]},

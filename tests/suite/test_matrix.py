@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.matrix.environments import oldest_version
-from tests.matrix.slices import SLICES, Outcome, read_report
-from tests.matrix.table import Results, add, failures, table
-from tests.matrix.versions import NEWEST_PYTHON, Combination, combinations
+from benchmarks.matrix.environments import oldest_version
+from benchmarks.matrix.slices import SLICES, Outcome, read_report
+from benchmarks.matrix.table import Results, add, failures, table
+from benchmarks.matrix.versions import NEWEST_PYTHON, Combination, combinations
 from tests.support import ROOT
 
 REPORT = """<testsuites><testsuite time="12.3">

@@ -1,6 +1,6 @@
 """Many hosts, simulated: a whole run of a real supervisor, and what it does for each task however many hosts there are.
 
-`python -m tests.benchmarks.hosts` measures the same with up to 1,000 hosts.
+`python -m benchmarks.hosts` measures the same with up to 1,000 hosts.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tests.benchmarks.figures import Judged, Kind, Verdict, Word
+from benchmarks.figures import Judged, Kind, Verdict, Word
 
 PEERS = ("cold", "shell", "honcho", "mpr", "torchrun", "limit")
 HEADS = ("clusterkit", "its cold start", "shell", "honcho", "multi_process_runner", "torchrun", "physical limit")

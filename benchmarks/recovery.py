@@ -7,11 +7,11 @@ import signal
 import time
 from pathlib import Path
 
-from tests.benchmarks import notes, ours
-from tests.benchmarks.children import Launcher, launched
-from tests.benchmarks.jobs import as_mpr, as_up, mwms_job, ps_job
-from tests.benchmarks.scenario import Figures, Scenario
-from tests.benchmarks.training import LONG
+from benchmarks import notes, ours
+from benchmarks.children import Launcher, launched
+from benchmarks.jobs import as_mpr, as_up, mwms_job, ps_job
+from benchmarks.scenario import Figures, Scenario
+from benchmarks.training import LONG
 
 # The restart itself is measured, not the wait before it, which is there so that a program that always fails does
 # not take the machine: 1 s unless one says otherwise.

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.benchmarks.children import end_everything
-from tests.benchmarks.scenario import Competitor, Figures, Scenario
-from tests.benchmarks.table import number
+from benchmarks.children import end_everything
+from benchmarks.scenario import Competitor, Figures, Scenario
+from benchmarks.table import number
 
 Say = Callable[[str], None]
 GIVE_UP = 2  # failures of a competitor, after which it is left out: each may take all of its time

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import ours, usage
-from tests.benchmarks.children import Launcher, launched
-from tests.benchmarks.jobs import PROGRAMS, honcho, torchrun
-from tests.benchmarks.scenario import Competitor, Figures, Scenario
+from benchmarks import ours, usage
+from benchmarks.children import Launcher, launched
+from benchmarks.jobs import PROGRAMS, honcho, torchrun
+from benchmarks.scenario import Competitor, Figures, Scenario
 
 MANY, FEW = 256, 64
 OBEDIENT = 8

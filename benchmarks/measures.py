@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.benchmarks.counting import counting_scenarios, fit_ending_scenario
-from tests.benchmarks.edits import edit_scenarios
-from tests.benchmarks.figures import Kind, Row, Target
-from tests.benchmarks.networks import mwms_network_scenario, ps_network_scenario
-from tests.benchmarks.output import output_scenario
-from tests.benchmarks.plain import ending_scenario, growth_scenario, many_scenario, restart_scenario
-from tests.benchmarks.recovery import gang_scenario, worker_scenario
-from tests.benchmarks.scenario import Scenario
-from tests.benchmarks.slurm import slurm_scenario
-from tests.benchmarks.training import mwms_scenario, ps_scenario, steady_scenarios
+from benchmarks.counting import counting_scenarios, fit_ending_scenario
+from benchmarks.edits import edit_scenarios
+from benchmarks.figures import Kind, Row, Target
+from benchmarks.networks import mwms_network_scenario, ps_network_scenario
+from benchmarks.output import output_scenario
+from benchmarks.plain import ending_scenario, growth_scenario, many_scenario, restart_scenario
+from benchmarks.recovery import gang_scenario, worker_scenario
+from benchmarks.scenario import Scenario
+from benchmarks.slurm import slurm_scenario
+from benchmarks.training import mwms_scenario, ps_scenario, steady_scenarios
 
 # The supervisor's time for a task with 256 tasks over that with 64. 1 is what is meant; clocks of 10 ms are coarse.
 NO_GROWTH = 1.15

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import notes, ours
+from benchmarks.children import launched
+from benchmarks.jobs import PROGRAMS, TrainingJob, as_up, mwms_job, ps_job
+from benchmarks.scenario import Figures, Scenario
+from benchmarks.training import LONG
 from clusterkit.client.control import Client
 from clusterkit.client.directory import RunDirectory
-from tests.benchmarks import notes, ours
-from tests.benchmarks.children import launched
-from tests.benchmarks.jobs import PROGRAMS, TrainingJob, as_up, mwms_job, ps_job
-from tests.benchmarks.scenario import Figures, Scenario
-from tests.benchmarks.training import LONG
 
 ARGS = ("--steps", "1000000", "--checkpoint-every", "50", "--step-time", "0.01")
 STEPS = 60  # after which a checkpoint is there

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import notes, ours
-from tests.benchmarks.jobs import ROOT, TrainingJob, ps_job
-from tests.benchmarks.recovery import SOON
-from tests.benchmarks.scenario import Competitor, Figures, Scenario
-from tests.benchmarks.training import LONG
+from benchmarks import notes, ours
+from benchmarks.jobs import ROOT, TrainingJob, ps_job
+from benchmarks.recovery import SOON
+from benchmarks.scenario import Competitor, Figures, Scenario
+from benchmarks.training import LONG
 from tests.engines.slurm_cluster import SlurmCluster, why_no_slurm
 from tests.support import wait_until
 

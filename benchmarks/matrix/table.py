@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.matrix.slices import SLICES, Outcome
+from benchmarks.matrix.slices import SLICES, Outcome
 
 PACKAGES = ("tensorflow", "keras", "numpy")
 Results = dict[str, dict[str, Any]]

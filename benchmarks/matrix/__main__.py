@@ -1,4 +1,4 @@
-"""The matrix: `python -m tests.matrix` tries every claimed TensorFlow on every Python that there is here."""
+"""The matrix: `python -m benchmarks.matrix` tries every claimed TensorFlow on every Python that there is here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import time
 from itertools import groupby
 from pathlib import Path
 
-from tests.matrix import environments, table
-from tests.matrix.slices import SLICES, WITH_OLDEST_KERAS, run_slice
-from tests.matrix.versions import Combination, combinations
+from benchmarks.matrix import environments, table
+from benchmarks.matrix.slices import SLICES, WITH_OLDEST_KERAS, run_slice
+from benchmarks.matrix.versions import Combination, combinations
 from tests.support import ROOT
 
 RESULTS = ROOT / "build/matrix.json"
@@ -22,7 +22,7 @@ RESULTS = ROOT / "build/matrix.json"
 
 def parse() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.matrix", description=__doc__)
     add = parser.add_argument
     add("--only", action="append", metavar="NAME", help="a combination, such as 2.16-py3.11; may be repeated [all]")
     add("--slice", action="append", choices=SLICES, help="a part of the slice; may be repeated [all]")

@@ -1,4 +1,4 @@
-"""Many hosts, simulated: `python -m tests.benchmarks.hosts` prints what a supervisor costs with more and more of them.
+"""Many hosts, simulated: `python -m benchmarks.hosts` prints what a supervisor costs with more and more of them.
 
 The hosts' agents are in memory (tests/backends/agents/simulated.py). There are no processes, sockets or TLS.
 """
@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.jobs import ROOT
 from tests.backends.agents.simulated_run import SimulatedRun, gang, life, servers
-from tests.benchmarks.jobs import ROOT
 
 SIZES = (100, 300, 1000)
 STEPS = 60  # that each task reports: one a second, for a minute of the time that is simulated
@@ -75,7 +75,7 @@ def table(found: dict[int, Figures]) -> str:
 
 def main() -> int:
     """See the module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.hosts", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hosts", description=__doc__)
     parser.add_argument("--hosts", type=int, nargs="+", default=SIZES, metavar="N", help="how many, each in turn")
     parser.add_argument("--shape", choices=SHAPES, default="gang", help="the job [%(default)s]")
     parser.add_argument("--steps", type=int, default=STEPS, metavar="N", help="reports of each task [%(default)s]")
@@ -84,7 +84,7 @@ def main() -> int:
     if args.one:
         print(json.dumps(measure(args.hosts[0], args.shape, args.steps)))
         return 0
-    words = [sys.executable, "-m", "tests.benchmarks.hosts", "--one", "--shape", args.shape, "--steps", str(args.steps)]
+    words = [sys.executable, "-m", "benchmarks.hosts", "--one", "--shape", args.shape, "--steps", str(args.steps)]
     found = {}
     for size in args.hosts:
         one = subprocess.run([*words, "--hosts", str(size)], cwd=ROOT, stdout=subprocess.PIPE, check=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.benchmarks import notes, ours
-from tests.benchmarks.children import launched
-from tests.benchmarks.jobs import TrainingJob, as_up, mwms_job, ps_job
-from tests.benchmarks.scenario import Figures, Scenario
-from tests.benchmarks.training import LONG
+from benchmarks import notes, ours
+from benchmarks.children import launched
+from benchmarks.jobs import TrainingJob, as_up, mwms_job, ps_job
+from benchmarks.scenario import Figures, Scenario
+from benchmarks.training import LONG
 
 WORKERS = 2
 SETTLED = 100  # steps after which it is measured

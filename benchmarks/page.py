@@ -1,4 +1,4 @@
-"""The dashboard's page in a browser: `python -m tests.benchmarks.page` prints what it costs and how soon it shows.
+"""The dashboard's page in a browser: `python -m benchmarks.page` prints what it costs and how soon it shows.
 
 What is measured, each by its name: `sight`, from an event in the journal to the page; `steps`, training with the page
 open and without; `history`, a run with a million events; `flood`, a task that writes 10 MB a second; `memory`, of the
@@ -21,13 +21,13 @@ from typing import Any
 
 import psutil
 
+from benchmarks import ours
+from benchmarks.children import adopt, end_everything
+from benchmarks.jobs import PROGRAMS
 from clusterkit.backends.local.logs import Arrivals
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
-from tests.benchmarks import ours
-from tests.benchmarks.children import adopt, end_everything
-from tests.benchmarks.jobs import PROGRAMS
 from tests.dashboard.browser import Browser, Served
 from tests.dashboard.histories import WALL, beginning, line, progress, written
 from tests.environment import clean_environment
@@ -92,7 +92,7 @@ Figures = dict[str, float | str]
 
 def main() -> int:
     """See the module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.page", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
     parser.add_argument("--only", action="append", choices=MEASURES, help="may be repeated [all]")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="of training with and without a page [5]")
     parser.add_argument("--minutes", type=float, default=60, metavar="M", help="of the long flood [60]")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.benchmarks import ours
-from tests.benchmarks.children import launched
-from tests.benchmarks.jobs import PROGRAMS, WORKLOADS
-from tests.benchmarks.scenario import Figures, Scenario
-from tests.benchmarks.training import LONG
+from benchmarks import ours
+from benchmarks.children import launched
+from benchmarks.jobs import PROGRAMS, WORKLOADS
+from benchmarks.scenario import Figures, Scenario
+from benchmarks.training import LONG
 
 # Steps that take some ten seconds, and the tasks that make them.
 SHAPES: dict[str, tuple[int, tuple[str, ...]]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "workloads"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "workloads"))
 import ps_train
 
 from clusterkit import training

@@ -6,10 +6,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from tests.benchmarks import notes, ours, usage
-from tests.benchmarks.children import Launcher, call, launched
-from tests.benchmarks.jobs import PROGRAMS, TrainingJob, as_honcho, as_mpr, as_script, as_up, mwms_job, ps_job
-from tests.benchmarks.scenario import Competitor, Figures, Scenario
+from benchmarks import notes, ours, usage
+from benchmarks.children import Launcher, call, launched
+from benchmarks.jobs import PROGRAMS, TrainingJob, as_honcho, as_mpr, as_script, as_up, mwms_job, ps_job
+from benchmarks.scenario import Competitor, Figures, Scenario
 
 STEPS = 200
 STEADY_STEPS = 2000

@@ -1,4 +1,4 @@
-"""The benchmarks: `python -m tests.benchmarks` measures clusterkit and its peers in turns and prints a table."""
+"""The benchmarks: `python -m benchmarks` measures clusterkit and its peers in turns and prints a table."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.benchmarks.children import adopt, end_everything
-from tests.benchmarks.figures import Judged, judge
-from tests.benchmarks.jobs import ROOT
-from tests.benchmarks.machine import describe, find_torchrun
-from tests.benchmarks.measures import ROWS, scenarios
-from tests.benchmarks.rounds import Rounds
-from tests.benchmarks.table import table
+from benchmarks.children import adopt, end_everything
+from benchmarks.figures import Judged, judge
+from benchmarks.jobs import ROOT
+from benchmarks.machine import describe, find_torchrun
+from benchmarks.measures import ROWS, scenarios
+from benchmarks.rounds import Rounds
+from benchmarks.table import table
 
 NAMES = tuple(dict.fromkeys(row.scenario for row in ROWS))
 
 
 def parse() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", action="append", choices=NAMES, help="a scenario; may be repeated [all]")
     parser.add_argument("--peer", action="append", metavar="NAME", help="a competitor; may be repeated [all]")
     parser.add_argument(

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.matrix.versions import Combination, Version
+from benchmarks.matrix.versions import Combination, Version
 from tests.support import ROOT
 
 PLACE = ROOT / "build/matrix"

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.benchmarks import ours
+from benchmarks import ours
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 PROGRAMS = Path(__file__).parent / "programs"
 WORKLOADS = ROOT / "workloads"
 SERVERS = ("worker", "ps")  # of a parameter-server job; they never end by themselves

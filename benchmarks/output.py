@@ -6,10 +6,10 @@ import os
 import time
 from pathlib import Path
 
-from tests.benchmarks import ours
-from tests.benchmarks.children import Launcher, launched
-from tests.benchmarks.jobs import PROGRAMS, honcho, torchrun
-from tests.benchmarks.scenario import Competitor, Figures, Scenario
+from benchmarks import ours
+from benchmarks.children import Launcher, launched
+from benchmarks.jobs import PROGRAMS, honcho, torchrun
+from benchmarks.scenario import Competitor, Figures, Scenario
 
 TASKS = 4
 LINES = 1 << 15  # in a megabyte, nearly
