@@ -33,7 +33,7 @@ ROOMS = {
     },
     "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
-    "chaos": {"words", "client", "machine", "recovery", "views", "api"},
+    "chaos": {"words", "client", "job", "machine", "recovery", "views", "api"},
     "cli": {
         *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
         *("tensorboard", "dashboard", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),

@@ -20,12 +20,6 @@ def session() -> Session:
     return _sessions.get(pid) or _sessions.setdefault(pid, Session.new())  # in one step: threads start runs too
 
 
-def flags() -> list[str]:
-    """The option of `clusterkit up` that says whose run it is."""
-    mine = session()
-    return ["--session", str(mine.pid), str(mine.directory), str(mine.users)]
-
-
 @atexit.register
 def _end() -> None:
     if (mine := _sessions.get(os.getpid())) is not None:

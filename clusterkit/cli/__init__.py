@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -97,6 +99,11 @@ def _drop_mark() -> None:
 def main() -> None:
     """The console script."""
     _drop_mark()
+    run(sys.argv[1:])
+
+
+def run(words: Sequence[str], asked: object = None) -> NoReturn:
+    """Run a command and exit. `asked` is what a Python process asks of `up` beside the command line."""
     # The caller may block signals or ignore SIGCHLD; a run has to receive them and wait for its children.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -105,7 +112,7 @@ def main() -> None:
     open_streams()
     with exit_if_unwritten():
         try:
-            sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))
+            sys.exit(cli(words, auto_envvar_prefix="CLUSTERKIT", obj=asked))
         except Exception:
             from clusterkit.cli.errors import exit_on_error  # which `--help` does without
 

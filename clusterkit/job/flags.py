@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from clusterkit.job.options import OPTIONS, Entry, Kind
 from clusterkit.words.durations import exact
-from clusterkit.words.errors import BadJob
 from clusterkit.words.options import JobOptions
+from clusterkit.words.secrets import HIDDEN, masked
 
 
 def job_flags(options: JobOptions) -> list[str]:
     """Write the options of a job, and at the end the program with its arguments.
 
-    Tables of task types, `task`, can't be flags: they have to be in a job file. Raises BadJob for an impossible value.
+    Tables of task types, `task`, can't be flags: they have to be in a job file.
     """
     given = cast(Mapping[str, object], options)
     words = [word for name, entry in OPTIONS.items() if name in given for word in flags_of(entry, given[name])]
@@ -25,16 +25,10 @@ def job_flags(options: JobOptions) -> list[str]:
 
 
 def flags_of(entry: Entry, value: Any) -> Iterator[str]:
-    """Write one option, each of its values in a word with the flag. Raises BadJob for an impossible value."""
+    """Write one option, each of its values in a word with the flag."""
     match entry.kind:
-        case Kind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
-            yield entry.flag if value else f"--no-{entry.key}"
         case Kind.SWITCH:
-            raise BadJob([f"{entry.name}={value!r}: it has to be True or False, since a cluster has at most one."])
-        case Kind.TEXTS if isinstance(value, str) and entry.name == "preload":
-            raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
-        case Kind.TEXTS if not isinstance(value, Iterable):
-            raise BadJob([f"{entry.name}={value!r}: it has to be a list."])
+            yield entry.flag if value else f"--no-{entry.key}"
         case Kind.TEXTS:
             yield from (f"{entry.flag}={text_of(item)}" for item in ([value] if isinstance(value, str) else value))
         case Kind.VARIABLES:
@@ -42,6 +36,11 @@ def flags_of(entry: Entry, value: Any) -> Iterator[str]:
         case _:
             text = exact(value) if isinstance(value, float) else text_of(value)
             yield f"{entry.flag}={text}"  # with =, or a value that begins with a dash would be a flag
+
+
+def env_flags(env: Mapping[str, str], show: bool) -> list[str]:
+    """The environment as flags for people to type; hidden values are to come from their own environment."""
+    return [f"--env={name}" if HIDDEN in text else f"--env={name}={text}" for name, text in masked(env, show).items()]
 
 
 def text_of(value: Any) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, cast
 
+from clusterkit.job.flags import env_flags, flags_of
 from clusterkit.job.options import OPTIONS, Entry, Kind
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.options import JobOptions
-from clusterkit.words.secrets import HIDDEN, without_secrets
+from clusterkit.words.secrets import without_secrets
 
 _BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})
 
@@ -62,19 +63,11 @@ def _setup(setup: Setup) -> dict[str, Any]:
 
 
 def _words(entry: Entry, value: Any) -> Iterator[str]:
-    match entry.kind:
-        case Kind.SWITCH:
-            yield entry.flag if value else f"--no-{entry.key}"
-        case Kind.TEXTS:
-            for one in [value] if isinstance(value, str) else value:
-                yield from (entry.flag, str(one))
-        case Kind.VARIABLES:
-            for name, text in value.items():
-                yield from (entry.flag, name if HIDDEN in text else f"{name}={text}")
-        case _:
-            short = entry.about.short or entry.flag
-            yield from (short if entry.name == "module" else entry.flag, _number(value))
-
-
-def _number(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """The flags of an option as people type them."""
+    if entry.kind is Kind.VARIABLES:
+        yield from (word for name in env_flags(value, True) for word in name.split("=", 1))
+        return
+    for word in flags_of(entry, value):
+        flag, equals, text = word.partition("=")
+        short = entry.about.short if entry.name == "module" and entry.about.short else flag
+        yield from (short, text) if equals and not text.startswith("-") else (word,)

@@ -274,10 +274,3 @@ def test_several_at_once_under_an_asyncio_loop(start: Start) -> None:
         return list(await asyncio.gather(train(4), train(6)))
 
     assert asyncio.run(both()) == [4, 6]
-
-
-def test_the_lifeline_has_to_be_a_pipe(clusterkit: Callable[..., Any]) -> None:
-    """The option is the API's own, but whoever types it is told."""
-    run = clusterkit("up", "--lifeline", "77", ROLES)
-    assert run.wait(20) == 2
-    assert "--lifeline 77 is not a pipe" in run.output
