@@ -14,6 +14,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, FaultTook
 from clusterkit.words.faults import AMOUNTS, Fault, FaultAction, plain
 from clusterkit.words.model import Task
+from clusterkit.words.spelling import listed
 
 
 class _CannotInject(Exception):
@@ -108,7 +109,7 @@ class Injector:
     def _slow(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
         share = _amount(fault)
         self._throttle.slow(number, tasks, share)
-        return f"{_names(tasks)} can run at most {plain(100 * share)} % of the time"
+        return f"{listed(tasks)} can run at most {plain(100 * share)} % of the time"
 
     def _limit_memory(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
         size = None if fault.amount is None else int(fault.amount)
@@ -139,9 +140,9 @@ class Injector:
     def _reset(self, tasks: Sequence[Task], others: Sequence[Task]) -> str:
         count = self._links().reset(tasks, others)
         if not count:
-            raise _CannotInject(f"there is no connection between {_names(tasks)} and {_names(others)}")
+            raise _CannotInject(f"there is no connection between {listed(tasks)} and {listed(others)}")
         were = "connection was" if count == 1 else "connections were"
-        return f"{count} {were} reset between {_names(tasks)} and {_names(others)}"
+        return f"{count} {were} reset between {listed(tasks)} and {listed(others)}"
 
     def _impair(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> str:
         network = self._links()
@@ -161,7 +162,7 @@ class Injector:
                 layer = Layer(rate=_amount(fault))
                 what = f"the rate is limited to {plain(_amount(fault))} bytes/s"
         network.impair(number, tasks, others, layer)
-        return f"{what} between {_names(tasks)} and {_names(others)}"
+        return f"{what} between {listed(tasks)} and {listed(others)}"
 
     def _links(self) -> VirtualNetwork:
         if self._network is None:
@@ -173,7 +174,3 @@ def _amount(fault: Fault) -> float:
     value = fault.amount if fault.amount is not None else AMOUNTS[fault.action].usual
     assert value is not None, f"{fault} has no amount"
     return value
-
-
-def _names(tasks: Sequence[Task]) -> str:
-    return " and ".join(", ".join(map(str, tasks)).rsplit(", ", 1))

@@ -21,6 +21,7 @@ from clusterkit.words.events import Event, Impaired, LifelineLost
 from clusterkit.words.hooks import Hook
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
+from clusterkit.words.spelling import listed
 
 BOUND = 30.0  # seconds for a command
 WAITING = 100  # events that may wait for their command
@@ -103,7 +104,7 @@ class HookRunner:
 
     @property
     def _flags(self) -> str:
-        return " and ".join(hook.flag for hook in self._commands)
+        return listed(hook.flag for hook in self._commands)
 
     def _is_idle(self) -> bool:
         return self._running is None and not self._queue

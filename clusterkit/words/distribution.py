@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from clusterkit.words.model import Task
+from clusterkit.words.spelling import listed
 
 NAMED = 4  # tasks; of more, the others are counted
 DTENSOR = "DTensor"
@@ -87,7 +88,7 @@ class Undistributed:
         names = list(map(str, self.tasks))
         if len(names) > NAMED:
             names[NAMED - 1 :] = [f"{len(names) - NAMED + 1} more"]
-        return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        return listed(names)
 
     def _made(self) -> str:
         if not self.strategies:

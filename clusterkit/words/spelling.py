@@ -1,4 +1,4 @@
-"""What a misspelled word may have meant."""
+"""Words for people: what a misspelled one may have meant, and lists of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     import difflib  # 5 ms, for those alone who misspelled something
 
     return next(iter(difflib.get_close_matches(word, [*known], 1)), None)
+
+
+def listed(things: Iterable[object]) -> str:
+    """`a`, `a and b`, or `a, b and c`."""
+    return " and ".join(", ".join(map(str, things)).rsplit(", ", 1))
 
 
 def did_you_mean(word: str, known: Iterable[str], these: str = "There are") -> str:
