@@ -49,7 +49,7 @@ PURE = (
     *("words", "machine"),
     *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
     *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
-    *("job/convention", "job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
+    *("job/tfconfig", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
     *("backends/local/reports", "backends/local/waits"),
     *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
@@ -62,7 +62,7 @@ PURE = (
     *(f"dashboard/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
     *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
     *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
-    *(f"engines/kubernetes/{name}" for name in ("pods", "resources", "rules", "text")),
+    *(f"engines/kubernetes/{name}" for name in ("pods", "rules", "text")),
 )
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
 # reads what cloudpickle wrote, and that interpreter is the API's own.

@@ -10,14 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
 from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.functions import RUNNER, pickle_call, read_returns
 from clusterkit.api.options import check_names, gathered, with_options_in_help
-from clusterkit.api.result import Result, read_result
+from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, read_result
+from clusterkit.api.session import Temporary
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import TaskHistory, Tasks, known
-from clusterkit.api.temporary import Temporary
 from clusterkit.client.control import Client, NotLive
 from clusterkit.client.follow import follow
 from clusterkit.client.journal import JournalReader

@@ -13,8 +13,7 @@ from typing import NoReturn
 import click
 
 from clusterkit import __version__
-from clusterkit.cli.help import WIDEST
-from clusterkit.cli.lazy import LazyGroup
+from clusterkit.cli.help import WIDEST, LazyGroup
 from clusterkit.cli.streams import exit_if_unwritten, open_streams
 
 MARK = "CLUSTERKIT_RUN_DIR"
@@ -59,7 +58,7 @@ SECTIONS = {
         "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
         "rm": ("clusterkit.cli.removing:rm", "Remove finished runs."),
         "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),
-        "reap": ("clusterkit.cli.reap", "Kill the processes of runs that lost their supervisor."),
+        "reap": ("clusterkit.cli.removing", "Kill the processes of runs that lost their supervisor."),
         "completion": ("clusterkit.cli.completion", "Print the completion script for a shell."),
     },
 }
@@ -114,7 +113,7 @@ def run(words: Sequence[str], asked: object = None) -> NoReturn:
         try:
             sys.exit(cli(words, auto_envvar_prefix="CLUSTERKIT", obj=asked))
         except Exception:
-            from clusterkit.cli.errors import exit_on_error  # which `--help` does without
+            from clusterkit.cli.terminal import exit_on_error  # which `--help` does without
 
             with exit_on_error():
                 raise

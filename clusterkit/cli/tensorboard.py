@@ -8,9 +8,8 @@ import signal
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 
 @click.command("tensorboard", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("tensorboard --port 6006", "")])

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
-from clusterkit.cli.terminal import echo, status_group, use_color
+from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
 
 if TYPE_CHECKING:
     from clusterkit.job.options import Gathered
@@ -104,7 +103,7 @@ def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
 
     `apart`: the run does not belong to this command's terminal.
     """
-    from clusterkit.words.debugging import Breakpoints
+    from clusterkit.words.job import Breakpoints
 
     job = prepared.job
     shown = sys.stdin is not None and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())

@@ -18,8 +18,7 @@ from clusterkit.hooks.document import Document
 from clusterkit.hooks.moments import Moments
 from clusterkit.system.inbox import Inbox
 from clusterkit.words.events import Event, Impaired, LifelineLost
-from clusterkit.words.hooks import Hook
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import Hook, JobSpec
 from clusterkit.words.model import number_of
 from clusterkit.words.spelling import listed
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from clusterkit.system.files import why_not_reached
 from clusterkit.system.process import why_not_startable
-from clusterkit.system.reach import why_not_reached
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind, TaskType
