@@ -17,6 +17,7 @@ import pytest
 from clusterkit.words.durations import seconds
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.printable import printable
+from clusterkit.words.spelling import listed
 
 if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
     from clusterkit.api import Attempt, Cluster, Result, TaskHandle
@@ -57,7 +58,7 @@ class Clusters:
             cluster = Cluster(self._find(program), **options)
         except BadJob as error:
             if others := [str(place) for place in self._places if place != Path.cwd()]:
-                error.add_note(f"Relative paths were looked for in {' and '.join(others)} too.")
+                error.add_note(f"Relative paths were looked for in {listed(others)} too.")
             raise
         self.started.append(cluster)
         self._ends.callback(cluster.stop)

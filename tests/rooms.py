@@ -13,7 +13,8 @@ ROOMS = {
     "faults": {"words", "system", "client", "network"},
     "machine": {"words", "faults"},
     "recovery": {"words", "client", "machine"},
-    "hooks": {"words", "system", "client", "recovery", "task"},
+    "companions": {"words", "system", "client", "task"},
+    "hooks": {"words", "system", "client", "companions", "recovery", "task"},
     "engines/options": {"words"},
     "job": {"words", "system", "client", "faults", "engines/options"},
     "check": {"words", "system", "job"},
@@ -22,9 +23,10 @@ ROOMS = {
     "engines": {"words", "client", "job", "backends", "engines/options", "__init__"},
     "views": {"words", "system", "client"},
     "doctor": {"words", "system", "client", "network", "job", "backends", "views"},
-    "tensorboard": {"words", "system", "client", "views", "task"},
+    "tensorboard": {"words", "system", "client", "companions", "views", "task"},
     "dashboard": {
-        *("words", "system", "client", "faults", "recovery", "job", "backends", "views", "task", "__init__"),
+        *("words", "system", "client", "companions", "faults", "recovery", "job", "backends", "views", "task"),
+        "__init__",
     },
     "supervisor": {
         *("words", "system", "client", "machine", "recovery", "job", "warm", "backends", "engines"),
@@ -32,7 +34,7 @@ ROOMS = {
     },
     "api": {"words", "system", "client", "recovery", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
-    "chaos": {"words", "client", "machine", "recovery", "job", "views", "api"},
+    "chaos": {"words", "client", "job", "machine", "recovery", "views", "api"},
     "cli": {
         *("words", "system", "client", "network", "faults", "recovery", "job", "warm", "backends", "views"),
         *("tensorboard", "dashboard", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),
@@ -48,15 +50,7 @@ PURE = (
     *("words", "machine"),
     *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
     *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
-    *(
-        "job/convention",
-        "job/tfconfig",
-        "engines/options",
-        "faults/aim",
-        "words/grammar",
-        "client/paths",
-        "supervisor/params",
-    ),
+    *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
     *("backends/local/reports", "backends/local/waits"),
     *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
@@ -69,7 +63,7 @@ PURE = (
     *(f"dashboard/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
     *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
     *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
-    *(f"engines/kubernetes/{name}" for name in ("pods", "resources", "rules", "text")),
+    *(f"engines/kubernetes/{name}" for name in ("pods", "rules", "text")),
 )
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
 # reads what cloudpickle wrote, and that interpreter is the API's own.

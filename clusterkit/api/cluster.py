@@ -10,19 +10,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from clusterkit.api.errors import ClusterFailed, RunEnded, StillRunning, WaitTimeout
 from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.functions import RUNNER, pickle_call, read_returns
-from clusterkit.api.options import Invocation, check_names, invocation, with_options_in_help
-from clusterkit.api.result import Result, read_result
+from clusterkit.api.options import check_names, gathered, with_options_in_help
+from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, read_result
+from clusterkit.api.session import Temporary
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import TaskHistory, Tasks, known
-from clusterkit.api.temporary import Temporary
 from clusterkit.client.control import Client, NotLive
 from clusterkit.client.follow import follow
 from clusterkit.client.journal import JournalReader
 from clusterkit.client.store import RUN_ID, RunStore, new_run_id, state_dir
-from clusterkit.job.options import Options
+from clusterkit.job.options import Gathered, Options
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.model import Task
@@ -80,8 +79,8 @@ class Cluster:
         self.tasks = Tasks((), self._history, self.ask)
         self._temporary = Temporary()
         try:
-            invoked = self._invocation(program, args, kwargs, options)
-            self._supervisor = Supervisor(invoked, self.run_id, root, self._temporary.path / "console")
+            job = self._job(program, args, kwargs, options)
+            self._supervisor = Supervisor(job, self.run_id, root, self._temporary.path / "console")
         except BaseException:
             self._temporary.remove()
             raise
@@ -202,9 +201,9 @@ class Cluster:
         with suppress(ClusterkitError):  # the exception that is on its way is the one to see
             self.stop()
 
-    def _invocation(
+    def _job(
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
-    ) -> Invocation:
+    ) -> Gathered:
         problems = []
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             problems.append(f"args={args!r}: it has to be a list.")
@@ -214,14 +213,14 @@ class Cluster:
                 problems.append("kwargs are for functions. A program gets args.")
             if not isinstance(program, str | os.PathLike | None):
                 problems.append(f"program={program!r}: it has to be a path or a function.")
-            return invocation(program, args, options, problems)
+            return gathered(program, args, options, problems)
         if options.get("python") is not None:
             problems.append("A function is called by the interpreter that it comes from: leave python= out.")
         if options.get("watch") or options.get("watch_fresh"):
             problems.append("A function has no file of its own that could change: leave watch= out.")
         path = self._temporary.path / "call.pkl"
         pickle_call(program, args, kwargs or {}, path, Path.cwd())
-        return invocation(RUNNER, [path], options, problems)
+        return gathered(RUNNER, [path], options, problems)
 
     def _wait_for_start(self) -> None:
         """Wait until every task has been started, or could not be."""

@@ -1,23 +1,21 @@
-"""The keywords of `Cluster`, and the one place where they become flags of `up`."""
+"""The keywords of `Cluster`, and the one place where they become the options of a job."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar, cast, get_type_hints
 
-from clusterkit.job.flags import flags_of, text_of
-from clusterkit.job.handed import Handed
-from clusterkit.job.options import OPTIONS, Entry, Options
+from clusterkit.job.flags import text_of
+from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options
 from clusterkit.job.spec import UNFIT
+from clusterkit.words import durations
 from clusterkit.words.errors import BadJob
 from clusterkit.words.options import Path
-from clusterkit.words.secrets import HIDDEN, masked
 from clusterkit.words.spelling import did_you_mean
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., None])
 _HINTS = get_type_hints(Options)
 __tracebackhide__ = True  # a test that fails here is to show its own line
@@ -60,54 +58,81 @@ def _help(entry: Entry) -> str:
     return f"{entry.name}: {kind}\n    {entry.about.help}{default}"
 
 
-class Invocation(NamedTuple):
-    """A `clusterkit up` that is about to be started: the words after it, and what is handed to it beside them."""
+def gathered(program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()) -> Gathered:
+    """The job as options. Those that are None are as if they were not given, and so are empty lists.
 
-    words: list[str]
-    handed: Handed
-
-
-def invocation(
-    program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()
-) -> Invocation:
-    """The job as `up` takes it. Options that are None are as if they were not given.
-
-    A value that can't be a flag is a problem, like those `found` before; `up` adds its own and reports all at once.
+    A value that can't be used is a problem, like those `found` before; who prepares the job adds its own.
     """
     given: dict[str, object] = {name: value for name, value in options.items() if value is not None}
-    problems = list(found)
+    problems, wrong, usable = list(found), set[str](), dict[str, Any]()
     if program is not None and given.pop("module", None) is not None:
         problems.append("Give a program or module=, not both.")
     if program is None and args and "module" not in given:
         problems.append("There are args, but no program that they could be for.")
         args = ()
-    env = _collected(_variables, given.pop("env", {}), problems)
-    words = [
-        flag for name, value in given.items() for flag in _collected(partial(flags_of, OPTIONS[name]), value, problems)
-    ]
-    words += ["--", *([] if program is None else [text_of(program)]), *map(text_of, args)]
-    if any(map(UNFIT.search, words)):
+    for name, value in given.items():
+        try:
+            usable[name] = _value(OPTIONS[name], value)
+        except BadJob as error:
+            problems += error.problems
+            wrong.add(name)
+    usable |= {} if program is None else {"program": text_of(program)}
+    usable |= {"args": [*map(text_of, args)]} if "program" in usable or "module" in usable else {}
+    fit = {name: _fit(value) for name, value in usable.items() if value != ()}
+    if fit != {name: usable[name] for name in fit}:
         problems.append("A NUL character or half a character can't be part of a program's arguments or options.")
-    return Invocation([UNFIT.sub("\ufffd", word) for word in words], Handed(dict(env), problems))
+    return Gathered(cast(JobOptions, fit), problems, frozenset(wrong))
 
 
-def env_flags(env: Mapping[str, str], show: bool) -> list[str]:
-    """The environment as flags for people to type; hidden values are to come from their own environment."""
-    return [f"--env={name}" if HIDDEN in text else f"--env={name}={text}" for name, text in masked(env, show).items()]
-
-
-def _collected(make: Callable[[Any], Iterator[T]], value: Any, problems: list[str]) -> list[T]:
-    """What is made of a value; where nothing can be, the problem is noted."""
+def _value(entry: Entry, value: Any) -> object:
+    """The value of a keyword as the option's own type. Raises BadJob."""
+    match entry.kind:
+        case Kind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
+            return bool(value)
+        case Kind.SWITCH:
+            raise BadJob([f"{entry.name}={value!r}: it has to be True or False, since a cluster has at most one."])
+        case Kind.TEXTS if isinstance(value, str) and entry.name == "preload":
+            raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
+        case Kind.TEXTS if not isinstance(value, Iterable):
+            raise BadJob([f"{entry.name}={value!r}: it has to be a list."])
+        case Kind.TEXTS:
+            return (value,) if isinstance(value, str) else tuple(map(text_of, value))
+        case Kind.VARIABLES:
+            return _variables(value)
+    text = durations.exact(value) if isinstance(value, float) else text_of(value)
     try:
-        return list(make(value))
-    except BadJob as error:
-        problems += error.problems
-        return []
+        return _read(entry, text)
+    except ValueError as error:
+        raise BadJob([f"{entry.flag}: {error}"]) from None
 
 
-def _variables(env: Any) -> Iterator[tuple[str, str]]:
+def _read(entry: Entry, text: str) -> object:
+    """What the command line takes the text for. Raises ValueError, with a sentence."""
+    match entry.kind:
+        case Kind.NUMBER:
+            with suppress(ValueError):
+                return int(text)
+            raise ValueError(f"{text!r} is not a valid integer.")
+        case Kind.DURATION:
+            return durations.seconds(text)
+        case Kind.CHOICE:
+            choices = {str(choice): choice for choice in entry.choices}
+            if text not in choices:
+                raise ValueError(f"{text!r} is not one of {', '.join(map(repr, choices))}.")
+            return choices[text]
+    return text
+
+
+def _fit(value: Any) -> Any:
+    """Without what no argument of a program can have in it. Variables are checked where the job is."""
+    if isinstance(value, str):
+        return UNFIT.sub("\ufffd", value)
+    return type(value)(map(_fit, value)) if isinstance(value, list | tuple) else value
+
+
+def _variables(env: Any) -> dict[str, str]:
     if not isinstance(env, Mapping):
         raise BadJob([f"env={env!r}: it has to be a mapping, such as env={{'OMP_NUM_THREADS': 1}}."])
     if wrong := [name for name in env if not isinstance(name, str) or not name or "=" in name]:
         raise BadJob([f"env: {name!r} can't be the name of a variable." for name in wrong])
-    yield from ((name, text_of(value)) for name, value in env.items())
+    return {name: text_of(value) for name, value in env.items()}

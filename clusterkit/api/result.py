@@ -1,4 +1,4 @@
-"""The result of a run, with what its functions returned."""
+"""The result of a run, with what its functions returned, and the exceptions that carry it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Self
 from clusterkit.client.directory import RunDirectory
 from clusterkit.recovery.reading import report_of
 from clusterkit.words.account import Account
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.goodput import Goodput
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, Recovery
@@ -61,3 +62,45 @@ def read_result(run: RunDirectory, exit_code: int) -> RunResult:
     """How a run ended; a failure, if supervisor and guardian were killed before they could write a result."""
     left_none = RunResult(RunState.FAILED, exit_code, f"the run ended with code {exit_code} and left no result")
     return run.result() or left_none
+
+
+class RunEnded(ClusterkitError):
+    """The run ended before what was asked or waited for. `result` is the result."""
+
+    __module__ = "clusterkit"
+
+    def __init__(self, what: str, result: Result) -> None:
+        super().__init__(what, result)
+        self.what = what
+        self.result = result
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.result.report()}"
+
+
+class ClusterFailed(RunEnded):
+    """The job failed, or exceeded its `timeout`. `result` is the result."""
+
+    __module__ = "clusterkit"
+
+
+class WaitTimeout(ClusterkitError, TimeoutError):
+    """What was waited for did not happen in time; the run continues. `known` describes each task in a line."""
+
+    __module__ = "clusterkit"
+
+    def __init__(self, what: str, seconds: float, known: str, run_id: str) -> None:
+        super().__init__(what, seconds, known, run_id)
+        self.what = what
+        self.seconds = seconds
+        self.known = known
+        self.run_id = run_id
+
+    def __str__(self) -> str:
+        return f"Waited for {self.what} for {self.seconds:g} s, without success. So far:\n{self.known}"
+
+
+class StillRunning(ClusterkitError):
+    """The run has no result yet."""
+
+    __module__ = "clusterkit"

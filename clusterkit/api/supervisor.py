@@ -12,6 +12,7 @@ child ends, which may be long before this process does.
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import site
@@ -24,11 +25,13 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from clusterkit.api.options import Invocation
-from clusterkit.api.session import flags
+from clusterkit.api.session import session
+from clusterkit.client.cleaning import MARK
 from clusterkit.client.directory import RunDirectory
-from clusterkit.job.handed import hand
+from clusterkit.job.options import Gathered
 from clusterkit.system import procfs
+from clusterkit.system.process import code_of
+from clusterkit.warm.session import Asked
 from clusterkit.warm.shared import handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
@@ -69,13 +72,13 @@ os.register_at_fork(after_in_child=Lifeline.forget_all)
 class Supervisor:
     """A `clusterkit up` that runs in the background. Its methods can be called from any thread."""
 
-    def __init__(self, invocation: Invocation, run_id: str, home: Path, console: Path) -> None:
+    def __init__(self, job: Gathered, run_id: str, home: Path, console: Path) -> None:
         self._run_id, self._home = run_id, home
         self._console, self._owner = console, os.getpid()
         self._lifeline = Lifeline()
         try:
             with console.open("wb") as output:
-                self._process = self._start(invocation, output.fileno())
+                self._process = self._start(job, output.fileno())
         except BaseException as error:  # after a Ctrl-C, too: there may be a process that nobody else knows of
             self._lifeline.cut()
             if isinstance(error, OSError):
@@ -132,23 +135,21 @@ class Supervisor:
             raise ClusterkitError(f"{what}. A fork of it can neither wait for the run nor end it.")
         return self._process
 
-    def _start(self, invocation: Invocation, output: int) -> subprocess.Popen[bytes]:
-        # -P: whatever lies in the current directory, the supervisor imports what it needs.
-        python = [sys.executable, "-P", "-m", "clusterkit"]
-        handed = hand(invocation.handed)
-        own = f"--lifeline={self._lifeline.end}", f"--handed={handed}"
-        try:
+    def _start(self, job: Gathered, output: int) -> subprocess.Popen[bytes]:
+        # Nobody else can open the file: the job may have secrets, which must not be on a command line.
+        with os.fdopen(os.memfd_create("clusterkit-job", os.MFD_CLOEXEC), "w+b") as asked:
+            pickle.dump(Asked(job, self._lifeline.end, session()), asked)
+            asked.seek(0)
+            # -P: whatever lies in the current directory, the supervisor imports what it needs.
             return subprocess.Popen(
-                [*python, "up", "--quiet", "--no-color", *own, *flags(), *invocation.words],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-P", "-c", code_of("clusterkit.cli.started")],
+                stdin=asked,
                 stdout=output,
                 stderr=output,
                 env=environment(self._home),
-                pass_fds=(self._lifeline.end, handed),
+                pass_fds=(self._lifeline.end,),
                 start_new_session=True,
             )
-        finally:
-            os.close(handed)
 
     def _kill(self) -> None:
         """Kill the supervisor below its guardian, which then ends what is left."""
@@ -168,6 +169,7 @@ def _kill(pids: Iterable[int]) -> None:
 def environment(home: Path) -> dict[str, str]:
     """This process's, with which the supervisor and its tasks find the clusterkit that this process has."""
     found = {**os.environ, "CLUSTERKIT_HOME": str(home)}
+    found.pop(MARK, None)  # the new run is no part of the one that this process may be in
     if not _is_installed():  # a checkout that is on this process's path; it need not be on every one's
         found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
     return found

@@ -49,10 +49,6 @@ class Backend(Protocol):
     tests/backends/contract.py has what each backend has to keep.
     """
 
-    @staticmethod
-    def preflight(job: JobSpec) -> Preflight:
-        """Check whether the job can run, before there is a run. Reserves nothing."""
-
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Prepare the start of the tasks in the run's directory; return their endpoints. Raises ClusterkitError."""
 

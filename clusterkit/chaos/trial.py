@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from clusterkit.api.options import Invocation, env_flags, invocation
+from clusterkit.api.options import gathered
 from clusterkit.api.supervisor import PUSH, Supervisor
 from clusterkit.chaos.invariants import DEFAULT, Measure, violations
 from clusterkit.chaos.model import Baseline, Outcome, Trial
@@ -22,7 +22,8 @@ from clusterkit.client.cleaning import find_leaks, remove
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.client.store import RunStore
-from clusterkit.job.options import JobOptions, Options
+from clusterkit.job.flags import env_flags, job_flags
+from clusterkit.job.options import Gathered, JobOptions, Options
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.job import JobSpec, RestartRules
@@ -46,10 +47,10 @@ class JobTemplate:
     job: JobSpec
     options: JobOptions
 
-    def invocation(self) -> Invocation:
-        """A `clusterkit up` of the job."""
+    def gathered(self) -> Gathered:
+        """The job as a Python process asks for it."""
         options = self.options.copy()
-        return invocation(options.pop("program", None), options.pop("args", ()), options)
+        return gathered(options.pop("program", None), options.pop("args", ()), options)
 
     def command(self) -> str:
         """The same to type. Secrets are not in it: they come from the environment in which it is typed."""
@@ -57,11 +58,9 @@ class JobTemplate:
 
     def words(self) -> list[str]:
         """The options, the program and its arguments, to type."""
-        words, handed = self.invocation()
-        end = words.index("--")
-        if not words[end + 1 : end + 2] or not words[end + 1].startswith("-"):
-            words = words[:end] + words[end + 1 :]
-        return [*env_flags(handed.env, self.job.show_env), *words]
+        options = self.options.copy()
+        env = {name: str(value) for name, value in options.pop("env", {}).items()}
+        return [*env_flags(env, self.job.show_env), *job_flags(options)]
 
     def changed(self, changes: Options, *without: str) -> JobTemplate:
         """The same with other options, and without some."""
@@ -157,7 +156,7 @@ class Trials:
 
     def _to_its_end(self, run_id: str, changes: Options) -> FinishedRun:
         run = self.store.run(run_id)
-        invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).invocation()
+        invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from clusterkit import __version__
-from clusterkit.cli.help import WIDEST
-from clusterkit.cli.lazy import LazyGroup
+from clusterkit.cli.help import WIDEST, LazyGroup
 from clusterkit.cli.streams import exit_if_unwritten, open_streams
 
 MARK = "CLUSTERKIT_RUN_DIR"
@@ -57,7 +58,7 @@ SECTIONS = {
         "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
         "rm": ("clusterkit.cli.removing:rm", "Remove finished runs."),
         "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),
-        "reap": ("clusterkit.cli.reap", "Kill the processes of runs that lost their supervisor."),
+        "reap": ("clusterkit.cli.removing", "Kill the processes of runs that lost their supervisor."),
         "completion": ("clusterkit.cli.completion", "Print the completion script for a shell."),
     },
 }
@@ -97,6 +98,11 @@ def _drop_mark() -> None:
 def main() -> None:
     """The console script."""
     _drop_mark()
+    run(sys.argv[1:])
+
+
+def run(words: Sequence[str], asked: object = None) -> NoReturn:
+    """Run a command and exit. `asked` is what a Python process asks of `up` beside the command line."""
     # The caller may block signals or ignore SIGCHLD; a run has to receive them and wait for its children.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -105,9 +111,9 @@ def main() -> None:
     open_streams()
     with exit_if_unwritten():
         try:
-            sys.exit(cli(auto_envvar_prefix="CLUSTERKIT", standalone_mode=True))
+            sys.exit(cli(words, auto_envvar_prefix="CLUSTERKIT", obj=asked))
         except Exception:
-            from clusterkit.cli.errors import exit_on_error  # which `--help` does without
+            from clusterkit.cli.terminal import exit_on_error  # which `--help` does without
 
             with exit_on_error():
                 raise

@@ -9,10 +9,9 @@ import click
 
 from clusterkit.cli.addressing import OnTasks, choose
 from clusterkit.cli.elsewhere import to_act_on
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.params import echo_json, json_option, tasks_of
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import RunSnapshot

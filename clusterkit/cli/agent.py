@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.endpoints import split
 from clusterkit.words.errors import ClusterkitError
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:

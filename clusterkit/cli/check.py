@@ -6,11 +6,10 @@ import sys
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 
 @click.command(

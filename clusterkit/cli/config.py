@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import json_option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 if TYPE_CHECKING:
     from clusterkit.supervisor.prepare import Prepared

@@ -7,9 +7,8 @@ import signal
 import click
 
 from clusterkit.cli.addressing import OnRun, choose
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 
 @click.command(

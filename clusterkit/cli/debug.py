@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterkit.cli.addressing import OnTasks, choose
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import tasks_shown
+from clusterkit.cli.terminal import exit_on_error
 
 if TYPE_CHECKING:
     from clusterkit.client.directory import RunDirectory, RunInfo

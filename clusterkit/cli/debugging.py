@@ -18,6 +18,7 @@ from clusterkit.client.store import RunStore
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 from clusterkit.words.printable import printable
+from clusterkit.words.spelling import listed
 
 LOOK_EVERY = 0.1  # seconds between two looks for a task that waits
 LONGEST_HISTORY = 1000
@@ -65,8 +66,8 @@ class Desk:
 
     def _choose(self, waiting: dict[Task, str]) -> Task:
         if not sys.stdin.isatty():
-            names = " and ".join(map(str, waiting))
-            raise ClusterkitError(f"{names} wait in the debugger. Name one: clusterkit debug {next(iter(waiting))}")
+            how = f"Name one: clusterkit debug {next(iter(waiting))}"
+            raise ClusterkitError(f"{listed(waiting)} wait in the debugger. {how}")
         for task, place in waiting.items():
             echo(f"{task} waits in the debugger at {place}.")
         first = next(iter(waiting))

@@ -6,11 +6,10 @@ import sys
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import given, job_options
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import color_option, echo, use_color
+from clusterkit.cli.terminal import color_option, echo, exit_on_error, use_color
 
 
 @click.command(

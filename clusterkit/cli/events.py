@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.params import json_option, tasks_shown
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 if TYPE_CHECKING:
     from clusterkit.client.journal import JournalLine

@@ -8,10 +8,9 @@ import click
 
 from clusterkit.cli.addressing import OnRun, RunId
 from clusterkit.cli.elsewhere import to_act_on
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.faults import ON_STORAGE, FaultAction
 from clusterkit.words.grammar import EXAMPLE, parse_all

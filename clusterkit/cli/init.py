@@ -14,10 +14,9 @@ from typing import Any
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
-from clusterkit.cli.terminal import echo
-from clusterkit.system.reach import why_not_reached
+from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.system.files import why_not_reached
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.printable import printable
 from clusterkit.words.spelling import closest

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.params import json_option, tasks_shown
-from clusterkit.cli.terminal import color_option, echo, use_color
+from clusterkit.cli.terminal import color_option, echo, exit_on_error, use_color
 from clusterkit.words import durations
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from clusterkit.views.status import RunStatus
 from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
-    from clusterkit.system.usage import Meter
+    from clusterkit.system.procfs import Meter
 
 
 class RunSnapshot:

@@ -6,10 +6,9 @@ import time
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, terminal_width
+from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
 
 
 @click.command(

@@ -8,10 +8,9 @@ from typing import cast
 import click
 
 from clusterkit import __version__
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 
 @click.command(

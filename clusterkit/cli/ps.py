@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.addressing import OnRun, choose
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, terminal_width
+from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
 
 
 @click.command("ps", cls=OnRun, examples=[("ps", ""), ("ps --json", "For scripts.")])
@@ -15,7 +14,7 @@ from clusterkit.cli.terminal import echo, terminal_width
 def command(run: str | None, as_json: bool) -> None:
     """List the tasks of a run. CPU is the average over the attempt; `top` shows the current use."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.system.usage import Meter
+    from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
 
     with exit_on_error():

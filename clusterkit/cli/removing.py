@@ -1,4 +1,4 @@
-"""`clusterkit rm` and `clusterkit prune`: remove finished runs, with their logs and checkpoints, and campaigns."""
+"""`clusterkit rm`, `prune` and `reap`: remove finished runs and campaigns, and what lost runs have left behind."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from clusterkit.cli.addressing import RunId
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
     from clusterkit.client.campaigns import CampaignFile
     from clusterkit.client.directory import RunDirectory
     from clusterkit.client.store import RunStore
+
+
+from clusterkit.words.model import number_of
 
 
 @click.command("rm", cls=Command, examples=[("rm 20261122-080115-c2ea mine", "")])
@@ -118,3 +120,17 @@ def _id(one: RunDirectory | CampaignFile) -> str:
     from clusterkit.client.directory import RunDirectory
 
     return one.run_id if isinstance(one, RunDirectory) else one.campaign_id
+
+
+@click.command("reap", cls=Command, examples=[("reap --all", "Of every state directory.")])
+@option("--all", "everywhere", is_flag=True, help="Also for runs in other state directories.")
+def command(everywhere: bool) -> None:
+    """Kill the processes of runs that lost their supervisor."""
+    from clusterkit.client.cleaning import reap_strays
+
+    with exit_on_error():
+        counts = reap_strays(everywhere)
+    for run_id, count in counts.items():
+        echo(f"Ended {number_of('process', count)} of the run {run_id}.")
+    if not counts:
+        echo("Nothing was left behind.")

@@ -13,9 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.addressing import OnRun, RunId
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
-from clusterkit.cli.terminal import echo, write_as_it_is
+from clusterkit.cli.terminal import echo, exit_on_error, write_as_it_is
 
 if TYPE_CHECKING:
     from clusterkit.client.campaigns import CampaignFile
@@ -109,7 +108,7 @@ def _size(count: int) -> str:
 
 def _check(output: str, force: bool) -> None:
     """Raise ClusterkitError if the file should not be written."""
-    from clusterkit.system.reach import why_not_reached
+    from clusterkit.system.files import why_not_reached
     from clusterkit.words.errors import RunDirectoryError
 
     path = Path(output)

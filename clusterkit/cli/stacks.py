@@ -6,11 +6,10 @@ import click
 
 from clusterkit.cli.addressing import OnTasks
 from clusterkit.cli.elsewhere import to_act_on
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option, tasks_of
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 
 @click.command("stacks", cls=OnTasks, examples=[("stacks", "Of every task."), ("stacks worker:1 ps:0", "")])

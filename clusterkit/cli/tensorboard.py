@@ -8,9 +8,8 @@ import signal
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 
 @click.command("tensorboard", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("tensorboard --port 6006", "")])
@@ -29,7 +28,7 @@ def command(run: str | None, port: int) -> None:
     and, while the run is live, CPU and memory usage. It listens on 127.0.0.1, and answers programs of yours only.
     """
     from clusterkit.job.preflight import tensorboard_problems
-    from clusterkit.tensorboard.process import TensorBoard
+    from clusterkit.tensorboard.beside import start_tensorboard
     from clusterkit.words.errors import BadJob, ClusterkitError
     from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
@@ -39,7 +38,7 @@ def command(run: str | None, port: int) -> None:
         if problems := tensorboard_problems():
             raise BadJob(problems)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        board = TensorBoard(chosen, happened.put, port)
+        board = start_tensorboard(chosen, happened.put, port)
         try:
             while isinstance(event := happened.get(), TensorBoardReady):
                 echo(f"TensorBoard shows the run {chosen.run_id} at {event.address} until Ctrl-C is pressed.")

@@ -1,10 +1,12 @@
-"""Everything that commands print goes through here, so that no text can act on the terminal."""
+"""Everything that commands print goes through here, errors too, so that no text can act on the terminal."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -13,6 +15,7 @@ from clusterkit.cli.help import option
 from clusterkit.views.colors import HELP, wants_color
 from clusterkit.views.screen import has_terminal
 from clusterkit.views.screen import is_screen as is_screen
+from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.model import number_of
 from clusterkit.words.printable import printable_lines
 
@@ -68,3 +71,18 @@ def status_group(quiet: bool) -> int | None:
 def use_color(asked: bool | None, detached: bool = False) -> bool:
     """Whether to print colors; `asked` by --color or --no-color."""
     return wants_color(asked, os.environ, sys.stdout.isatty() and not detached)
+
+
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """Turn clusterkit's own errors into messages and exit codes."""
+    try:
+        yield
+    except BadJob as error:
+        for problem in error.problems:
+            echo(f"clusterkit: {problem}", err=True)
+        echo("Nothing was started.", err=True)
+        sys.exit(error.exit_code)
+    except ClusterkitError as error:
+        echo(f"clusterkit: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterkit.cli.addressing import OnRun, choose
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import json_option
-from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, show_frame, terminal_width
+from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, exit_on_error, show_frame, terminal_width
 from clusterkit.words.columns import fitted
 from clusterkit.words.model import number_of
 
@@ -34,7 +33,7 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
     from clusterkit.cli.elsewhere import life_of
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.client.follow import follow
-    from clusterkit.system.usage import Meter
+    from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

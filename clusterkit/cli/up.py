@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
-from clusterkit.cli.terminal import echo, status_group, use_color
+from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
 
 if TYPE_CHECKING:
     from clusterkit.job.options import Gathered
     from clusterkit.supervisor.prepare import Prepared
+    from clusterkit.warm.session import Asked
 
 
 @click.command(
@@ -41,11 +40,6 @@ if TYPE_CHECKING:
 @program_argument
 @only_option
 @display_options
-@click.option("--lifeline", type=int, hidden=True, help="A pipe to the process that the run must not outlive.")
-@click.option("--handed", type=int, hidden=True, help="A file with what no command line may show.")
-@click.option(
-    "--session", type=(int, str, str), hidden=True, help="That process, and where its warm servers are, and the user's."
-)
 def command(
     detach: bool,
     continues: bool,
@@ -55,9 +49,6 @@ def command(
     log_level: str,
     quiet: bool,
     color: bool | None,
-    lifeline: int | None,
-    handed: int | None,
-    session: tuple[int, str, str] | None,
     **values: object,
 ) -> None:
     """Run PROGRAM as a cluster until its job is done.
@@ -65,26 +56,29 @@ def command(
     Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
     that fails is restarted, together with the tasks that its strategy needs restarted. Ctrl-C ends everything.
     """
+    from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
+    from clusterkit.supervisor.prepare import prepare
     from clusterkit.supervisor.run import Display, up
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
-    from clusterkit.warm.session import Session
 
+    asked: Asked | None = click.get_current_context().obj
+    lifeline, session = (None, None) if asked is None else asked[1:]
     with exit_on_error():
         only = tuple(filter(None, only))  # of which some may have been no task's
-        prepared = _prepared(given(values), handed, only)
+        options = given(values) if asked is None else merged(given(values), asked.job)
+        prepared = prepare(options, only) if asked else _prepared(options, only)
         prepared = _continuing(prepared, detach) if continues else prepared
         prepared = _on_terminal(prepared, detach or lifeline is not None)
         if lifeline is not None:
             check_lifeline(lifeline)
-    _submit(prepared, given(values), detach)
+    _submit(prepared, options, detach)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach),
                 group=status_group(quiet or detach))  # fmt: skip
     level = Level.WARNING if quiet else Level[log_level.upper()]
     if not detach:
-        own = None if session is None else Session(session[0], Path(session[1]), Path(session[2]))
-        sys.exit(up(prepared, Display(show, level), lifeline, own))
+        sys.exit(up(prepared, Display(show, level), lifeline, session))
     from clusterkit.cli.detached import up_detached
 
     for warning in prepared.warnings:
@@ -108,7 +102,7 @@ def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
 
     `apart`: the run does not belong to this command's terminal.
     """
-    from clusterkit.words.debugging import Breakpoints
+    from clusterkit.words.job import Breakpoints
 
     job = prepared.job
     shown = sys.stdin is not None and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
@@ -142,16 +136,11 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
         sys.exit(0)
 
 
-def _prepared(options: Gathered, handed: int | None, only: tuple[str, ...]) -> Prepared:
+def _prepared(options: Gathered, only: tuple[str, ...]) -> Prepared:
     """The job, with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
     from clusterkit.check.misplaced import unmentioned
-    from clusterkit.job.handed import take
-    from clusterkit.job.options import Gathered, merged
     from clusterkit.supervisor.prepare import prepare
 
-    if handed is not None:  # a Python process gives the arguments
-        env, problems = take(handed)
-        return prepare(merged(options, Gathered({"env": env}, problems)), only)
     prepared = prepare(options, only)
     hint = unmentioned(prepared.job) if options.options.get("args") else None
     return prepared if hint is None else replace(prepared, warnings=(*prepared.warnings, hint))

@@ -8,11 +8,10 @@ import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.elsewhere import life_of, to_act_on
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 ANSWERS_WITHIN = 3.0  # seconds for a supervisor
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.errors import exit_on_error
 from clusterkit.cli.help import Group, option
 from clusterkit.cli.options import Duration
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, exit_on_error
 
 IDLE = "30m"
 

@@ -17,7 +17,7 @@ from clusterkit.dashboard.journal import JournalBlocks
 from clusterkit.dashboard.metrics import Scraped
 from clusterkit.dashboard.model import RunModel
 from clusterkit.dashboard.rows import NO_USAGE, Usage
-from clusterkit.system.usage import Meter
+from clusterkit.system.procfs import Meter
 from clusterkit.words.errors import CannotLook
 
 LOOK_EVERY = 0.1  # seconds between two looks at the size of the journal

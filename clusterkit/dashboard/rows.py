@@ -9,7 +9,7 @@ from clusterkit.client.directory import RunInfo
 from clusterkit.client.paths import RunPaths
 from clusterkit.dashboard.entities import Resolved, Run, TaskRow
 from clusterkit.dashboard.stories import tasks_named
-from clusterkit.job.inverse import command_of, options_of
+from clusterkit.job.flags import command_of, options_of
 from clusterkit.job.jobtext import job_text
 from clusterkit.job.tfconfig import cluster_json, tf_config
 from clusterkit.views.console import color_index

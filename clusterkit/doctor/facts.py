@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from clusterkit.backends.local.preflight import preflight as local_preflight
-from clusterkit.backends.local.shortages import shortages
+from clusterkit.backends.local.preflight import shortages
 from clusterkit.doctor.deep import run_job
 from clusterkit.doctor.interpreter import ask_interpreter
 from clusterkit.doctor.machine import collect_machine

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from clusterkit.backends.local import shortages
 from clusterkit.backends.local.gpus import gpus_here
+from clusterkit.backends.local.preflight import DESCRIPTORS, DESCRIPTORS_OWN, TASK_MEMORY
 from clusterkit.doctor.machine_rules import MachineFacts
 
 GROUPS = Path("/sys/fs/cgroup")
@@ -31,10 +31,10 @@ def collect_machine(env: Mapping[str, str]) -> MachineFacts:
         cores=len(os.sched_getaffinity(0)),
         memory=memory.total,
         free=memory.available,
-        task_memory=shortages.TASK_MEMORY,
-        descriptors=None if soft is None else max(0, soft - shortages.DESCRIPTORS_OWN),
-        descriptors_hard=None if hard is None else max(0, hard - shortages.DESCRIPTORS_OWN),
-        task_descriptors=shortages.DESCRIPTORS,
+        task_memory=TASK_MEMORY,
+        descriptors=None if soft is None else max(0, soft - DESCRIPTORS_OWN),
+        descriptors_hard=None if hard is None else max(0, hard - DESCRIPTORS_OWN),
+        task_descriptors=DESCRIPTORS,
         kernel=f"{platform.system()} {platform.release()}",
         missing=tuple(_missing()),
         quota=_quota(),

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from clusterkit.doctor.diagnosis import Grade, Judged
+from clusterkit.words.spelling import listed
 
 OLDEST = (2, 16)  # the oldest TensorFlow that clusterkit supports
 SHOWN = {"keras": "Keras", "tf-keras": "tf_keras", "numpy": "NumPy", "protobuf": "protobuf"}
@@ -70,7 +71,7 @@ def judge_python(python: Interpreter) -> Judged:
             text = f"clusterkit supports TensorFlow 2.16 and newer, and this is {version}."
             yield "tensorflow-old", Grade.DOUBT, f"{text} {_install(python, 'tensorflow>=2.16')}"
         if len(python.tensorflows) > 1:
-            text = f"{' and '.join(python.tensorflows)} overwrite each other's files. Uninstall all, then install one."
+            text = f"{listed(python.tensorflows)} overwrite each other's files. Uninstall all, then install one."
             command = shlex.join([python.path, "-m", "pip", "uninstall", *python.tensorflows])
             yield "several-tensorflows", Grade.WRONG, f"{text} Run: {command}"
     yield from _requirements(python)

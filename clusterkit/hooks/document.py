@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from clusterkit.words.hooks import Hook
+from clusterkit.words.job import Hook
 from clusterkit.words.outcome import Failure, signal_name
 from clusterkit.words.printable import printable
 

@@ -10,8 +10,7 @@ from clusterkit.hooks.document import Document, about
 from clusterkit.recovery.incident import Incident
 from clusterkit.recovery.report import RecoveryFold
 from clusterkit.words import events as ev
-from clusterkit.words.hooks import Hook
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import Hook, JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, FailureRole, RoleKind, RunState
 from clusterkit.words.printable import printable

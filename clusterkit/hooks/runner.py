@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clusterkit.client.directory import RunDirectory
+from clusterkit.companions.process import Companion, Script
 from clusterkit.hooks.command import TERM_FOR
 from clusterkit.hooks.document import Document
 from clusterkit.hooks.moments import Moments
-from clusterkit.system.companion import Companion, Script
 from clusterkit.system.inbox import Inbox
-from clusterkit.system.process import code_of
 from clusterkit.words.events import Event, Impaired, LifelineLost
-from clusterkit.words.hooks import Hook
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import Hook, JobSpec
 from clusterkit.words.model import number_of
+from clusterkit.words.spelling import listed
 
 BOUND = 30.0  # seconds for a command
 WAITING = 100  # events that may wait for their command
@@ -58,7 +56,8 @@ class HookRunner:
         self._skipped, self._skipped_in_all = Counter[Hook](), Counter[Hook]()
         self._problems = Counter[Hook]()
         self._companion: Companion | None = None
-        script = Script("hooks", lambda channel: self._argv(run, channel), self._log, env)
+        words = [str(Path.cwd()), str(bound), *(f"{hook}={command}" for hook, command in self._commands.items())]
+        script = Script("hooks", "clusterkit.hooks.executor", run, words, env, tied=False)
         try:
             self._companion = Companion(script, self._heard, self._ended, inbox.put)
         except OSError as error:
@@ -104,7 +103,7 @@ class HookRunner:
 
     @property
     def _flags(self) -> str:
-        return " and ".join(hook.flag for hook in self._commands)
+        return listed(hook.flag for hook in self._commands)
 
     def _is_idle(self) -> bool:
         return self._running is None and not self._queue
@@ -191,19 +190,3 @@ class HookRunner:
             self._say(text)
         else:
             self._inbox.put(Impaired(text))
-
-    def _argv(self, run: RunDirectory, channel: int) -> Sequence[str]:
-        # -P: modules in the working directory must not shadow clusterkit's.
-        words = [f"{hook}={command}" for hook, command in self._commands.items()]
-        code = code_of("clusterkit.hooks.main")
-        return [
-            sys.executable,
-            "-P",
-            "-c",
-            code,
-            str(run.path),
-            str(channel),
-            str(Path.cwd()),
-            str(self._bound),
-            *words,
-        ]

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from clusterkit.client.paths import RunPaths
-from clusterkit.job.convention import convention_env, peers_of, usual_convention_env
 from clusterkit.job.debugging import DEBUGGER, EDITOR, debugging_env
 from clusterkit.job.devices import CORES, shares_of, usual_env
 from clusterkit.job.keras import PATCHES, keras_env
-from clusterkit.job.tfconfig import Endpoints, cluster_json, tf_config
+from clusterkit.job.tfconfig import Endpoints, cluster_json, convention_env, peers_of, tf_config, usual_convention_env
 from clusterkit.words.endpoints import host_in
 from clusterkit.words.job import JobSpec, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, Task

@@ -12,11 +12,12 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from clusterkit.system.files import why_not_reached
 from clusterkit.system.process import why_not_startable
-from clusterkit.system.reach import why_not_reached
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind, TaskType
+from clusterkit.words.spelling import listed
 
 INSTALL_TF_KERAS = "Install it in TensorFlow's version, for example: pip install 'tf_keras==2.21.*'"
 
@@ -125,7 +126,7 @@ def dashboard_problems() -> list[str]:
     missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if not _is_installed(name)]
     if not missing:
         return []
-    what = f"The dashboard needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
+    what = f"The dashboard needs {listed(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
     return [f"{what} beside clusterkit. Install it: pip install 'tf-clusterkit[dashboard]'"]
 
 

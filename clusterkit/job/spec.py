@@ -9,17 +9,16 @@ from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from clusterkit.faults.aim import problems_of
-from clusterkit.job.convention import convention_problems
 from clusterkit.job.debugging import debugging_problems
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
 from clusterkit.job.options import OPTIONS, Gathered, JobOptions
 from clusterkit.job.plan import RESERVED
 from clusterkit.job.step_regex import problem_of
+from clusterkit.job.tfconfig import convention_problems
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
-from clusterkit.words.hooks import Hook
-from clusterkit.words.job import JobSpec, RestartPolicy, Servers, StartMode
+from clusterkit.words.job import Hook, JobSpec, RestartPolicy, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
 from clusterkit.words.resources import Hosts, Network
 

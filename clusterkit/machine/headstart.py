@@ -1,12 +1,10 @@
-"""The head start: in a warm parameter-server job the coordinator begins when its servers are up, and are found.
+"""The head start of servers: a coordinator that restarts with a ps begins when the workers have found the new ps.
 
-TensorFlow's channels try again a second after an address at which nobody listened. Forked tasks come up so fast that
-this second is most of a start. Cold ones are seconds apart anyway: as soon as one of the servers has started cold, the
-coordinator starts too.
+TensorFlow's channels try again a second after an address at which nobody listened. A worker that lives on while its ps
+starts again has such a channel. Until it has tried again, what a coordinator asks of it fails at once, and the
+coordinator with it.
 
-A worker that lives on while its ps starts again has such a channel, too. Until it has tried again, what a coordinator
-asks of it fails at once, and the coordinator with it: so the one that starts with the ps gives the workers that second,
-also where it starts cold.
+Why not for the first start as well: measured, a coordinator that starts with its servers trains no later.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ class HeadStart:
     found_at: float | None = None  # when they will have, once it is up
 
     def reasons(self, task: Task) -> set[int]:
-        """HEAD_START, where this is the coordinator's start, and servers start with it."""
+        """HEAD_START, where this is the coordinator's start, and a ps starts with it."""
         if self.state.job.shape is not Shape.PARAMETER_SERVER or task != self.state.job.leader:
             return set()
         self.state.timers.clear(Timer.HEAD_START)
@@ -48,14 +46,14 @@ class HeadStart:
         self.state.release(self.state.job.leader, HEAD_START)
 
     def _has_to_wait(self) -> bool:
-        census, timers, now = self.state.census, self.state.timers, self.state.now
-        starting, forked, cold = map(self._has_server, (census.starting, census.forked, census.cold))
-        if not self.unfound and cold:
+        if not self.unfound:
             return False
-        coming = starting or forked or cold
+        census, timers, now = self.state.census, self.state.timers, self.state.now
+        starting, running = map(self._has_server, (census.starting, census.forked | census.cold))
+        coming = starting or running
         if coming and not starting and not timers.is_set(Timer.HEAD_START):
-            timers.set(Timer.HEAD_START, now + LONGEST + (FOUND if self.unfound else 0.0))
-        elif not coming and self.unfound and self.found_at is None:
+            timers.set(Timer.HEAD_START, now + LONGEST + FOUND)
+        elif not coming and self.found_at is None:
             self.found_at = now + FOUND
             timers.set(Timer.HEAD_START, self.found_at)
         return coming or (self.found_at is not None and now < self.found_at)

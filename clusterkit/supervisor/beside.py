@@ -27,12 +27,12 @@ def start_beside(
     `say` shows a sentence that is not for the journal; None: nothing is shown.
     """
     if job.tensorboard:
-        from clusterkit.tensorboard.process import TensorBoard
+        from clusterkit.tensorboard.beside import start_tensorboard
 
         env = {**marks(run), "CLUSTERKIT_TASK": "tensorboard"}
-        stack.callback(TensorBoard(run, post, env=env).stop)
+        stack.callback(start_tensorboard(run, post, env=env).stop)
     if job.needs_dashboard:
-        from clusterkit.dashboard.process import DashboardProcess
+        from clusterkit.dashboard.beside import DashboardProcess
 
         env = {**marks(run), "CLUSTERKIT_TASK": "dashboard"}
         stack.callback(DashboardProcess(run, post, say, job.dashboard_control, env).stop)

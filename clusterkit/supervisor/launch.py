@@ -20,16 +20,17 @@ from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.machine import Machine
 from clusterkit.recovery.account import AccountFold
-from clusterkit.supervisor import crash, signals
+from clusterkit.supervisor import signals
 from clusterkit.supervisor.allocation import again, ends
 from clusterkit.supervisor.beside import start_beside, start_hooks
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
-from clusterkit.supervisor.notices import HEEDED, Notices
+from clusterkit.supervisor.lost import keep_crash
 from clusterkit.supervisor.past import NONE, Past, take_over
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Run, make_and_lock
+from clusterkit.supervisor.signals import HEEDED, Notices
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.platform import platform_of
@@ -156,7 +157,7 @@ def _run(
         fold.take(now, event)
         tell_hooks(event, now)
         if isinstance(event, Crashed):
-            console.say(crash.keep(directory, event), bad=True)
+            console.say(keep_crash(directory, event), bad=True)
         if isinstance(event, Placed):
             _move(directory, event, storage_failed)
         told = sentence(event)

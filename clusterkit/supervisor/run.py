@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore, new_run_id
-from clusterkit.supervisor import crash
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
-from clusterkit.supervisor.lost import supervisor_lost
-from clusterkit.supervisor.notices import HEEDED
+from clusterkit.supervisor.lost import end_crashed, supervisor_lost
 from clusterkit.supervisor.prepare import Prepared
+from clusterkit.supervisor.signals import HEEDED
 from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import crashed
 from clusterkit.system.process import ENDING
@@ -77,7 +76,7 @@ class Run:
             print(f"clusterkit: {printable_lines(str(error))}", file=sys.stderr)
             return error.exit_code
         except Exception as error:
-            return crash.end(directory, crashed("its supervisor", error))
+            return end_crashed(directory, crashed("its supervisor", error))
 
 
 def up(

@@ -1,4 +1,4 @@
-"""Files and directories that are made with care: whole, private, or with the room that they take."""
+"""Files and directories made with care: whole, private, or with room reserved; and whether a path can be reached."""
 
 from __future__ import annotations
 
@@ -49,3 +49,14 @@ def make_private(path: Path) -> None:
     if not path.parent.exists():
         make_private(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
+
+
+def why_not_reached(path: Path) -> str:
+    """Why nobody can see what is at a path, as a clause; empty if that can be seen, or if nothing is there."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return str(error.strerror).lower()
+    return ""

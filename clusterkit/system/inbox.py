@@ -10,9 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from clusterkit.system.bell import Bell
 from clusterkit.system.poller import LONGEST_WAIT
-from clusterkit.system.wakeup import Wakeup
+from clusterkit.system.wakeup import Bell, Wakeup
 from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
 Work = Callable[[], None]

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.bell import Bell
+from clusterkit.system.wakeup import Bell
 from clusterkit.words.events import Crashed
 
 LONGEST_WAIT = 86400.0  # seconds; poll and epoll take no more than 24 days

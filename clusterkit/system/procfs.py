@@ -9,10 +9,11 @@ import errno
 import functools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from clusterkit.words.errors import CannotLook
+from clusterkit.words.model import Task
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds; the first for a /proc that does not tell
@@ -232,3 +233,26 @@ def _link(path: str) -> str:
     except OSError as error:
         _check(error)
         return ""
+
+
+class Meter:
+    """Samples tasks. The first sample of a task averages over its lifetime, later ones over the time since the last."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[float, float]] = {}  # by first pid: time of the last sample, CPU seconds by then
+
+    def sample(self, pids: Mapping[Task, int]) -> dict[Task, tuple[float, int]]:
+        """Return the percent of one core and the bytes of memory (RSS) of each task that has a process."""
+        found = {task: self._tree(pid) for task, pid in pids.items()}
+        return {task: use for task, use in found.items() if use is not None}
+
+    def _tree(self, pid: int) -> tuple[float, int] | None:
+        seen = stat(pid)
+        if seen is None or seen[2] != pid:  # a task leads its session, so this pid has been reused
+            return None
+        uses = [used for member in (pid, *descendants(pid)) if (used := use(member)) is not None]
+        now, cpu, memory = time.monotonic(), sum(used[0] for used in uses), sum(used[1] for used in uses)
+        age = max((used[2] for used in uses), default=0.0)  # the task's first process is the oldest
+        since, until_then = self._before.get(pid, (now - age, 0.0))
+        self._before[pid] = (now, cpu)
+        return 100 * max(0.0, cpu - until_then) / max(now - since, 0.01), memory

@@ -1,17 +1,43 @@
-"""The `tensorboard` package, imported on use and without TensorFlow.
+"""The `tensorboard` package, imported on use and without TensorFlow; it answers this user's programs alone.
 
 With TensorFlow it would take seconds and half a gigabyte, without any advantage for local files.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from clusterkit.task.peers import is_own
 from clusterkit.tensorboard.series import Scalar
-from clusterkit.tensorboard.visitors import for_own_names, for_own_user
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+# With any port: a tunnel's can be another one.
+_OWN = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+REFUSAL = b"TensorBoard answers to no other host than 127.0.0.1 and localhost.\n"
+
+
+def for_own_names(application: Application) -> Application:
+    """A WSGI application that refuses requests for other hosts: a name server can make any name mean 127.0.0.1."""
+
+    def answer(environ: dict[str, Any], begin: Callable[..., Any]) -> Iterable[bytes]:
+        if _OWN.fullmatch(environ.get("HTTP_HOST", "")):
+            return application(environ, begin)
+        begin("421 Misdirected Request", [("content-type", "text/plain"), ("content-length", str(len(REFUSAL)))])
+        return [REFUSAL]
+
+    return answer
+
+
+def for_own_user(server: Any) -> Any:
+    """The server, which from now on closes the connections of other users."""
+    server.verify_request = lambda request, address: is_own(request)
+    return server
+
 
 # If this module exists, TensorBoard uses its stub in place of TensorFlow.
 sys.modules.setdefault("tensorboard.compat.notf", ModuleType("tensorboard.compat.notf"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
-from clusterkit.system.usage import Meter
+from clusterkit.system.procfs import Meter
 from clusterkit.tensorboard.library import event_of, open_writer
 from clusterkit.tensorboard.series import Scalar, Series
 from clusterkit.words.model import Task

@@ -9,8 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from typing import NamedTuple
 
 from clusterkit.client.control_socket import make_private, temporary_for
+from clusterkit.job.options import Gathered
 from clusterkit.warm.shared import WarmServerError, warm_dir
 
 FILE_NAME = 24  # bytes of the longest file name in the directory, with its slash
@@ -68,3 +70,11 @@ class Session:
             yield None if cut.poll(0) else pidfd
         finally:
             os.close(pidfd)
+
+
+class Asked(NamedTuple):
+    """What a Python process asks for: a job, whose run must not outlive it and so gets a pipe to it, in its session."""
+
+    job: Gathered
+    lifeline: int
+    session: Session

@@ -18,8 +18,7 @@ from clusterkit.client.control_socket import LONGEST
 from clusterkit.client.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
-from clusterkit.system.files import make_private
-from clusterkit.system.reach import why_not_reached
+from clusterkit.system.files import make_private, why_not_reached
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.launching import Launch
 from clusterkit.warm.run_server import UP_WITHIN

@@ -22,6 +22,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.outcome import RunState
 from tests.commands import wait_for
+from tests.servers import parent
 from tests.support import CHILDREN, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -253,14 +254,9 @@ def test_a_stop_is_forced_where_nobody_answers(start: Start, monkeypatch: pytest
     monkeypatch.setattr("clusterkit.api.supervisor.PUSH", 1.0)
     run = start(ROLES, workers=2, args=["--steps", 10000])
     supervisor = json.loads((run.directory / "job.json").read_text())["pid"]
-    os.kill(supervisor if which == "supervisor" else parent_of(supervisor), signal.SIGSTOP)
+    os.kill(supervisor if which == "supervisor" else parent(supervisor), signal.SIGSTOP)
     assert not run.stop(0.3).ok
     assert not RunDirectory(run.directory).is_live()
-
-
-def parent_of(pid: int) -> int:
-    """From /proc."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_several_at_once_under_an_asyncio_loop(start: Start) -> None:
@@ -274,10 +270,3 @@ def test_several_at_once_under_an_asyncio_loop(start: Start) -> None:
         return list(await asyncio.gather(train(4), train(6)))
 
     assert asyncio.run(both()) == [4, 6]
-
-
-def test_the_lifeline_has_to_be_a_pipe(clusterkit: Callable[..., Any]) -> None:
-    """The option is the API's own, but whoever types it is told."""
-    run = clusterkit("up", "--lifeline", "77", ROLES)
-    assert run.wait(20) == 2
-    assert "--lifeline 77 is not a pipe" in run.output

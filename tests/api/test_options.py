@@ -1,4 +1,4 @@
-"""Keywords as flags, and what is said of wrong ones."""
+"""Keywords as options, and what is said of wrong ones."""
 
 from __future__ import annotations
 
@@ -8,42 +8,31 @@ from typing import Any, cast
 import click
 import pytest
 
-from clusterkit.api.options import check_names, env_flags, invocation
+from clusterkit.api.options import check_names, gathered
+from clusterkit.cli.options import given
 from clusterkit.cli.up import command
-from clusterkit.job.handed import Handed, hand, take
-from clusterkit.job.options import OPTIONS, Options
-from clusterkit.words.errors import BadJob
+from clusterkit.job.flags import env_flags
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, Options
 
 
 @pytest.mark.parametrize(
-    ("options", "flags"),
+    ("options", "found"),
     [
-        ({}, []),
-        ({"workers": 2, "ps": 1}, ["--workers=2", "--ps=1"]),
-        ({"chief": True, "evaluator": False}, ["--chief", "--no-evaluator"]),
-        ({"chief": 1, "evaluator": 0}, ["--chief", "--no-evaluator"]),
-        ({"grace_period": 2.5, "timeout": "1m"}, ["--grace-period=2.5", "--timeout=1m"]),
-        ({"cwd": Path("/tmp"), "resume": None}, ["--cwd=/tmp"]),
-        ({"checkpoint_dir": "-odd"}, ["--checkpoint-dir=-odd"]),
+        ({}, {}),
+        ({"workers": 2, "ps": "1"}, {"workers": 2, "ps": 1}),
+        ({"chief": True, "evaluator": False}, {"chief": True, "evaluator": False}),
+        ({"chief": 1, "evaluator": 0}, {"chief": True, "evaluator": False}),
+        ({"grace_period": 2.5, "timeout": "1m"}, {"grace_period": 2.5, "timeout": 60.0}),
+        ({"cwd": Path("/tmp"), "resume": None, "fault": []}, {"cwd": "/tmp"}),
+        ({"checkpoint_dir": "-odd"}, {"checkpoint_dir": "-odd"}),
+        ({"keras": "2", "preload": ["a", Path("b")]}, {"keras": 2, "preload": ("a", "b")}),
+        ({"env": {"A": 1, "B": "x=y", "é": "\udcff"}}, {"env": {"A": "1", "B": "x=y", "é": "\udcff"}}),
     ],
 )
-def test_a_keyword_is_the_flag_of_its_name(options: dict[str, Any], flags: list[str]) -> None:
-    """Underscores are dashes, None is nothing, and a value never looks like another flag."""
-    assert invocation("train.py", ["--steps", 5, Path("data")], cast(Options, options)) == (
-        [*flags, "--", "train.py", "--steps", "5", "data"],
-        Handed({}, []),
-    )
-
-
-def test_the_environment_is_on_no_command_line() -> None:
-    """Every user can read those. It is handed over through a descriptor that only the child has."""
-    given = invocation("train.py", [], {"env": {"A": 1, "B": "x=y", "DB_PASSWORD": "hush", "é": "\udcff"}})
-    assert given.words == ["--", "train.py"]
-    assert given.handed.env == {"A": "1", "B": "x=y", "DB_PASSWORD": "hush", "é": "\udcff"}
-    descriptor = hand(given.handed)
-    assert take(descriptor) == given.handed
-    with pytest.raises(BadJob, match=f"--handed {descriptor}"):
-        take(descriptor)
+def test_a_keyword_is_the_option_of_its_name(options: dict[str, Any], found: dict[str, Any]) -> None:
+    """None is nothing, and text is what it would be on the command line."""
+    job = gathered("train.py", ["--steps", 5, Path("data")], cast(Options, options))
+    assert job == Gathered(cast(JobOptions, {**found, "program": "train.py", "args": ["--steps", "5", "data"]}), [])
 
 
 def test_a_command_to_type_has_no_secrets() -> None:
@@ -62,7 +51,7 @@ def test_every_keyword_is_a_flag_of_up() -> None:
 def test_every_flag_of_a_job_is_a_keyword() -> None:
     """What is about the console, and about whose child the run is, is left out."""
     others = {
-        *("only", "all_output", "log_level", "quiet", "color", "lifeline", "session", "handed", "detach", "no_wait"),
+        *("only", "all_output", "log_level", "quiet", "color", "detach", "no_wait"),
         "continue",
     }
     options = [option for option in command.params if isinstance(option, click.Option)]
@@ -86,17 +75,34 @@ def test_an_unknown_keyword_is_a_type_error() -> None:
         ("train.py", [], {"env": {"A=B": 1}}, "'A=B' can't be the name"),
         ("train.py", [], {"preload": "json"}, "has to be a list"),
         ("train.py", [], {"fault": 7}, "fault=7: it has to be a list"),
+        ("train.py", [], {"ps": "two"}, "--ps: 'two' is not a valid integer."),
+        ("train.py", [], {"ps": True}, "--ps: 'True' is not a valid integer."),
+        ("train.py", [], {"timeout": "soon"}, "--timeout: "),
+        ("train.py", [], {"start": "hot"}, "--start: 'hot' is not one of 'auto', 'warm', 'cold'."),
         ("train.py", ["a\0b"], {}, "NUL"),
         ("train.py", [], {"cwd": "\ud800"}, "half a character"),
     ],
 )
-def test_what_can_not_be_a_flag_is_a_problem_of_the_job(
+def test_what_no_option_can_be_is_a_problem_of_the_job(
     program: str | None, args: list[str], options: dict[str, Any], problem: str
 ) -> None:
-    """Handed over beside the rest, so that `up` tells it together with what it finds itself."""
-    words, handed = invocation(program, args, cast(Options, {**options, "workers": -1}), ["known before"])
-    assert len(handed.problems) == 2
-    assert handed.problems[0] == "known before"
-    assert problem in handed.problems[1]
-    assert "--workers=-1" in words
-    assert "\0" not in "".join(words)
+    """Noted beside the rest, so that it is told together with what the preparation finds."""
+    job = gathered(program, args, cast(Options, {**options, "workers": -1}), ["known before"])
+    assert len(job.problems) == 2
+    assert job.problems[0] == "known before"
+    assert problem in job.problems[1]
+    assert job.options["workers"] == -1
+    assert "\0" not in str(job.options)
+
+
+KINDS: dict[Kind, str] = {Kind.NUMBER: "many", Kind.DURATION: "soon", Kind.CHOICE: "none of them"}
+
+
+@pytest.mark.parametrize("name", [name for name, entry in OPTIONS.items() if entry.kind in KINDS])
+def test_a_wrong_keyword_is_described_as_a_wrong_flag(name: str) -> None:
+    """Word for word, for every option that is read from text."""
+    value = KINDS[OPTIONS[name].kind]
+    with command.make_context("up", [f"{OPTIONS[name].flag}={value}"]) as context:
+        flag = given(context.params)
+    keyword = gathered(None, (), cast(Options, {name: value}))
+    assert (keyword.problems, keyword.wrong) == (flag.problems, flag.wrong)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clusterkit.backends.base import Preflight
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from clusterkit.words.job import Setup
+from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Exit
 from tests.backends.stage import OTHER, WITHIN, WORKER, Stage
@@ -27,6 +28,7 @@ class Contract:
     """What each backend has to keep. A subclass has the class of the stage."""
 
     stage_of: type[Stage]
+    preflight: Callable[[JobSpec], Preflight]
 
     @pytest.fixture
     def stages(self, home: Path, subreaper: None) -> Iterator[list[Stage]]:
@@ -49,7 +51,7 @@ class Contract:
     def test_a_job_that_can_run_has_no_problems(self, stage: Any) -> None:
         """What comes out is the same job, with what its tasks are given."""
         run: Stage = stage("true")
-        job, problems, _ = run.backend.preflight(run.job)
+        job, problems, _ = self.preflight(run.job)
         assert (job.tasks, problems) == (run.job.tasks, [])
 
     def test_an_attempt_from_its_start_to_its_end(self, stage: Any) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
+from clusterkit.backends.local.preflight import preflight
 from clusterkit.warm.launching import Launch
 from clusterkit.warm.run_server import ForkServer
 from clusterkit.warm.servable import Preload
@@ -66,6 +67,7 @@ class TestCold(Contract):
     """Fresh interpreters."""
 
     stage_of = Cold
+    preflight = staticmethod(preflight)
 
     def test_a_full_process_table(self, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a new thread attempts are swept and start again all the same; a look at them says why it saw none."""
@@ -104,6 +106,7 @@ class TestWarm(Contract):
     """A fork server."""
 
     stage_of = Warm
+    preflight = staticmethod(preflight)
 
     def test_attempts_wait_for_the_fork_server_and_are_forked(self, stage: Any, gate: threading.Event) -> None:
         """The wait is over in the thread that does the work from the inbox."""

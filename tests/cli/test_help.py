@@ -119,7 +119,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     code = "import sys\nfrom clusterkit.cli import cli\ncli(['--help'], standalone_mode=False)\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     imported = {name for name in done.stdout.split() if name.startswith("clusterkit.")}
-    assert imported <= {"clusterkit.cli", "clusterkit.cli.help", "clusterkit.cli.lazy", "clusterkit.cli.streams"}
+    assert imported <= {"clusterkit.cli", "clusterkit.cli.help", "clusterkit.cli.streams"}
 
 
 def test_options_of_a_job_stand_below_the_headings_of_their_groups() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from clusterkit.cli.reap import command
+from clusterkit.cli.removing import command
 from clusterkit.system import procfs
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 

@@ -14,8 +14,7 @@ from starlette.types import ASGIApp, Message
 
 from clusterkit.client.store import RunStore
 from clusterkit.dashboard.app import Dashboard, Settings
-from clusterkit.dashboard.safety import HEADERS, LONGEST_BODY, Safety, new_token
-from clusterkit.dashboard.tickets import VALID, Tickets
+from clusterkit.dashboard.safety import HEADERS, LONGEST_BODY, VALID, Safety, Tickets, new_token
 from tests.dashboard.histories import beginning, progress, written
 from tests.histories import job
 

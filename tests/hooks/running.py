@@ -13,7 +13,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.hooks.runner import HookRunner
 from clusterkit.system.inbox import Inbox
 from clusterkit.words import events as ev
-from clusterkit.words.hooks import Hooks
+from clusterkit.words.job import Hooks
 from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
 from tests.histories import job, task
 

@@ -14,8 +14,7 @@ from clusterkit.hooks.document import LONGEST, Document
 from clusterkit.hooks.moments import Moments
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.hooks import Hook
-from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules
+from clusterkit.words.job import Hook, JobSpec, Limits, RestartPolicy, RestartRules
 from clusterkit.words.outcome import Exit, Failure, RoleKind
 from clusterkit.words.reports import Progressed
 from tests.histories import SIGABRT, SIGINT, SIGKILL, job, task

@@ -17,7 +17,7 @@ from clusterkit.hooks import runner
 from clusterkit.hooks.runner import TOLD
 from clusterkit.system import procfs
 from clusterkit.words import events as ev
-from clusterkit.words.hooks import Hooks
+from clusterkit.words.job import Hooks
 from tests.hooks.running import PROBLEMS, SCRIPTS, Running, lines, python
 from tests.support import wait_until
 

@@ -10,8 +10,8 @@ import pytest
 
 from clusterkit.client.paths import Paths
 from clusterkit.job.debugging import debugging_env
-from clusterkit.words.debugging import Breakpoints, Debugging
 from clusterkit.words.errors import BadJob
+from clusterkit.words.job import Breakpoints, Debugging
 from clusterkit.words.model import ProgramKind
 from clusterkit.words.resources import Hosts
 from tests.histories import build_job, job, task

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterkit.cli.options import given as gathered_from
 from clusterkit.cli.up import command as up
-from clusterkit.job.flags import flags_of, job_flags
+from clusterkit.job.flags import job_flags
 from clusterkit.job.options import OPTIONS, Entry, JobOptions, Kind
-from clusterkit.words.errors import BadJob
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES: dict[Kind, Any] = {
@@ -47,9 +45,3 @@ def test_every_option_comes_back(options: dict[str, Any], program: dict[str, Any
     assert found.problems == []
     plain: dict[str, Any] = {name: list(v) if isinstance(v, tuple) else v for name, v in found.options.items()}
     assert plain == job
-
-
-def test_an_impossible_value_is_a_problem() -> None:
-    """Python gives more kinds of values than a command line."""
-    with pytest.raises(BadJob, match="has to be True or False"):
-        list(flags_of(OPTIONS["chief"], 2))

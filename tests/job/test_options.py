@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from clusterkit.job.inverse import options_of
+from clusterkit.job.flags import options_of
 from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, merged
 from clusterkit.job.spec import describe
 from clusterkit.words import wire

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.job.preflight import directory_problems, interpreter_problems, with_program
-from clusterkit.words.debugging import Debugging
-from clusterkit.words.job import Setup
+from clusterkit.words.job import Debugging, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from tests.histories import job
 

@@ -10,7 +10,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.job import RestartRules, RestartScope
 from clusterkit.words.outcome import RunState
 from clusterkit.words.resources import Hosts
-from tests.histories import SIGKILL, History, job
+from tests.histories import SIGKILL, History, job, task
 from tests.machine.test_gang import UNAVAILABLE, cause_and_collateral
 
 PATIENCE = 30.0
@@ -128,11 +128,16 @@ def test_a_start_that_was_on_its_way_to_the_host_is_lost_with_it() -> None:
 
 def test_a_coordinator_that_waits_for_its_servers_starts_with_the_others_again() -> None:
     """It was held back when the host was lost, and must not start against servers that are being ended."""
-    run = History(job(workers=2, ps=1), forked=True, listening=False).begin()
-    assert run.attempts.keys() == {"worker:0", "worker:1", "ps:0"}
+    run = History(job(workers=2, ps=1)).begin()
+    for name in ("worker:0", "worker:1", "ps:0"):
+        run.send(ev.Ready(task(name), 1))
+    run.exits("ps:0", signal=SIGKILL)
+    while run.attempts["ps:0"] == 1:
+        run.after(0.1)
+    assert run.attempts["chief:0"] == 1
     run.loses("n2", "worker:1")
     run.after(5)
-    assert run.attempts == {"chief:0": 1, "worker:0": 2, "worker:1": 2, "ps:0": 2}
+    assert run.attempts == {"chief:0": 2, "worker:0": 2, "worker:1": 2, "ps:0": 3}
     assert not run.over
 
 

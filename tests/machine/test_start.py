@@ -16,14 +16,14 @@ from tests.histories import BEGAN, SIGKILL, SIGTERM, History, job, task
 
 
 def test_every_task_is_spawned_once_at_the_beginning() -> None:
-    """The coordinator when its servers are processes, all in attempt 1, without a reason for a restart."""
+    """The coordinator after its servers, all in attempt 1, without a reason for a restart."""
     run = History(job(workers=2, ps=1, evaluator=1)).begin()
     assert [(str(s.task), s.attempt, s.reason) for s in run.asked(Spawn)] == [
         ("worker:0", 1, ""),
         ("worker:1", 1, ""),
         ("ps:0", 1, ""),
-        ("evaluator:0", 1, ""),
         ("chief:0", 1, ""),
+        ("evaluator:0", 1, ""),
     ]
     assert {run.state(str(t)) for t in run.job.tasks} == {TaskState.RUNNING}
 

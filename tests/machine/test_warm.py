@@ -49,45 +49,6 @@ def test_an_end_while_the_fork_server_comes_up_starts_nothing() -> None:
     assert {attempt.exit.asked for attempt in run.result.attempts if attempt.exit} == {Asked.TEARDOWN}
 
 
-def test_the_coordinator_starts_when_the_last_server_is_ready() -> None:
-    """It would find nobody, and try again a second later."""
-    run = warming(ps=1)
-    run.warms()
-    assert run.live == {"worker:0", "worker:1", "ps:0"}
-    serves(run, "worker:0", "ps:0")
-    assert "chief:0" not in run.live
-    serves(run, "worker:1")
-    assert "chief:0" in run.live
-
-
-def test_the_coordinator_waits_half_a_second_for_servers_that_do_not_say_ready() -> None:
-    """From the moment at which the last of them became a process."""
-    run = warming(ps=1)
-    run.after(3)
-    run.warms()
-    assert run.spawn_times("chief:0") == []
-    run.after(1)
-    assert run.spawn_times("chief:0") == [3.5]
-
-
-def test_an_end_while_the_coordinator_waits() -> None:
-    """It is never started."""
-    run = warming(ps=1)
-    run.warms()
-    run.send(ev.Interrupted(SIGINT))
-    assert run.over
-    assert run.failures == []
-
-
-def test_a_server_that_dies_while_the_coordinator_waits() -> None:
-    """It no longer counts; the coordinator finds it when it is back, and TensorFlow waits for it."""
-    run = warming(ps=1)
-    run.warms()
-    serves(run, "worker:0", "ps:0")
-    run.exits("worker:1", signal=SIGKILL)
-    assert "chief:0" in run.live
-
-
 def test_a_coordinator_that_restarts_with_its_ps_waits_until_the_workers_have_found_it() -> None:
     """Their channels try again a second after the last time; before that, what it asks of them fails at once."""
     run = warming(ps=1)
@@ -148,12 +109,3 @@ def test_an_end_while_the_workers_look_for_the_ps() -> None:
     run.send(ev.Interrupted(SIGINT))
     assert run.result.exit_code == 130
     assert [failure.task for failure in run.failures] == [task("ps:0")]
-
-
-def test_cold_starts_have_no_head_start() -> None:
-    """They are seconds apart in any case."""
-    run = History(job(workers=2, ps=1)).begin()
-    assert "chief:0" in run.live
-    run = warming(ps=1)
-    run.chills()
-    assert "chief:0" in run.live

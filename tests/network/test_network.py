@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusterkit.network.switch.packets import checksum
+from clusterkit.network.switch.flows import checksum
 from clusterkit.network.virtual import Layer, NetworkError, Traffic, VirtualNetwork, why_not
 from clusterkit.words.model import Task
 from tests.guests import DEADLINE, Guest, await_round_trip, connect, round_trip

@@ -8,8 +8,18 @@ import sys
 
 import pytest
 
-from clusterkit.network.switch.flows import parse_table, probe, replies
-from clusterkit.network.switch.packets import ACK, RST, SYN, Segment, forge, reverse, segment_of
+from clusterkit.network.switch.flows import (
+    ACK,
+    RST,
+    SYN,
+    Segment,
+    forge,
+    parse_table,
+    probe,
+    replies,
+    reverse,
+    segment_of,
+)
 
 A, B = socket.inet_aton("10.77.0.1"), socket.inet_aton("10.77.0.2")
 FLOW = B + A + struct.pack("!HH", 40000, 2222)  # towards A

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterkit.network.switch import resets as module
-from clusterkit.network.switch.flows import probe, replies
-from clusterkit.network.switch.packets import ACK, SYN, Segment, reverse
+from clusterkit.network.switch.flows import ACK, SYN, Segment, probe, replies, reverse
 from clusterkit.network.switch.resets import PROBES, Resets
 from clusterkit.network.switch.ways import Ways
 

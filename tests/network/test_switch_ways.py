@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from clusterkit.network.switch.cables import Detours, Pair
+from clusterkit.network.switch.flows import forge
 from clusterkit.network.switch.links import Layer
-from clusterkit.network.switch.packets import forge
 from clusterkit.network.switch.ways import Way, Ways
 
 CUT, SLOW = Layer(cut=True), Layer(delay=5)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.supervisor.patience import SIGINT, Patience, Step
+from clusterkit.supervisor.watchdog import SIGINT, Patience, Step
 from tests.support import CHILDREN, Command, Up, processes_of
 
 Start = Callable[..., Up]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.local.shortages import too_few_descriptors
+from clusterkit.backends.local.preflight import too_few_descriptors
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore
-from clusterkit.supervisor import crash
 from clusterkit.supervisor.detach import detach
 from clusterkit.supervisor.guardian import guard
+from clusterkit.supervisor.lost import FILE, keep_crash
 from clusterkit.system.barrier import crashed
 from clusterkit.system.limits import shortage
 from clusterkit.system.ports import claim
@@ -46,10 +46,10 @@ def test_a_crash_for_want_of_something_is_none_to_report(tmp_path: Path) -> None
     run = RunDirectory(tmp_path / "r")
     run.make()
     event = crashed("the thread 'x'", OSError(errno.ENOMEM, "Cannot allocate memory"))
-    assert crash.keep(run, event) == "The run is ended at once. The memory is used up. Close programs."
+    assert keep_crash(run, event) == "The run is ended at once. The memory is used up. Close programs."
     assert "eport it" not in event.sentence
-    assert not (run.path / crash.FILE).exists()
-    assert "Please report it" in crash.keep(run, crashed("the thread 'x'", ValueError("x")))
+    assert not (run.path / FILE).exists()
+    assert "Please report it" in keep_crash(run, crashed("the thread 'x'", ValueError("x")))
 
 
 def test_no_descriptor_is_not_no_port() -> None:

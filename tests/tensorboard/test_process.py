@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from clusterkit.client.directory import RunDirectory
-from clusterkit.tensorboard import process
-from clusterkit.tensorboard.process import TensorBoard
+from clusterkit.companions.process import Script
+from clusterkit.tensorboard.beside import start_tensorboard
 from clusterkit.words.events import TensorBoardLost, TensorBoardReady
 
 pytestmark = pytest.mark.process
@@ -26,11 +26,9 @@ NONSENSE = b"\n".join([
 def played(monkeypatch: pytest.MonkeyPatch, run: Path, sent: bytes, then: str) -> list[Any]:
     """What is posted when the process sends that, up to the first event, and after the stop."""
     program = PLAYED.format(then=then)
-    monkeypatch.setattr(
-        process, "_argv", lambda _, channel, port: [sys.executable, "-c", program, str(channel), repr(sent)]
-    )
+    monkeypatch.setattr(Script, "argv", lambda _, channel: [sys.executable, "-c", program, str(channel), repr(sent)])
     posted = queue.SimpleQueue[Any]()
-    board = TensorBoard(RunDirectory(run), posted.put)
+    board = start_tensorboard(RunDirectory(run), posted.put)
     events = [posted.get(timeout=30)]
     board.stop()
     while not posted.empty():

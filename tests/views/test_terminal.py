@@ -22,7 +22,7 @@ from clusterkit.chaos.model import Outcome, Shrunk
 from clusterkit.check.findings import Finding
 from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
-from clusterkit.cli.errors import exit_on_error
+from clusterkit.cli.terminal import exit_on_error
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.paths import RunPaths
 from clusterkit.client.store import RunStore

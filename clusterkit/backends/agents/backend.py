@@ -19,12 +19,11 @@ from clusterkit.backends.agents.hosts import Host, Hosts
 from clusterkit.backends.agents.listener import Listener
 from clusterkit.backends.agents.mail import Mail
 from clusterkit.backends.agents.merging import Merging
-from clusterkit.backends.agents.preflight import preflight
 from clusterkit.backends.agents.session import message_text
 from clusterkit.backends.agents.sharing import SharedDirectories
 from clusterkit.backends.agents.starts import Starts
 from clusterkit.backends.agents.telling import ask
-from clusterkit.backends.base import Preflight, Receiver
+from clusterkit.backends.base import Receiver
 from clusterkit.backends.local.logs import Viewer
 from clusterkit.client.cleaning import reap_strays
 from clusterkit.client.directory import RunDirectory
@@ -53,11 +52,6 @@ class AgentsBackend:
         self._ending: set[Host] = set()  # they were told that the run is over, and have not answered
         self._over = True
         self._stack = ExitStack()
-
-    @staticmethod
-    def preflight(job: JobSpec) -> Preflight:
-        """See backends/agents/preflight.py."""
-        return preflight(job)
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Have the agents started, and wait for them. Raises NoHosts."""

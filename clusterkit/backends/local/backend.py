@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import assert_never
 
-from clusterkit.backends.base import Preflight, Receiver
+from clusterkit.backends.base import Receiver
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, Subject
 from clusterkit.backends.local.logs import LogPump, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
 from clusterkit.backends.local.plans import Plans
-from clusterkit.backends.local.preflight import preflight
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.scout import Scout, start_afresh
@@ -57,11 +56,6 @@ class LocalBackend:
         every = 0.0 if waits_for_steps(job) else EVERY
         self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
         self._stack = ExitStack()
-
-    @staticmethod
-    def preflight(job: JobSpec) -> Preflight:
-        """See backends/local/preflight.py."""
-        return preflight(job)
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """See the contract: all tasks are here."""

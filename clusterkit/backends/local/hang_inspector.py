@@ -20,8 +20,8 @@ from clusterkit.machine.stall import halted
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.process import Child
+from clusterkit.system.procfs import Meter
 from clusterkit.system.sockets import Connection, established
-from clusterkit.system.usage import Meter
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task

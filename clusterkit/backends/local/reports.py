@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
-from clusterkit.words.debugging import LOOPBACK
 from clusterkit.words.distribution import Training
+from clusterkit.words.job import LOOPBACK
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.reports import (
     Checkpointed,

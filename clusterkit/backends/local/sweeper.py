@@ -10,9 +10,9 @@ from functools import partial
 
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.system.barrier import start_thread
-from clusterkit.system.bell import Bell
 from clusterkit.system.poller import Poller
 from clusterkit.system.sweep import WillNotDie
+from clusterkit.system.wakeup import Bell
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 

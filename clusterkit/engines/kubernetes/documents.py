@@ -17,6 +17,7 @@ from clusterkit.engines.kubernetes.objects import (
 )
 from clusterkit.words.model import number_of
 from clusterkit.words.secrets import has_credentials
+from clusterkit.words.spelling import listed
 
 
 def documents(manifest: Manifest, pem: str) -> list[Document]:
@@ -39,7 +40,7 @@ def head(manifest: Manifest) -> Iterator[str]:
     counts = ", ".join(number_of(kind, count) for kind, count in manifest.job.counts.items() if count)
     yield f"clusterkit run {manifest.name}: {counts} on {number_of('host', manifest.hosts)}."
     if found := secrets_in(manifest):
-        yield f"SECRET: this holds {' and '.join(found)}."
+        yield f"SECRET: this holds {listed(found)}."
         yield "Keep it out of version control, and readable for you alone."
     yield ""
     at = "" if manifest.flags.namespace is None else f" --namespace {manifest.flags.namespace}"

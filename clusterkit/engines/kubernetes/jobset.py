@@ -24,11 +24,11 @@ from clusterkit.engines.kubernetes.pods import (
     job_volume,
     key_volume,
     labels,
+    of_agent,
     template,
     tolerations,
 )
-from clusterkit.engines.kubernetes.resources import SUPERVISOR as SUPERVISORS_RESOURCES
-from clusterkit.engines.kubernetes.resources import of_agent
+from clusterkit.engines.kubernetes.pods import SUPERVISOR as SUPERVISORS_RESOURCES
 from clusterkit.words.outcome import CRASHED, PROVED_NOTHING
 
 FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` with which the run is over

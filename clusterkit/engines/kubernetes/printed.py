@@ -12,6 +12,7 @@ from clusterkit.engines.kubernetes.manifest import Manifest, Place, Secret
 from clusterkit.engines.kubernetes.objects import key_secret
 from clusterkit.engines.kubernetes.text import yaml_text
 from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.spelling import listed
 
 
 class CannotWrite(ClusterkitError):
@@ -23,7 +24,7 @@ class CannotWrite(ClusterkitError):
 def manifest_text(manifest: Manifest, seen: bool) -> str:
     """Every document of a run. Raises BadJob if there is a secret in them, and they would be `seen` on a screen."""
     if seen and (found := secrets_in(manifest)):
-        raise BadJob([_unseen(" and ".join(found))])
+        raise BadJob([_unseen(listed(found))])
     has_key = manifest.flags.secret is Secret.TOO
     return yaml_text(head(manifest), documents(manifest, _new_key(manifest.name) if has_key else ""))
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from clusterkit.network.switch.cables import Pair
 from clusterkit.network.switch.capture import Capture
-from clusterkit.network.switch.flows import replies
+from clusterkit.network.switch.flows import LONGEST, replies, segment_of
 from clusterkit.network.switch.links import Layer
-from clusterkit.network.switch.packets import LONGEST, segment_of
 from clusterkit.network.switch.resets import Resets
 from clusterkit.network.switch.ways import Way, Ways
 

@@ -9,8 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from clusterkit.network.switch.cables import Pair
-from clusterkit.network.switch.flows import local_flows, probe
-from clusterkit.network.switch.packets import reverse
+from clusterkit.network.switch.flows import local_flows, probe, reverse
 from clusterkit.network.switch.system import enter
 from clusterkit.network.switch.ways import Ways
 

@@ -13,6 +13,7 @@ import pytest
 
 from clusterkit.backends.agents.backend import AgentsBackend
 from clusterkit.backends.agents.connection import Peer
+from clusterkit.backends.agents.preflight import preflight
 from clusterkit.backends.base import Backend
 from clusterkit.engines.local.engine import Processes
 from clusterkit.system import procfs
@@ -67,6 +68,7 @@ class TestAgents(Contract):
     """On hosts."""
 
     stage_of = OnHosts
+    preflight = staticmethod(preflight)
 
     def test_strays_of_a_run_without_a_supervisor_are_ended(self, stage: Any, monkeypatch: Any, home: Path) -> None:
         """There are none: what an agent has started ends with the agent, and that with its lease."""

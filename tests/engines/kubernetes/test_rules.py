@@ -104,7 +104,7 @@ def test_a_key_alone_needs_a_run_and_no_program() -> None:
 )
 def test_an_agent_asks_for_what_its_tasks_need(hosts: int, cpu: str, gpus: str) -> None:
     """Five tasks with 8 cores each, of which four compute with 2 GPUs, spread evenly."""
-    from clusterkit.engines.kubernetes.resources import of_agent
+    from clusterkit.engines.kubernetes.pods import of_agent
 
     job: Any = {"program": "train.py", "workers": 4, "evaluator": True, "cpus_per_task": 8, "gpus_per_task": 2}
     found = of_agent(manifest_of(job, replace(PLAIN, hosts=hosts, memory="1Gi")))

@@ -1,6 +1,4 @@
-"""The process that runs hooks' commands, one at a time, until the other end of SOCKET is closed.
-
-    python -c ... RUN SOCKET CWD BOUND HOOK=COMMAND...
+"""The companion that runs hooks' commands, one at a time, until the channel is closed.
 
 It gets lines of JSON with a `number`, the `hook` to run and its `input`, and answers each, when the command has ended,
 with the number and the `problem`, if there was one. Any other line ends the command that runs.
@@ -8,16 +6,14 @@ with the number and the `problem`, if there was one. Any other line ends the com
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from clusterkit.client.directory import RunDirectory
+from clusterkit.companions.main import tell
 from clusterkit.hooks.command import Command
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import become_subreaper
@@ -27,27 +23,22 @@ LOG_MOST = 16 << 20  # bytes of the log; after that, no output is kept
 CHUNK = 1 << 16
 
 
-def main() -> None:
-    """Run the process. It is not tied to its parent: when that is gone, it has to end what it runs first."""
-    run, channel = RunDirectory(Path(sys.argv[1])), socket.socket(fileno=int(sys.argv[2]))
-    channel.set_inheritable(False)
+def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *words: str) -> None:
+    """Run what is asked for, of the commands HOOK=COMMAND in `words`, within `bound` seconds each.
+
+    The process is not tied to its parent: when that is gone, it has to end what it runs first.
+    """
     become_subreaper()
-    serve(run, channel, sys.argv[3], float(sys.argv[4]), dict(word.split("=", 1) for word in sys.argv[5:]))
-
-
-def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: float, commands: dict[str, str]) -> None:
-    """Run what is asked for until the channel is closed."""
-    received = b""
+    commands, received = dict(word.split("=", 1) for word in words), b""
     while data := channel.recv(CHUNK):
         *lines, received = (received + data).split(b"\n")
         for line in lines:
             match parse_line(line):
                 case {"number": int(number), "hook": str(hook), "input": str(given)} if hook in commands:
                     env = {**os.environ, "CLUSTERKIT_EVENT": hook}
-                    command = Command(commands[hook], given.encode(), cwd, env, bound, _room(run))
+                    command = Command(commands[hook], given.encode(), cwd, env, float(bound), _room(run))
                     problem = _logged(run, f"on-{hook} {number}", command, channel)
-                    with suppress(OSError):  # the supervisor is gone
-                        channel.sendall(json.dumps({"number": number, "problem": problem}).encode() + b"\n")
+                    tell(channel, {"number": number, "problem": problem})
 
 
 def _room(run: RunDirectory) -> int:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.system.companion import Companion, Script
+from clusterkit.client.directory import RunDirectory
+from clusterkit.companions.process import Companion, Script
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
 READY = """import os, sys, time
@@ -21,16 +22,19 @@ time.sleep(60)
 """
 
 
-def argv(descriptor: int) -> Sequence[str]:
+def argv(_: Script, descriptor: int) -> Sequence[str]:
     """A process that says that it is there, and reads nothing."""
     return [sys.executable, "-c", READY, str(descriptor)]
 
 
 @pytest.mark.parametrize("unread", [0, 1, 100])
-def test_one_that_is_killed_with_something_unread_has_ended(tmp_path: Path, unread: int) -> None:
+def test_one_that_is_killed_with_something_unread_has_ended(
+    tmp_path: Path, unread: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Linux says then that the connection was reset."""
     said = queue.SimpleQueue[Any]()
-    script = Script("idle", argv, tmp_path / "log", {})
+    monkeypatch.setattr(Script, "argv", argv)
+    script = Script("idle", "", RunDirectory(tmp_path))
     companion = Companion(script, said.put, lambda: said.put("ended"), said.put)
     assert said.get(timeout=30) == "ready"
     for number in range(unread):

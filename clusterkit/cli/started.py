@@ -1,0 +1,19 @@
+"""The `clusterkit up` that a Python process starts, which is asked for on its standard input."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from pathlib import Path
+
+from clusterkit.cli import run
+from clusterkit.warm.session import Asked
+
+
+def main() -> None:
+    """Run the job. Options that are in the environment are below those that are asked for."""
+    asked: Asked = pickle.load(sys.stdin.buffer)
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    run(["up", "--quiet", "--no-color"], asked)

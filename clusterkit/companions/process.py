@@ -1,0 +1,135 @@
+"""A companion as the supervisor sees it: a process beside a run, joined to this one by a channel."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusterkit.client.directory import RunDirectory
+from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.exchange import parse_line
+from clusterkit.system.process import code_of, end_helper, start_helper
+from clusterkit.words.events import Crashed
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a companion is: its name, which its log has too, and the module whose `serve` it runs with `arguments`.
+
+    `env` is added to its environment. `tied`: it is killed when this process ends.
+    """
+
+    name: str
+    module: str
+    run: RunDirectory
+    arguments: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    niceness: int = 0
+    tied: bool = True
+
+    def argv(self, channel: int) -> Sequence[str]:
+        """The command, which inherits the channel."""
+        parent = os.getpid() if self.tied else 0
+        own = (self.module, self.run.path, channel, self.niceness, parent)
+        # -P: modules in the working directory must not shadow clusterkit's.
+        return [sys.executable, "-P", "-c", code_of("clusterkit.companions.main"), *map(str, own), *self.arguments]
+
+
+class Companion:
+    """A process that sends lines of JSON, each of which `heard` gets; `ended` is called if it ends by itself.
+
+    Both are called in a thread. Create it in a thread that lives as long as this process: the parent-death signal is
+    tied to that thread. Raises OSError if the process can't be started.
+
+    Why not a Poller: the thread reads one channel, and ends when the process closes it.
+    """
+
+    def __init__(
+        self, script: Script, heard: Callable[[Any], None], ended: Callable[[], None], post: Callable[[Crashed], None]
+    ) -> None:
+        self._heard, self._ended = heard, ended
+        self._stopped = False
+        self._channel, other = socket.socketpair()
+        try:
+            with other, (script.run.path / f"{script.name}.log").open("ab") as log:
+                argv = script.argv(other.fileno())
+                self._process = start_helper(argv, other.fileno(), log.fileno(), {**os.environ, **script.env})
+        except OSError:
+            self._channel.close()
+            raise
+        self.pid = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)
+        self._thread = start_thread(script.name, self._listen, post)
+
+    def send(self, message: Any) -> None:
+        """Send the process a line of JSON, which has to be small. Raises OSError if the process has ended."""
+        self._channel.sendall(json.dumps(message).encode() + b"\n")
+
+    def stop(self, within: float) -> None:
+        """Ask the process to end by closing the channel, and kill it after `within` seconds."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._channel.shutdown(socket.SHUT_WR)
+        end_helper(self._process, self._pidfd, within)
+        join(self._thread)
+        os.close(self._pidfd)
+        self._channel.close()
+
+    def _listen(self) -> None:
+        for line in self._lines():
+            self._heard(parse_line(line))
+        if not self._stopped:
+            self._ended()
+
+    def _lines(self) -> Iterator[bytes]:
+        """Until the process closes the channel, or ends with something unread in it."""
+        with self._channel.makefile("rb") as lines, suppress(ConnectionResetError):
+            yield from lines
+
+
+class Server:
+    """A companion that serves an address. Calls `ready` with it, or `lost` with why it fails or has ended.
+
+    Both are called in a thread, and `lost` here if the process can't be started. Create it as a Companion.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        ready: Callable[[str], None],
+        lost: Callable[[str], None],
+        post: Callable[[Crashed], None],
+        end_within: float,
+    ) -> None:
+        self._ready, self._lost, self._within = ready, lost, end_within
+        self._log = script.run.path / f"{script.name}.log"
+        self._is_lost = False
+        self._companion: Companion | None = None
+        try:
+            self._companion = Companion(script, self._heard, self._ended, post)
+        except OSError as error:
+            lost(f"its process can't be started ({error.strerror})")
+
+    def stop(self) -> None:
+        """End the process; it has `end_within` seconds for that."""
+        if self._companion is not None:
+            self._companion.stop(self._within)
+
+    def _heard(self, message: Any) -> None:
+        match message:
+            case {"address": str(address)}:
+                self._ready(address)
+            case {"lost": str(why)}:
+                self._is_lost = True
+                self._lost(f"{why} (its log: {self._log})")
+
+    def _ended(self) -> None:
+        if not self._is_lost:
+            self._lost(f"its process has ended (its log: {self._log})")
