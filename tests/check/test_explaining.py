@@ -137,12 +137,12 @@ HOSTILE = {
 }
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_does_no_harm(tmp_path: Path, text: bytes) -> None:
     """It causes no error and no long wait, and the result stays unchanged."""
-    result, before = failed(BEGIN, STARTUP), time.monotonic()
+    result = failed(BEGIN, STARTUP)
     assert explained(result, job_of(tmp_path, text)) == result
-    assert time.monotonic() - before < explaining.WITHIN + 3
 
 
 def test_missing_files_do_no_harm(tmp_path: Path) -> None:
