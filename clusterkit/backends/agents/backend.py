@@ -102,8 +102,8 @@ class AgentsBackend:
                 self._split(order)
             case ac.DumpStacks() | ac.Heal() | ac.HurrySteps() | ac.Refresh():
                 self._tell(self._hosts.ready, order)
-            case ac.Avoid(name):
-                self._seating.avoid(self._hosts.named(name))
+            case ac.Avoid(names):
+                self._seating.avoid(names)
             case _:
                 assert_never(order)
 

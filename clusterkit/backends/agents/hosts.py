@@ -38,7 +38,6 @@ class Host:
     connection: Connection
     address: str | None = None
     cut: bool = False
-    avoided: bool = False
     lost: bool = False
     leaving: bool = False
     ports: dict[Task, int | None] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clusterkit.backends.agents.certificate import CertificateError, server_context
 from clusterkit.backends.agents.collected import MOST_OPEN
-from clusterkit.backends.agents.placement import Rule
+from clusterkit.machine.placement import Rule
 from clusterkit.backends.base import Preflight
 from clusterkit.words.endpoints import split
 from clusterkit.words.faults import ON_NETWORK, FaultAction

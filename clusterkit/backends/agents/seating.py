@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clusterkit.backends.agents import messages as ms
 from clusterkit.backends.agents.hosts import Host, Hosts
-from clusterkit.backends.agents.placement import Rule, hosts_of, place
+from clusterkit.machine.placement import Rule, hosts_of, place, preferred
 from clusterkit.words.endpoints import endpoint_of
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -30,6 +30,8 @@ class Seating:
         self._seats: set[Host] = set()  # those that have tasks
         self._asked: dict[Host, frozenset[Task]] = {}  # those of them that have not answered, and for which tasks
         self._problems: list[str] = []
+        self._avoided: frozenset[str] = frozenset()  # as the machine ordered last
+        self._readmits = False  # those have to take tasks this time, since the others can't
         self._is_outdated = False  # the tasks have to be placed once more, when all have answered
         self.placed: dict[Task, Host] = {}
         self.endpoints: dict[Task, str] = {}
@@ -40,8 +42,9 @@ class Seating:
         """Place every task anew. Not while it is open: an answer to the question before is none to this one."""
         ready = self._hosts.usable
         connected = [host for host in ready if not host.cut] or ready
-        preferred = [host for host in connected if not host.avoided] or connected
-        usable = {host.name: host for host in preferred[: self._job.hosts.count]}
+        names = {host.name: host for host in connected}
+        avoided = set[str]() if self._readmits else self._avoided
+        usable = {name: names[name] for name in preferred(list(names), avoided, self._job.hosts.count)}
         self._problems, self._is_outdated = [], False
         self.is_open, self.is_settled = bool(usable), False
         if not usable:
@@ -72,11 +75,12 @@ class Seating:
             self._problems.append(f"{host.name}: {answer.problem}")
         self._go_on()
 
-    def avoid(self, host: Host | None) -> None:
-        """Place no task there the next time, if there are others."""
-        if host is not None:
-            host.avoided = True
-            self._leave(host)
+    def avoid(self, names: Collection[str]) -> None:
+        """Place no task on these hosts the next time, if there are others."""
+        for name in set(names) - self._avoided:
+            if (host := self._hosts.named(name)) is not None:
+                self._leave(host)
+        self._avoided, self._readmits = frozenset(names), False
 
     def leave(self, host: Host) -> None:
         """A host is about to go. It still answers what it was asked."""
@@ -89,11 +93,15 @@ class Seating:
         self._go_on()
 
     def readmit(self) -> list[str]:
-        """Take back that hosts are avoided; return their names."""
-        avoided = [host for host in self._hosts.usable if host.avoided]
-        for host in avoided:
-            host.avoided = False
-        return [host.name for host in avoided]
+        """Let hosts that are avoided take tasks the next time; return their names, none if they were to do so before."""
+        names = [] if self._readmits else [host.name for host in self._hosts.usable if host.name in self._avoided]
+        self._readmits = bool(names)
+        return names
+
+    @property
+    def readmitted(self) -> tuple[str, ...]:
+        """The hosts that were to be avoided and have tasks all the same."""
+        return tuple(sorted(self._avoided.intersection(host.name for host in self.placed.values())))
 
     @property
     def others(self) -> tuple[str, ...]:

@@ -77,7 +77,8 @@ class Starts:
     def _seated(self) -> None:
         """Every host knows where all tasks are."""
         hosts = {task: host.name for task, host in self.seating.placed.items()}
-        self._post(ev.Placed(hosts, self.seating.endpoints, self.seating.others))
+        seating = self.seating
+        self._post(ev.Placed(hosts, seating.endpoints, seating.others, seating.readmitted))
         waiting, self._waiting = self._waiting, []
         for order in waiting:
             self.spawn(order)

@@ -35,7 +35,7 @@ TO_AGENT: list[ms.ToAgent] = [
     ac.Inject(3, parse_fault("memory worker:1 limit=1GB"), (WORKER,)),
     ac.Heal(3),
     ac.HurrySteps(),
-    ac.Avoid("n2"),
+    ac.Avoid(("n2",)),
     ac.Refresh(("train.py", "model.py"), fresh=True),
     ms.Stay(),
     ms.Drain(),

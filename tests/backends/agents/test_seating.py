@@ -130,7 +130,7 @@ def test_a_host_that_is_to_be_avoided_while_it_is_asked_gets_no_task() -> None:
     """The spare host has them, until those that were avoided are readmitted."""
     table = Table(3, 4, spare=1)
     table.seating.begin()
-    table.seating.avoid(table.of["n1"])
+    table.seating.avoid(("n1",))
     table.answer("n1")
     table.answer("n0")
     assert table.open_questions == ["n2"]
@@ -139,6 +139,7 @@ def test_a_host_that_is_to_be_avoided_while_it_is_asked_gets_no_task() -> None:
     assert table.seating.readmit() == ["n1"]
     table.seating.begin()
     assert (table.ends[1:], table.where()) == (["settled"], {"n0": 2, "n1": 2})
+    assert (table.seating.readmitted, table.seating.readmit()) == (("n1",), [])
 
 
 @pytest.mark.parametrize("problem", [None, NO_ROOM])
@@ -173,7 +174,7 @@ def test_random_histories_of_placements(number: int) -> None:
             case "lose" if len(ready) > 1 or (draw.random() < 0.1 and ready):
                 table.lose(draw.choice(ready))
             case "avoid" if ready:
-                table.seating.avoid(table.of[draw.choice(ready)])
+                table.seating.avoid(draw.sample(ready, draw.randint(0, len(ready))))
             case "readmit" if not table.seating.is_open:
                 table.seating.readmit()
         table.check()

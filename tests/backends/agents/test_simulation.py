@@ -146,6 +146,7 @@ def test_a_host_that_is_unfit_twice_is_avoided_if_the_others_have_room(has_room:
     events = [event for _, event in JournalReader(run.directory).events()]
     placed = [set(event.hosts.values()) for event in events if isinstance(event, ev.Placed)]
     assert placed == [{"n0", "n1"}, {"n0", "n2"} if has_room else {"n0", "n1"}]
+    assert [event.readmitted for event in events if isinstance(event, ev.Placed)] == [(), () if has_room else ("n1",)]
     assert next(event.others for event in events if isinstance(event, ev.Placed)) == ("n2",)
     noted = [event.text for event in events if isinstance(event, ev.Noted)]
     readmitted = "n2: No free TCP port was found. So tasks are placed on n1 again."
