@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.backends.agents.hosts import in_order
+from clusterkit.backends.hosts.hosts import in_order
+from clusterkit.backends.hosts.preflight import preflight
 from clusterkit.machine.placement import Rule, place
-from clusterkit.backends.agents.preflight import preflight
 from clusterkit.words.job import JobSpec
 from clusterkit.words.resources import Hosts, Network
 from tests.efforts import calls
