@@ -1,6 +1,6 @@
 """Many hosts, simulated: `python -m benchmarks.hosts` prints what a supervisor costs with more and more of them.
 
-The hosts' agents are in memory (tests/backends/agents/simulated.py). There are no processes, sockets or TLS.
+The hosts' agents are in memory (tests/backends/hosts/simulated.py). There are no processes, sockets or TLS.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.jobs import ROOT
-from tests.backends.agents.simulated_run import SimulatedRun, gang, life, servers
+from tests.backends.hosts.simulated_run import SimulatedRun, gang, life, servers
 
 SIZES = (100, 300, 1000)
 STEPS = 60  # that each task reports: one a second, for a minute of the time that is simulated

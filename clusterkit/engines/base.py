@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clusterkit.backends.agents.allocation import Allocation
+    from clusterkit.backends.hosts.allocation import Allocation
     from clusterkit.client.directory import RunDirectory
     from clusterkit.job.options import JobOptions
     from clusterkit.words.job import JobSpec

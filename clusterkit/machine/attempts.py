@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from clusterkit.machine.alone import Alone
-from clusterkit.machine.beside import Beside
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.exits import Exits
+from clusterkit.machine.failed_peers import FailedPeers
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.in_order import end_server, end_servers
 from clusterkit.machine.recovery import Recoveries
@@ -33,7 +33,7 @@ class Attempts:
     watch: Watch
     faults: Faults
     early: EarlyExits
-    beside: Beside
+    failed_peers: FailedPeers
     exits: Exits
     alone: Alone
 
@@ -192,11 +192,11 @@ class Attempts:
     def _down(self, record: TaskRecord) -> None:
         self.state.move(record, TaskState.DOWN)
         asked, ok = self.state.was_asked(record), record.exit is not None and record.exit.ok
-        beside = (self.ending.succeeded or self.ending.spoiled) and record.task in self.beside.tasks
-        failed = not (asked or ok) and (beside or not self.ending.begun)
+        is_peer = (self.ending.succeeded or self.ending.spoiled) and record.task in self.failed_peers.tasks
+        failed = not (asked or ok) and (is_peer or not self.ending.begun)
         self.state.close(record, self.faults.injections.explaining(record) if failed else None)
-        if failed and beside:
-            self.beside.failed(record)
+        if failed and is_peer:
+            self.failed_peers.failed(record)
         elif failed:
             self.recoveries.failed(record)
             self.early.explain(record)
@@ -207,7 +207,7 @@ class Attempts:
         elif record.task == self.state.job.leader:
             self.ending.succeed(record)
             self._doubt(record)
-            self.beside.judge(self.recoveries.unmended())
+            self.failed_peers.judge(self.recoveries.unmended())
         else:
             self.early.exited(record)
 

@@ -6,13 +6,13 @@ from clusterkit.machine.alone import Alone
 from clusterkit.machine.attempts import Attempts
 from clusterkit.machine.before import Before
 from clusterkit.machine.beginning import Beginning
-from clusterkit.machine.beside import Beside
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.delayed_starts import DelayedStarts
 from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.exits import Exits
+from clusterkit.machine.failed_peers import FailedPeers
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.headstart import HeadStart
 from clusterkit.machine.hosts import HostRecords
@@ -62,7 +62,7 @@ class Machine:
             self.watch,
             self.faults,
             self.early,
-            Beside(self.state, self.ending),
+            FailedPeers(self.state, self.ending),
             Exits(self.state),
             self.alone,
         )

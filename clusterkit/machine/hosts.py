@@ -36,8 +36,10 @@ class HostRecords:
     def take(self, event: OfHost) -> None:
         """A host came, went, or got tasks."""
         match event:
-            case Placed(hosts, _, others):
+            case Placed(hosts, _, others, readmitted):
                 self.state.placed, self.there = hosts, {*hosts.values(), *others}
+                for host in readmitted:
+                    self._clear(host)
             case HostJoined(host):
                 self._forget(host)
                 self.there.add(host)
@@ -85,7 +87,7 @@ class HostRecords:
         moves = bool(fine - {host})
         if moves:
             self.avoided.add(host)
-            self.state.out.append(Avoid(host))
+            self._avoid()
         if moves or host not in self._stuck:
             self._stuck.add(host)
             self.state.record(HostAvoided(host, f"{failure.task} {failure.exit}", moves))
@@ -98,10 +100,19 @@ class HostRecords:
             if where == host and killed and not self.state.timers.is_set(Timer.KILL, task):
                 self.state.timers.set(Timer.DEATH, self.state.now + DEATH_WITHIN, task)
 
+    def _avoid(self) -> None:
+        self.state.out.append(Avoid(tuple(sorted(self.avoided))))
+
     def _forget(self, host: str) -> None:
         """The next one of that name begins anew."""
         self.there.discard(host)
-        self.avoided.discard(host)
+        self._clear(host)
+
+    def _clear(self, host: str) -> None:
+        """Judge the host anew."""
+        if host in self.avoided:
+            self.avoided.remove(host)
+            self._avoid()
         self._stuck.discard(host)
         self._marks.pop(host, None)
 

@@ -12,7 +12,7 @@ from clusterkit.words.events import AllocationEnding
 from clusterkit.words.outcome import SUSPENDED
 
 if TYPE_CHECKING:  # only runs on hosts need it
-    from clusterkit.backends.agents.allocation import Allocation
+    from clusterkit.backends.hosts.allocation import Allocation
 
 
 def ends(allocation: Allocation | None, inbox: Inbox) -> bool:

@@ -50,7 +50,7 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_secrets
 
 if TYPE_CHECKING:
-    from clusterkit.backends.agents.allocation import Allocation
+    from clusterkit.backends.hosts.allocation import Allocation
 
 
 def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
@@ -131,7 +131,7 @@ def _backend(
 ) -> Backend:
     if allocation is None:
         return LocalBackend(job, seed, inbox, console.output, warmth)
-    from clusterkit.backends.agents.backend import AgentsBackend
+    from clusterkit.backends.hosts.backend import AgentsBackend
 
     return AgentsBackend(job, seed, inbox, console.output, allocation)
 

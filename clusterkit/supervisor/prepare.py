@@ -68,7 +68,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
 def _preflight(job: JobSpec) -> Preflight:
     """Check what the job asks for where it runs, with what that takes alone: a fork server may wait for it."""
     if job.hosts.count:
-        from clusterkit.backends.agents.preflight import preflight as of_agents
+        from clusterkit.backends.hosts.preflight import preflight as of_agents
         from clusterkit.engines.table import engine_named
 
         found = of_agents(job)

@@ -16,7 +16,7 @@ from clusterkit.system.process import ENDING
 from clusterkit.words.events import AllocationEnding, Interrupted
 
 if TYPE_CHECKING:  # only runs on hosts need it
-    from clusterkit.backends.agents.allocation import Allocation
+    from clusterkit.backends.hosts.allocation import Allocation
 
 
 def listen(post: Callable[[Interrupted], None], heeded: Sequence[signal.Signals] = ENDING) -> None:

@@ -115,9 +115,12 @@ class HurrySteps:
 
 @dataclass(frozen=True, slots=True)
 class Avoid:
-    """Place tasks on other hosts from now on, as long as there are any. What runs there is being ended."""
+    """From now on, place tasks on these hosts, and on no more, only where no others can take them.
 
-    host: str
+    It replaces the order before. What runs on a host that is new among them is being ended.
+    """
+
+    hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

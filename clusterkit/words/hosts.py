@@ -10,11 +10,15 @@ from clusterkit.words.model import Task
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where the tasks are from now on: the host of each, and its endpoint. `others` are the hosts without a task."""
+    """Where the tasks are from now on: the host of each, and its endpoint. `others` are the hosts without a task.
+
+    `readmitted`: hosts that were to be avoided and have tasks again, since the others could not take all of them.
+    """
 
     hosts: Mapping[Task, str]
     endpoints: Mapping[Task, str]
     others: tuple[str, ...] = ()
+    readmitted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

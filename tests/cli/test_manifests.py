@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterkit.backends.agents.certificate import server_context
+from clusterkit.backends.link.certificate import server_context
 from tests.commands import Clusterkit
 from tests.terminal import on_terminal
 

@@ -29,11 +29,11 @@ class OnHosts(History):
         self.job = replace(self.job, hosts=Hosts(count=2, timeout=PATIENCE))
         super().__post_init__()
 
-    def place(self, *hosts: str) -> None:
+    def place(self, *hosts: str, readmitted: tuple[str, ...] = ()) -> None:
         """Place the tasks, spread over these hosts; the others have none."""
         placed = {one: hosts[nth % len(hosts)] for nth, one in enumerate(self.job.tasks)}
         self.where = {str(one): host for one, host in placed.items()}
-        self.send(ev.Placed(placed, {}, tuple(host for host in self.hosts if host not in hosts)))
+        self.send(ev.Placed(placed, {}, tuple(host for host in self.hosts if host not in hosts), readmitted))
 
     def on(self, host: str) -> list[str]:
         """The tasks that are placed on a host."""
@@ -74,7 +74,7 @@ def test_a_host_that_can_start_nothing_twice_is_avoided() -> None:
     assert run.attempts[lost] == 2
     run.after(2.5)
     assert avoided(run) == [("n2", True)]
-    assert run.asked(Avoid) == [Avoid("n2")]
+    assert run.asked(Avoid) == [Avoid(("n2",))]
     assert run.decided(ev.RestartPlanned)[-1].tasks == run.job.tasks
     run.unfit.clear()
     run.place("n1")
@@ -206,7 +206,36 @@ def test_a_host_that_comes_again_begins_anew() -> None:
     run.send(ev.HostLost("n2", "its agent was started anew"))
     run.send(ev.HostJoined("n2"))
     assert run.machine.hosts.avoided == set()
+    assert run.asked(Avoid) == [Avoid(("n2",)), Avoid(())]
     assert run.machine.hosts.there == {"n1", "n2"}
+
+
+def test_an_avoided_host_that_gets_tasks_again_is_judged_anew() -> None:
+    """The other hosts could not take its tasks. It is not avoided any more, and two more failures count."""
+    run = started(rules=RestartRules(budget=9))
+    run.unfit["n2"] = FULL
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(5)
+    assert avoided(run) == [("n2", True)]
+    run.unfit.clear()
+    run.place("n1", "n2", readmitted=("n2",))
+    assert run.machine.hosts.avoided == set()
+    assert run.asked(Avoid) == [Avoid(("n2",)), Avoid(())]
+    run.after(20)
+    run.unfit["n2"] = FULL
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(60)
+    assert avoided(run) == [("n2", True)] * 2
+
+
+def test_a_placement_that_is_older_than_the_decision_readmits_no_host() -> None:
+    """The backend placed the tasks before the machine's order reached it."""
+    run = started()
+    run.unfit["n2"] = FULL
+    run.exits("worker:1", signal=SIGKILL)
+    run.after(5)
+    run.place("n1", "n2")
+    assert run.machine.hosts.avoided == {"n2"}
 
 
 def test_another_recovery_becomes_part_of_the_move() -> None:

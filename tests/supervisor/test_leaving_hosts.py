@@ -13,7 +13,7 @@ from pathlib import Path
 import portpicker
 import pytest
 
-from clusterkit.backends.agents.certificate import write_certificate
+from clusterkit.backends.link.certificate import write_certificate
 from clusterkit.system import procfs
 from tests.e2e.test_hosts import agent_on
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until

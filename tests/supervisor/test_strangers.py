@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.agents.certificate import write_certificate
-from tests.backends.agents import leaks
-from tests.backends.agents.knocking import who_let_in
+from clusterkit.backends.link.certificate import write_certificate
+from tests.backends.link import leaks
+from tests.backends.link.knocking import who_let_in
 from tests.support import CHILDREN, Up, processes_of
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]

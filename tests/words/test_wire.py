@@ -97,7 +97,7 @@ EVENTS: list[ev.Event] = [
     ev.Stopping("clusterkit got SIGINT", (WORKER,), 10.0, interrupted=True),
     ev.Stalled("No progress.", WORKER, 60.5, {WORKER: ev.Vitals(1, True, "T", "is at x.py:1", True)}, "/x/stall-1.txt"),
     ev.Placed({WORKER: "n1", PS: "n2"}, {WORKER: "n1:1"}),
-    ev.Placed({WORKER: "n1"}, {WORKER: "n1:1"}, ("n2", "n3")),
+    ev.Placed({WORKER: "n1"}, {WORKER: "n1:1"}, ("n2", "n3"), ("n1",)),
     ev.HostJoined("n2"),
     ev.HostAvoided("n2", "worker:1 could not be started: on n2, no inode is free", moves=True),
     ev.SpawnFailed(WORKER, 2, "on n2, it does not reach the host of ps:0", unfit=True, unreached=(PS,)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from signal import SIGTERM
 
-from clusterkit.backends.agents.allocation import Allocation
+from clusterkit.backends.hosts.allocation import Allocation
 from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.base import Engine
 from clusterkit.words.events import AllocationEnding

@@ -6,7 +6,7 @@ import datetime
 import os
 import stat
 
-from clusterkit.backends.agents.certificate import make_certificate
+from clusterkit.backends.link.certificate import make_certificate
 from clusterkit.engines.kubernetes.documents import documents, head, secrets_in
 from clusterkit.engines.kubernetes.manifest import Manifest, Place, Secret
 from clusterkit.engines.kubernetes.objects import key_secret

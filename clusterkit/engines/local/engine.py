@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from clusterkit.backends.agents.address import NoInterface, address_on
-from clusterkit.backends.agents.allocation import Allocation, end_all, last_line
+from clusterkit.backends.hosts.allocation import Allocation, end_all, last_line
+from clusterkit.backends.link.address import NoInterface, address_on
 from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.base import Engine
 from clusterkit.words.job import JobSpec

@@ -12,8 +12,8 @@ from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
-from clusterkit.backends.agents.address import own_address
-from clusterkit.backends.agents.allocation import Allocation, last_line
+from clusterkit.backends.hosts.allocation import Allocation, last_line
+from clusterkit.backends.link.address import own_address
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.notices import notice

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from clusterkit import __version__
-from clusterkit.backends.agents.allocation import Allocation, end_all, last_line
+from clusterkit.backends.hosts.allocation import Allocation, end_all, last_line
 from clusterkit.words.endpoints import endpoint_of, split
 from clusterkit.words.errors import BadJob
 from clusterkit.words.printable import printable

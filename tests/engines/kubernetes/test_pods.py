@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.agents.certificate import write_certificate
+from clusterkit.backends.link.certificate import write_certificate
 from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.kubernetes.commands import (
     KEY,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.agents.certificate import write_certificate
+from clusterkit.backends.link.certificate import write_certificate
 from clusterkit.system import procfs
-from tests.backends.agents import leaks
+from tests.backends.link import leaks
 from tests.engines.slurm.runs import GANG, MIMIC, Start
 from tests.engines.slurm_cluster import SlurmCluster
 from tests.support import ROOT
@@ -21,7 +21,7 @@ from tests.support import ROOT
 pytestmark = [pytest.mark.process, pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(120)]
 
 TOKEN = "hunter2-a-password-of-the-user"
-KNOCK = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.backends.agents.knocking")
+KNOCK = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.backends.link.knocking")
 SPOOL = re.compile(r"(/.*/clusterkit-agent-[^/]+)/")
 
 

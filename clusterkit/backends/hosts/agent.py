@@ -1,0 +1,278 @@
+"""The agent: a host's tasks, run for a supervisor elsewhere, until that ends the run or is not heard of any more."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from clusterkit.backends.hosts.departure import Departure
+from clusterkit.backends.hosts.fitness import Needs, peers_of
+from clusterkit.backends.hosts.restarts import Restarts
+from clusterkit.backends.hosts.sharing import NotShared, seconds_until_seen
+from clusterkit.backends.link import messages as ms
+from clusterkit.backends.link.address import own_address
+from clusterkit.backends.link.connection import Connection
+from clusterkit.backends.link.dialer import Dialer
+from clusterkit.backends.link.frames import JSON
+from clusterkit.backends.link.spool import Spool
+from clusterkit.backends.link.stream import FileRange
+from clusterkit.backends.local.backend import LocalBackend
+from clusterkit.backends.local.preflight import preflight
+from clusterkit.system.inbox import Inbox, Work
+from clusterkit.system.ports import port_of
+from clusterkit.warm.choice import launch_for
+from clusterkit.warm.starter import Warmth
+from clusterkit.words import actions as ac
+from clusterkit.words import events as ev
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import CRASHED, SUSPENDED
+
+LOOK_EVERY = 0.05  # seconds between two looks for what tasks write into files on request
+LOOK_FOR = 5.0  # seconds for which they are looked for
+FAREWELL_WITHIN = 2.0  # seconds for the supervisor to learn why an agent ends
+TOO_EARLY = "The supervisor gave an order before it opened the run."
+DONE, LOST = 0, 1  # how it exits, beside SUSPENDED and CRASHED: told to end; on its own
+
+
+class Agent:
+    """Does what the supervisor orders and reports what happens. Its methods are for one thread but where they say so.
+
+    If the connection is cut it reconnects, and the tasks continue; when its lease ends it ends them.
+    """
+
+    def __init__(self, address: tuple[str, int], key: Path, host: str, timeout: float) -> None:
+        self._inbox = Inbox()
+        self._stack = ExitStack()
+        self._backend: LocalBackend | None = None
+        self._spool: Spool | None = None
+        self._restarts: Restarts | None = None
+        self._looks_until = 0.0
+        self._endpoints: Mapping[Task, str] = {}
+        self._ended: tuple[int, str] | None = None
+        self._connection: Connection | None = None
+        self.is_orphan = False  # the supervisor was not heard of any more
+        self._exit_code: int | None = None  # to end, with this exit code
+        self._departure = Departure(self._send, self._do, partial(self._finish, LOST))
+        self._lost = threading.Event()  # the session is over
+        self._is_cut = False
+        self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
+
+    def heed_signals(self) -> None:
+        """Have signals end a wait, so that their handlers run at once. For the main thread, before `run`."""
+        self._inbox.heed_signals()
+
+    def run(self, lifelines: Mapping[int, str]) -> int:
+        """Serve until the run is over; return the exit code."""
+        for lifeline, who in lifelines.items():
+            self._inbox.watch(lifeline, who)
+        try:
+            while self._ended is None:
+                self._take(self._inbox.get(LOOK_EVERY if self._looks() else self._due()))
+        finally:
+            code, why = self._ended or (CRASHED, "the agent failed")
+            self._end(code, why)
+        return code
+
+    # What the dialer calls, in its own thread.
+
+    def connected(self, connection: Connection, host: str) -> None:
+        """The supervisor was found."""
+        self._connection = connection
+
+    def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
+        """The supervisor said something."""
+        self._inbox.put(partial(self._told, message))
+
+    def cut(self, connection: Connection, why: str) -> None:
+        """No connection at present."""
+        self._is_cut = True
+
+    def resumed(self, connection: Connection) -> None:
+        """There is one again."""
+        self._is_cut = False
+
+    def unreadable(self, connection: Connection, why: str) -> None:
+        """A part of what is written here is lost, for example since somebody has removed its file."""
+        self._inbox.put(ev.StorageFailed(why))
+
+    def lost(self, connection: Connection, why: str) -> None:
+        """The session is over."""
+        self.is_orphan = self._exit_code is None and self._ended is None
+        self._lost.set()
+        self._inbox.put(partial(self._finish, LOST, why.rstrip(".")))
+
+    def put(self, event: ev.Happened) -> None:
+        """An event from outside, such as a signal."""
+        self._inbox.put(event)
+
+    # The agent's thread.
+
+    def _take(self, item: ev.Happened | Work | None) -> None:
+        if callable(item):
+            item()
+        elif isinstance(item, ev.LifelineLost):
+            self._finish(LOST, f"{item.who} is gone")
+        elif isinstance(item, ev.Interrupted):
+            self._departure.signalled(item.signal, time.monotonic())
+        elif item is not None:
+            self._report(item)
+        if self._spool is not None and self._looks():
+            self._spool.forward()
+        self._departure.turn(time.monotonic())
+
+    def _due(self) -> float | None:
+        due = self._departure.due
+        return None if due is None else max(0.0, due - time.monotonic())
+
+    def _report(self, event: ev.Happened) -> None:
+        self._departure.note(event)
+        if self._spool is not None and isinstance(event, ev.Inspected | ev.Drained | ev.Exited):
+            self._spool.forward()
+        if isinstance(event, ev.Profiled) and event.path is not None:
+            event = replace(event, path=str(Path(event.path).resolve()))  # in the directory that all hosts share
+        self._send(cast(ms.FromAgent, event))
+        if isinstance(event, ev.Crashed):
+            _print(event.traceback)
+            self._finish(CRASHED, event.sentence)
+
+    def _told(self, message: Mapping[str, JSON]) -> None:
+        order = ms.for_agent(message)
+        match order:
+            case ms.Open():
+                self._send(self._open(order))
+            case ms.Claim():
+                self._send(self._claim(order))
+            case ms.Endpoints():
+                self._opened.plan(order.endpoints)
+                self._endpoints = order.endpoints
+            case ms.KeepRunning() | ms.Drain() | ms.StopAgent():
+                self._departure.answered(order, time.monotonic())
+            case ms.Shut(over):
+                self._exit_code = DONE if over else SUSPENDED
+                self._stack.close()
+                self._send(ms.Gone())
+            case _:
+                self._do(order)
+
+    def _open(self, order: ms.Open) -> ms.Opened:
+        try:
+            return self._make_ready(order)
+        except (OSError, ClusterkitError, NotShared) as error:
+            return ms.Opened((str(error),))
+
+    def _make_ready(self, order: ms.Open) -> ms.Opened:
+        address = own_address(self._dialer.address, order.job.hosts.interface)
+        shared = (Path(order.run_directory), Path(order.checkpoints))
+        delay = max(seconds_until_seen(directory, order.token, self._wait) for directory in shared)
+        os.chdir(order.cwd)
+        self._spool = Spool(order, self._send)
+        job, directory = order.job, self._spool.directory
+        self._departure.grace = job.limits.grace
+        job, problems, _ = preflight(job, here=())
+        if problems:
+            return ms.Opened(tuple(problems))
+        self._job = job
+        launch = launch_for(job, directory)
+        warmth = Warmth(None if isinstance(launch, str) else launch)
+        backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
+        self._stack.callback(backend.shut)
+        backend.open(directory)
+        places = (directory.path, *shared)
+        self._restarts = Restarts(
+            lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put),
+            self._port,
+            backend.do,
+            self._inbox.put,
+        )
+        self._backend = backend
+        self._stack.callback(self._restarts.stop)
+        return ms.Opened((), address, delay)
+
+    def _wait(self, done: Callable[[], bool], within: float) -> bool:
+        until = time.monotonic() + within
+        while not done() and time.monotonic() < until and not self._inbox.is_ending:
+            self._inbox.work_until(done, LOOK_EVERY)
+        return done()
+
+    def _claim(self, order: ms.Claim) -> ms.Claimed:
+        backend = self._opened
+        if problems := preflight(self._job, here=order.here or order.tasks).problems:
+            return ms.Claimed({}, "; ".join(problems))
+        try:
+            ends = backend.claim(order.tasks)
+        except (OSError, ClusterkitError) as error:  # no port, or no room for a task's directory
+            return ms.Claimed({}, str(error))
+        return ms.Claimed({task: port_of(end) for task, end in ends.items()})
+
+    def _port(self, task: Task) -> int | None:
+        return port_of(self._endpoints[task]) if task in self._endpoints else None
+
+    def _do(self, order: ac.Order) -> None:
+        if self._restarts is None:
+            raise ms.BadMessage(TOO_EARLY)
+        self._restarts.do(order)
+        if isinstance(order, ac.DumpStacks | ac.BeginProfile | ac.EndProfile) or _writes(order):
+            self._looks_until = time.monotonic() + LOOK_FOR
+
+    @property
+    def _opened(self) -> LocalBackend:
+        if self._backend is None:
+            raise ms.BadMessage(TOO_EARLY)
+        return self._backend
+
+    def _looks(self) -> bool:
+        return time.monotonic() < self._looks_until
+
+    def _send(self, message: ms.FromAgent, body: bytes | FileRange = b"") -> None:
+        """Send a message. For any thread."""
+        assert self._connection is not None, "the supervisor speaks first"
+        self._connection.send(ms.encode(message), body)
+
+    def _finish(self, code: int, why: str) -> None:
+        self._ended = self._ended or (code if self._exit_code is None or code != LOST else self._exit_code, why)
+
+    def _end(self, code: int, why: str) -> None:
+        """End the tasks and the threads. What could not be delivered stays, and is named."""
+        self._stack.close()
+        told = self._say_why(why)
+        self._dialer.stop()
+        if self._spool is None:
+            _print(f"clusterkit agent: {why}.\n")
+        elif code in (DONE, SUSPENDED):
+            self._spool.remove()
+        elif told and self._departure.is_over:
+            self._spool.remove()
+            _print(f"clusterkit agent: {why}. The supervisor has all that its tasks wrote.\n")
+        else:
+            where = self._spool.directory.path
+            _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
+
+    def _say_why(self, why: str) -> bool:
+        """Have the supervisor learn, when no task lives any more, that and why the agent ends; return whether it did.
+
+        Otherwise it would wait for the agent to come back.
+        """
+        if self._connection is None or self._lost.is_set():
+            return False
+        self._connection.close(f"Its agent ended: {why}.")
+        return self._lost.wait(FAREWELL_WITHIN) and not self._is_cut
+
+
+def _print(text: str) -> None:
+    """For whoever started the agent, if its output still leads anywhere: a connection may be gone by now."""
+    with suppress(OSError):
+        sys.stderr.write(text)
+
+
+def _writes(order: ac.Order) -> bool:
+    """Whether tasks write their stacks for this look."""
+    return isinstance(order, ac.Inspect) and order.look is not ev.Look.PACE

@@ -1,0 +1,277 @@
+"""Tasks on hosts: orders go to the agent of the host on which a task is placed, and events come from there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import assert_never
+
+from clusterkit.backends.base import Receiver
+from clusterkit.backends.hosts.aggregation import Aggregation
+from clusterkit.backends.hosts.allocation import Allocation
+from clusterkit.backends.hosts.collected import Collected, joined
+from clusterkit.backends.hosts.gathering import wait_for_hosts
+from clusterkit.backends.hosts.hosts import Host, Hosts
+from clusterkit.backends.hosts.incoming import IncomingMessages
+from clusterkit.backends.hosts.sharing import SharedDirectories
+from clusterkit.backends.hosts.starts import Starts
+from clusterkit.backends.hosts.telling import ask
+from clusterkit.backends.link import messages as ms
+from clusterkit.backends.link.certificate import write_certificate
+from clusterkit.backends.link.connection import Connection
+from clusterkit.backends.link.listener import Listener
+from clusterkit.backends.link.session import message_text
+from clusterkit.backends.local.logs import Viewer
+from clusterkit.client.cleaning import reap_strays
+from clusterkit.client.directory import RunDirectory
+from clusterkit.words import actions as ac
+from clusterkit.words import events as ev
+from clusterkit.words.endpoints import endpoint_of, host_in
+from clusterkit.words.errors import NoHosts
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task, number_of
+from clusterkit.words.outcome import signal_name
+
+GONE_WITHIN = 15.0  # seconds for the agents to end what is left, when the run is over
+LATE = 0.5  # seconds after which a host sees a file of the supervisor's, to be worth a line
+
+
+class AgentsBackend:
+    """Runs tasks on the hosts of an engine. Its methods are for the thread of the loop."""
+
+    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, allocation: Allocation) -> None:
+        self._job, self._seed, self._inbox, self._viewer = job, seed, inbox, viewer
+        self._allocation = allocation
+        self._hosts = Hosts()
+        self._starts = Starts(job, self._hosts, allocation, self._tell, inbox.put)
+        self._placements = self._starts.placements
+        self._aggregation = Aggregation(inbox.put, joined)
+        self._ending: set[Host] = set()  # they were told that the run is over, and have not answered
+        self._over = True
+        self._stack = ExitStack()
+
+    def place(self, directory: RunDirectory) -> Mapping[Task, str]:
+        """Have the agents started, and wait for them. Raises NoHosts."""
+        asked, ending = self._job.hosts, self._stack.callback
+        self._directory = directory
+        self._collected = Collected(directory, self._inbox.put, self._viewer)
+        ending(self._collected.stop)
+        key = directory.agents_key if asked.key is None else Path(asked.key)
+        if asked.key is None:
+            write_certificate(key, directory.run_id)
+        listen = asked.listen or self._allocation.address
+        incoming = IncomingMessages(self._job, self._inbox.put, self._collected, self)
+        self._listener = Listener(key, listen, asked.timeout, self._inbox.put, incoming)
+        ending(self._listener.stop)
+        ending(self._allocation.stop)
+        ending(self._end_agents)
+        ending(self._starts.stop)
+        for task in self._job.tasks:
+            directory.of_task(task).mkdir(mode=0o700, exist_ok=True)
+        self._shared = SharedDirectories((directory.path, directory.checkpoints))
+        ending(self._shared.clear)
+        self._allocation.start(endpoint_of(host_in(listen), self._listener.port), key)
+        self._wait_for_hosts(lambda: self._hosts.ready_count >= asked.count + asked.spare)
+        self._hosts.settle()
+        self._placements.begin()
+        self._wait_for_hosts(lambda: self._placements.is_settled)
+        return self._placements.endpoints
+
+    def do(self, order: ac.Order) -> None:
+        """See the contract."""
+        match order:
+            case ac.Spawn():
+                self._starts.spawn(order)
+            case ac.Signal(task, attempt) if self._starts.withdraw(task, attempt):
+                pass  # it has no process
+            case ac.Signal(task, attempt) | ac.CloseOutput(task, attempt):
+                self._to_attempt(order, task, attempt)
+            case ac.Sweep(task, attempt):
+                if not self._to_attempt(order, task, attempt):
+                    self._inbox.put(ev.Swept(task, attempt))  # nothing outlives its host
+            case ac.Inspect(look):
+                asked = [host for host in self._hosts.ready if host.running and not host.cut]
+                self._tell(asked, order)
+                self._aggregation.look(look, asked)
+            case ac.Inject(number):
+                self._aggregation.fault(number, self._split(order))
+            case ac.BeginProfile() | ac.EndProfile():
+                self._split(order)
+            case ac.DumpStacks() | ac.Heal() | ac.HurrySteps() | ac.Refresh():
+                self._tell(self._hosts.ready, order)
+            case ac.Avoid(names):
+                self._placements.avoid(names)
+            case _:
+                assert_never(order)
+
+    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
+        """Those on this machine; elsewhere the engine ends what an agent leaves."""
+        return reap_strays(spared=spared, own=own)
+
+    def leave(self) -> None:
+        """The agents are told that they are needed again."""
+        self._over = False
+
+    def shut(self) -> None:
+        """End each part, also if another one fails to end."""
+        self._stack.close()
+
+    # What agents say, as IncomingMessages passes it on.
+
+    def arrived(self, connection: Connection, name: str) -> None:
+        """An agent is there."""
+        if (before := self._hosts.named(name)) is not None:
+            if not before.cut:  # its agent lives: in its place, this one would start tasks that run there already
+                self._inbox.put(ev.Noted(f"A second agent with the name {name} was turned away."))
+                connection.close(f"The run has an agent with the name {name} already. Choose another one with --host.")
+                return
+            self._lose(before, "Its agent was started anew.")
+        host = Host(name, connection)
+        self._hosts.add(host)
+        run, token, seed = self._directory, self._shared.token, self._seed
+        order = ms.Open(run.run_id, str(run.path), str(run.checkpoints), str(Path.cwd()), token, seed, self._job)
+        self._tell([host], order)
+
+    def said(self, connection: Connection, said: ms.FromAgent) -> None:
+        """An agent said something."""
+        if (host := self._hosts.of(connection)) is None:
+            return  # it was given up
+        match said:
+            case ms.Opened():
+                self._opened(host, said)
+            case ms.Claimed():
+                self._placements.claimed(host, said)
+            case ms.Gone():
+                self._ending.discard(host)
+            case ms.SignalReceived(signal):
+                ask(self._allocation, signal, lambda alone: self._signalled(host, signal, alone), self._inbox.put)
+            case ev.Inspected():
+                self._aggregation.looked(host, said, self._report_of(host, said.report))
+            case ev.FaultTook():
+                self._aggregation.took(host, said)
+            case ev.Drained():
+                host.note(said)
+                self._collected.ended(said)
+                self._let_go(host)
+            case ev.Crashed(where):
+                self._inbox.put(replace(said, where=f"{where} of the agent on {host.name}"))
+            case ev.SpawnFailed(error=error, unfit=True):
+                host.note(said)
+                self._inbox.put(replace(said, error=f"on {host.name}, {error}"))
+                self._let_go(host)
+            case ev.Spawned(where=where):
+                host.note(said)
+                self._inbox.put(replace(said, where=f"{host.name}, {where}"))
+            case ev.StorageFailed(error):
+                self._inbox.put(ev.StorageFailed(f"on {host.name}, {error}"))
+            case ms.Output() | ms.Written():
+                pass  # see `message`
+            case _:
+                host.note(said)
+                self._inbox.put(said)
+                self._let_go(host)
+
+    def _signalled(self, host: Host, signal: int, alone: bool) -> None:
+        """An agent is told to end. If the signal is not for it alone, the run deals with that."""
+        if host.lost:
+            return
+        if not alone:
+            self._tell([host], ms.KeepRunning())
+            return
+        self._hosts.leave(host)
+        self._placements.leave(host)
+        self._tell([host], ms.Drain())
+        self._inbox.put(ev.HostDraining(host.name, f"its agent got {signal_name(signal)}"))
+        self._let_go(host)
+
+    def _let_go(self, host: Host) -> None:
+        """A host that is to leave does so once it has no task."""
+        if host.leaving and not host.attempts:
+            self._tell([host], ms.StopAgent())
+
+    def _opened(self, host: Host, said: ms.Opened) -> None:
+        self._starts.problems += [f"{host.name}: {problem}" for problem in said.problems]
+        if not said.problems:
+            self._hosts.opened(host, said.address)
+            if self._placements.placed:
+                self._inbox.put(ev.HostJoined(host.name))
+            self._starts.joined()
+        if said.delay >= LATE:
+            self._inbox.put(ev.Noted(f"The host {host.name} sees new files after {said.delay:.1f} s."))
+
+    def was_cut(self, connection: Connection, why: str) -> None:
+        """There is no connection at present."""
+        if (host := self._hosts.of(connection)) is not None:
+            host.cut = True
+            self._inbox.put(ev.HostCut(host.name, why, self._job.hosts.timeout))
+            self._aggregation.cut()
+
+    def is_back(self, connection: Connection) -> None:
+        """There is one again."""
+        if (host := self._hosts.of(connection)) is not None:
+            host.cut = False
+            self._inbox.put(ev.HostBack(host.name))
+
+    def was_lost(self, connection: Connection, why: str) -> None:
+        """There will be none any more."""
+        if (host := self._hosts.of(connection)) is not None:
+            self._lose(host, why)
+
+    def _lose(self, host: Host, why: str) -> None:
+        """A host is gone: so are its attempts. What came of their output until now is all that will."""
+        self._hosts.lose(host)
+        host.connection.close(why)  # should its agent come back after all, it ends its tasks
+        self._ending.discard(host)
+        self._aggregation.lost(host)
+        for event in host.last_events():
+            self._inbox.put(event)
+        for (task, number), attempt in sorted(host.attempts.items()):
+            if attempt.started and not attempt.drained:
+                self._collected.cut_off(task, number)
+        self._inbox.put(ev.HostLost(host.name, why, host.leaving))
+        self._placements.lose(host)
+
+    def _to_attempt(self, order: ac.Order, task: Task, attempt: int) -> bool:
+        """Pass an order on to the host of an attempt; return whether there is one."""
+        if (host := self._hosts.of_attempt(task, attempt)) is not None:
+            self._tell([host], order)
+        return host is not None
+
+    def _split(self, order: ac.Inject | ac.BeginProfile | ac.EndProfile) -> list[Host]:
+        """Tell each host what of an order is about its tasks; return those that have any. Without tasks, the first."""
+        mine: dict[Host, list[Task]] = {} if order.tasks else {host: [] for host in self._hosts.ready[:1]}
+        for task in order.tasks:
+            if (host := self._placements.placed.get(task)) is not None and host.ready:
+                mine.setdefault(host, []).append(task)
+        for host, tasks in mine.items():
+            self._tell([host], replace(order, tasks=tuple(tasks)))
+        return list(mine)
+
+    def _tell(self, hosts: Iterable[Host], message: ms.ToAgent) -> None:
+        text = message_text(ms.encode(message), b"")
+        for host in hosts:
+            host.connection.send_text(text)
+
+    def _report_of(self, host: Host, report: str | None) -> str | None:
+        name = None if report is None else f"stacks/{Path(report).name}"
+        return name and str(self._directory.path / self._collected.name_of(host.name, name))
+
+    def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
+        try:
+            wait_for_hosts(
+                done, self._starts.problems, self._allocation, self._inbox, self._job.limits.startup or math.inf
+            )
+        except NoHosts as error:
+            hosts = number_of("host", self._job.hosts.count + self._job.hosts.spare)
+            raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {str(error).rstrip('.')}.") from None
+
+    def _end_agents(self) -> None:
+        """Have the agents end what is left, and wait for that, but not for those that are cut off."""
+        self._ending = {host for host in self._hosts.present if not host.cut}
+        self._tell(self._ending, ms.Shut(self._over))
+        self._inbox.work_until(lambda: not self._ending, GONE_WITHIN, True)
+        for host in self._hosts.present:
+            host.connection.close("The run is over.")

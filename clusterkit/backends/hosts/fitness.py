@@ -1,0 +1,139 @@
+"""Fitness: whether a host still has what the start of an attempt needs, looked at before each restart."""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from clusterkit.backends.base import Post
+from clusterkit.backends.link.address import family_of
+from clusterkit.system.barrier import start_thread
+from clusterkit.words.endpoints import split
+from clusterkit.words.model import Task
+
+MB = 1 << 20
+LEAST_DISK = 16 * MB  # free, for logs and checkpoints to begin with
+LEAST_MEMORY = 64 * MB  # available; a forked task takes that much before its first step
+ANSWER_WITHIN = 5.0  # seconds for a peer's host
+DISK_WITHIN = 10.0  # seconds for a file system
+MOST_PEERS = 32  # hosts that are asked
+_ANSWERS = frozenset({0, errno.ECONNREFUSED, errno.ECONNRESET, errno.EISCONN})
+_NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN, errno.EHOSTDOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why no attempt can start here, as a clause. `unreached` are the peers that did not answer, if that is it."""
+
+    why: str
+    unreached: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a start needs here: directories to write to, and peers, each with its endpoint.
+
+    `post` gets what goes wrong in a thread.
+    """
+
+    directories: Sequence[Path]
+    peers: Mapping[Task, str]
+    post: Post
+
+    def look(self) -> Unfit | None:
+        """Return the first thing that is missing; takes no longer than the bounds above. For any thread."""
+        if (why := _of_memory() or _of_disks(self.directories, self.post)) is not None:
+            return Unfit(why)
+        return _of_peers(self.peers)
+
+
+def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
+    """One task for each other host, beginning with those after this one; no more than are asked.
+
+    So in a job with many hosts each is asked by some.
+    """
+    hosts: dict[str, tuple[Task, str]] = {}
+    for task, end in sorted(endpoints.items()):
+        hosts.setdefault(split(end)[0], (task, end))
+    names = list(hosts)
+    at = names.index(here) + 1 if here in hosts else 0
+    return dict(hosts[name] for name in (names[at:] + names[:at])[:MOST_PEERS] if name != here)
+
+
+def _of_memory() -> str | None:
+    free = psutil.virtual_memory().available
+    return None if free >= LEAST_MEMORY else f"only {free // MB} MB of memory are available"
+
+
+def _of_disks(directories: Sequence[Path], post: Post) -> str | None:
+    """In a thread of its own: a network file system whose server is gone blocks whoever looks at it."""
+    found: list[str] = []
+    seen = list[Path]()
+
+    def look() -> None:
+        for directory in directories:
+            if (why := _of_disk(directory)) is not None:
+                found.append(why)
+            seen.append(directory)
+
+    looking = start_thread("disks", look, post)
+    looking.join(DISK_WITHIN)
+    if looking.is_alive():
+        return f"the file system of {directories[len(seen)]} does not answer within {DISK_WITHIN:g} s"
+    return next(iter(found), None)
+
+
+def _of_disk(directory: Path) -> str | None:
+    try:
+        stat = os.statvfs(directory)
+    except OSError as error:
+        return f"{directory} can't be used: {error.strerror}"
+    if stat.f_flag & os.ST_RDONLY or not os.access(directory, os.W_OK | os.X_OK):
+        return f"{directory} can't be written"
+    if stat.f_bavail * stat.f_frsize < LEAST_DISK:
+        return f"only {stat.f_bavail * stat.f_frsize // MB} MB are free in {directory}"
+    return f"no file can be made in {directory}: no inode is free" if stat.f_files and not stat.f_favail else None
+
+
+def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
+    """Connect to each. Who refuses is there: its task need not listen yet."""
+    waiting: dict[socket.socket, Task] = {}
+    silent = list[Task]()
+    with ExitStack() as stack, selectors.DefaultSelector() as selector:
+        for task, end in peers.items():
+            # No descriptor is free, or this is no endpoint: then nothing is known.
+            with suppress(OSError, ValueError, TypeError):
+                where = split(end)
+                one = stack.enter_context(socket.socket(family_of(where[0])))
+                one.setblocking(False)
+                how = one.connect_ex(where)
+                if how in _NO_WAY:
+                    silent.append(task)
+                elif how not in _ANSWERS:
+                    waiting[one] = task
+                    selector.register(one, selectors.EVENT_WRITE)
+        until = time.monotonic() + ANSWER_WITHIN
+        late = False
+        while waiting and not late:
+            late = (left := until - time.monotonic()) <= 0  # whoever has answered by now was only not looked at
+            for key, _ in selector.select(max(0.0, left)):
+                ready = key.fileobj
+                assert isinstance(ready, socket.socket)
+                selector.unregister(ready)
+                task = waiting.pop(ready)
+                if ready.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in _NO_WAY:
+                    silent.append(task)
+        silent += waiting.values()
+    if not silent:
+        return None
+    names = ", ".join(f"{task} ({split(peers[task])[0]})" for task in sorted(silent))
+    return Unfit(f"it does not reach the host of {names}", tuple(sorted(silent)))

@@ -1,0 +1,175 @@
+"""The hosts of a run, as the supervisor knows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from clusterkit.backends.link.connection import Connection
+from clusterkit.words.events import Drained, Exited, Happened, Spawned, SpawnFailed, Swept
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Exit
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What has come of an attempt that was ordered."""
+
+    started: bool = False
+    ended: bool = False
+    swept: bool = False
+    drained: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A host, and what of the run is there.
+
+    | field | meaning |
+    | --- | --- |
+    | address | its own, as the other hosts reach it; None until its agent is ready |
+    | ports | those that it holds for tasks; an evaluator has none |
+    | attempts | those that were ordered, and of which something is still to come |
+    | leaving | its agent was told to end: it gets no task any more, and goes when it has none |
+    """
+
+    name: str
+    connection: Connection
+    address: str | None = None
+    cut: bool = False
+    lost: bool = False
+    leaving: bool = False
+    ports: dict[Task, int | None] = field(default_factory=dict)
+    attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """Whether tasks can run there."""
+        return self.address is not None and not self.lost
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is to get tasks."""
+        return self.ready and not self.leaving
+
+    @property
+    def running(self) -> list[tuple[Task, int]]:
+        """The attempts that have a process there."""
+        return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
+
+    def last_events(self) -> Iterator[SpawnFailed | Exited | Swept]:
+        """What becomes of its attempts when it is lost; the end of their output is another matter."""
+        for (task, number), attempt in sorted(self.attempts.items()):
+            if not attempt.started:
+                yield SpawnFailed(task, number, "its host was lost", self.name)
+                continue
+            if not attempt.ended:
+                yield Exited(task, number, Exit(host=self.name))
+            if not attempt.swept:  # without being asked, so that all of it is over when the host's loss is known
+                yield Swept(task, number)
+
+    def note(self, event: Happened) -> None:
+        """Keep track of an attempt by what is reported of it."""
+        match event:
+            case Spawned(task, number):
+                self._change(task, number, started=True)
+            case SpawnFailed(task, number):
+                self.attempts.pop((task, number), None)
+            case Exited(task, number):
+                self._change(task, number, ended=True)
+            case Swept(task, number):
+                self._change(task, number, swept=True)
+            case Drained(task, number):
+                self._change(task, number, drained=True)
+
+    def _change(self, task: Task, number: int, **changes: bool) -> None:
+        if (attempt := self.attempts.get((task, number))) is not None:
+            attempt = self.attempts[task, number] = replace(attempt, **changes)
+            if attempt.swept and attempt.drained:
+                del self.attempts[task, number]
+
+
+class Hosts:
+    """Every host that ever had an agent in this run, in the order of their names, as far as they came together.
+
+    What is asked for each message or task is looked up, however many hosts there are.
+    """
+
+    def __init__(self) -> None:
+        self._all: list[Host] = []
+        self._by_name: dict[str, Host] = {}  # these two without those that are lost
+        self._by_connection: dict[Connection, Host] = {}
+        self._last: dict[Task, Host] = {}  # where each task's last attempt was ordered
+        self.ready_count = 0
+
+    def add(self, host: Host) -> None:
+        """A new one has come."""
+        self._all.append(host)
+        self._by_name[host.name] = self._by_connection[host.connection] = host
+
+    def opened(self, host: Host, address: str) -> None:
+        """Tasks can be placed on it."""
+        host.address = address
+        self.ready_count += 1
+
+    def lose(self, host: Host) -> None:
+        """It is gone."""
+        self.ready_count -= host.usable
+        host.lost = True
+        del self._by_name[host.name], self._by_connection[host.connection]
+
+    def leave(self, host: Host) -> None:
+        """It is about to go."""
+        self.ready_count -= host.usable
+        host.leaving = True
+
+    def order(self, host: Host, task: Task, number: int) -> None:
+        """An attempt is ordered there. Every earlier one of the task is over."""
+        host.attempts[task, number] = Attempt()
+        self._last[task] = host
+
+    def of_attempt(self, task: Task, number: int) -> Host | None:
+        """Where something of the attempt is still to come, unless that host is lost."""
+        host = self._last.get(task)
+        return host if host is not None and not host.lost and (task, number) in host.attempts else None
+
+    def settle(self) -> None:
+        """Those that are there are the first ones: from now on their order is that of their names."""
+        self._all.sort(key=lambda host: in_order(host.name))
+
+    @property
+    def ready(self) -> list[Host]:
+        """Those on which tasks can run."""
+        return [host for host in self._all if host.ready]
+
+    @property
+    def usable(self) -> list[Host]:
+        """Those on which tasks can be placed."""
+        return [host for host in self._all if host.usable]
+
+    @property
+    def present(self) -> list[Host]:
+        """Those that are not lost, ready or not."""
+        return [host for host in self._all if not host.lost]
+
+    @property
+    def names(self) -> list[str]:
+        """All names, also of those that are lost, each once."""
+        return list(dict.fromkeys(host.name for host in self._all))
+
+    def named(self, name: str) -> Host | None:
+        """The host of that name which is not lost."""
+        return self._by_name.get(name)
+
+    def of(self, connection: Connection) -> Host | None:
+        """The host at the other end, unless it is lost."""
+        return self._by_connection.get(connection)
+
+    def __iter__(self) -> Iterator[Host]:
+        return iter(self._all)
+
+
+def in_order(name: str) -> list[str | int]:
+    """What names are sorted by: `n10` comes after `n9`. Words and numbers alternate, a word first."""
+    return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]

@@ -1,0 +1,84 @@
+"""What a job can't have on several hosts."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from clusterkit.backends.base import Preflight
+from clusterkit.backends.hosts.collected import MOST_OPEN
+from clusterkit.backends.link.certificate import CertificateError, server_context
+from clusterkit.machine.placement import Rule
+from clusterkit.words.endpoints import split
+from clusterkit.words.faults import ON_NETWORK, FaultAction
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape
+from clusterkit.words.resources import Network
+
+DESCRIPTORS_OWN = 40  # of the supervisor, whatever the job
+LONGEST_VARIABLE = 128 << 10  # bytes: Linux's MAX_ARG_STRLEN
+LONGEST_ENDPOINT = len('"255.255.255.255:65535", ')
+
+
+def preflight(job: JobSpec) -> Preflight:
+    """See the contract. What a host has is found out there, when its agent has come."""
+    return Preflight(
+        job,
+        [*_of_network(job), *_of_placement(job), *_of_agents(job)],
+        [*_of_variables(job), *_of_descriptors(job)],
+    )
+
+
+def _of_variables(job: JobSpec) -> Iterator[str]:
+    size = LONGEST_ENDPOINT * len(job.cluster)
+    if job.shape is not Shape.SINGLE and size > LONGEST_VARIABLE:
+        yield (
+            f"TF_CONFIG of {len(job.cluster)} tasks may have {size >> 10} KiB, and Linux starts no program with a "
+            f"variable of more than {LONGEST_VARIABLE >> 10}: tasks have to start warm, and can't start programs."
+        )
+
+
+def _of_descriptors(job: JobSpec) -> Iterator[str]:
+    hosts = job.hosts.count + job.hosts.spare
+    needed, (soft, _) = hosts + MOST_OPEN + DESCRIPTORS_OWN, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and needed > soft:
+        yield (
+            f"The connections to {hosts} hosts, and their tasks' logs, take about {needed} descriptors, and the limit "
+            f"is {soft}. Raise it where the supervisor runs: ulimit -n {needed}"
+        )
+
+
+def _of_network(job: JobSpec) -> Iterator[str]:
+    if job.network is Network.VIRTUAL:
+        yield "--network virtual is for tasks on one machine: hosts have a network of their own. Leave out --hosts."
+    for fault in job.faults:
+        if fault.action in ON_NETWORK or fault.action is FaultAction.DISK_FULL:
+            yield f"The fault {fault} is for tasks on one machine, with a network or a disk of their own."
+
+
+def _of_placement(job: JobSpec) -> Iterator[str]:
+    for text in job.hosts.place:
+        try:
+            rule = Rule.parse(text)
+        except ValueError as error:
+            yield f"--place: {error}"
+            continue
+        if not any(rule.covers(task) for task in job.tasks):
+            yield f"--place {text}: the job has no {rule.tasks}."
+
+
+def _of_agents(job: JobSpec) -> Iterator[str]:
+    if job.hosts.listen is not None:
+        try:
+            split(job.hosts.listen)
+        except ValueError as error:
+            yield f"--listen: {error}"
+    try:
+        if job.hosts.key is not None:
+            server_context(Path(job.hosts.key))
+    except CertificateError as error:
+        yield f"--agent-key: {error}"
+    if find_spec("cryptography") is None:
+        yield "A run on several hosts needs the package cryptography: pip install 'tf-clusterkit[engines]'."

@@ -1,0 +1,191 @@
+"""The dialer: an agent's side, which connects to the supervisor again and again until the agent's lease ends."""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from clusterkit.backends.link.certificate import client_context, pinned
+from clusterkit.backends.link.connection import AgentEvents, Peer
+from clusterkit.backends.link.frames import Frame
+from clusterkit.backends.link.hello import Refused
+from clusterkit.backends.link.link import Link, reason
+from clusterkit.backends.link.resolver import Address, Resolver
+from clusterkit.backends.link.session import AgentSession
+from clusterkit.backends.link.tls import Tls
+from clusterkit.system.poller import Poller
+from clusterkit.words.endpoints import endpoint_of
+from clusterkit.words.events import Crashed
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
+CONNECT_WITHIN = 2.0  # seconds; TCP itself would ask less and less often, and miss the end of a cut
+WELCOME_WITHIN = 2.0  # seconds at least, from the start of the attempt; a third of the timeout where that is more
+
+
+class Dialer:
+    """An agent's connection to its supervisor."""
+
+    def __init__(
+        self,
+        pem: Path,
+        address: tuple[str, int],
+        host: str,
+        timeout: float,
+        post: Callable[[Crashed], None],
+        events: AgentEvents,
+    ) -> None:
+        """Start connecting. Raises CertificateError, OSError."""
+        self._context, self._certificate = client_context(pem), pinned(pem)
+        self._addresses = deque[Address]()  # those to be tried before the name is resolved anew
+        self.address = address  # from the welcome on the very one of the supervisor: its name may have others
+        self._name = endpoint_of(*address)
+        self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
+        self._poller = Poller("dialer", post, self._turn)
+        self._peer = Peer(self._session, self._name, events, self._poller.do, _now)
+        self._resolver = Resolver(address, self._poller.do, self._resolved, post)
+        self._link: Link | None = None
+        self._dial_at = _now()
+        self._pause = FIRST_PAUSE
+        self._trouble = "it does not answer"
+        self._poller.start()
+
+    def stop(self) -> None:
+        """End the connection at once, without a word to the supervisor or a further event."""
+        self._poller.do(self._drop)
+        self._poller.stop()
+
+    def opened(self, link: Link) -> None:
+        """Greet the supervisor, which has the run's key."""
+        link.send(self._session.hello(_now()))
+
+    def received(self, link: Link, frame: Frame) -> None:
+        """Take the supervisor's answer."""
+        try:
+            self._session.welcome(frame)
+        except Refused as error:
+            link.close()
+            self._peer.end(self._session.why_closed or str(error))
+            return
+        self._pause = FIRST_PAUSE
+        host, port, *_ = self._addresses[0].where
+        self.address = str(host), int(port)
+        self._addresses.clear()  # the supervisor may have another one when it is looked for again
+        self._peer.begin(link)
+
+    def next_frame(self) -> bytes | None:
+        """Nothing before the welcome."""
+        return None
+
+    def ended(self, link: Link, why: str) -> None:
+        """Remember why an attempt failed."""
+        self._trouble = why
+
+    def _turn(self) -> float | None:
+        """Do what is due; return the seconds until something is."""
+        if self._peer.why_over is not None:
+            return None
+        now = _now()
+        if now >= self._session.lease:
+            self._give_up()
+            return None
+        if self._link is not None:
+            self._look_after(self._link, now)
+        if self._link is None and now >= self._dial_at and not self._resolver.is_busy:
+            self._dial(now)
+        return max(0.0, min(self._session.lease, self._due()) - _now())
+
+    def _due(self) -> float:
+        if self._link is None or self._link.is_closed:
+            return math.inf if self._resolver.is_busy else self._dial_at
+        if self._link.user is self:
+            return self._welcome_by(self._link)
+        return min(self._session.next_beat, self._silent_at(self._link))
+
+    def _look_after(self, link: Link, now: float) -> None:
+        if link.user is self:
+            if now >= self._welcome_by(link):
+                link.fail("it does not answer")
+        elif now >= self._silent_at(link):  # sooner than TCP, which after a cut may wait for minutes
+            link.fail(f"nothing was received for {now - link.heard:.1f} s")
+        elif now >= self._session.next_beat:
+            self._session.beat(now)
+            link.pump()
+        if link.is_closed:
+            self._link = None
+            self._pause_from(now)
+
+    def _pause_from(self, now: float) -> None:
+        """Try the next address some time later."""
+        if self._addresses:
+            self._addresses.popleft()
+        self._dial_at = now + self._pause * random.uniform(0.5, 1.0)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _welcome_by(self, link: Link) -> float:
+        within = max(WELCOME_WITHIN, self._session.timeout / 3) if link.is_connected else CONNECT_WITHIN
+        return self._dial_at + within
+
+    def _silent_at(self, link: Link) -> float:
+        return link.heard + self._session.timeout / 2
+
+    def _dial(self, now: float) -> None:
+        self._dial_at = now
+        if not self._addresses:
+            self._trouble = "its name is not resolved yet"
+            self._resolver.begin()
+        if self._addresses:
+            self._connect(now)
+
+    def _resolved(self, found: list[Address], why: str) -> None:
+        """Go on with the addresses that the name has now, in the next turn; or pause where it has none."""
+        self._addresses.extend(found)
+        if not found:
+            self._trouble = why
+            self._pause_from(_now())
+
+    def _connect(self, now: float) -> None:
+        try:
+            sock = _connecting(self._addresses[0])
+        except OSError as error:
+            self._trouble = reason(error)
+            self._pause_from(now)
+            return
+        tls = Tls(self._context, self._certificate, is_server=False)
+        tls.receive(b"")
+        self._link = Link(self._poller, sock, tls, self, _now)
+
+    def _give_up(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        why = f"The supervisor at {self._name} was not reached for {self._session.timeout:g} s: {self._trouble}."
+        self._peer.end(self._session.why_closed or why)
+
+    def _drop(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+
+def _connecting(address: Address) -> socket.socket:
+    sock = socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.connect(address.where)
+    except BlockingIOError:
+        return sock
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _now() -> float:
+    return time.clock_gettime(
+        time.CLOCK_BOOTTIME
+    )  # unlike monotonic time, it includes the time that the host is suspended

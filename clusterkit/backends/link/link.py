@@ -1,0 +1,138 @@
+"""A link: one TCP connection with TLS, which carries frames, in a poller's thread."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from clusterkit.backends.link.frames import BadFrame, Frame, FrameParser
+from clusterkit.backends.link.tls import CHUNK, Tls, Untrusted
+from clusterkit.system.poller import READABLE, WRITABLE, Poller
+
+BATCH = 1 << 14  # bytes of small frames that are sent together
+
+
+class User(Protocol):
+    """Who has a link; it can change. All calls are in the poller's thread."""
+
+    def opened(self, link: Link) -> None:
+        """The other side has proved that it has the run's key."""
+
+    def received(self, link: Link, frame: Frame) -> None:
+        """A frame has arrived. May raise BadFrame, which ends the link."""
+
+    def next_frame(self) -> bytes | None:
+        """What to send next. Asked for when there is room."""
+
+    def ended(self, link: Link, why: str) -> None:
+        """The connection is gone, for a reason given as a clause; not called where the user closed it."""
+
+
+class Link:
+    """One connection. Its methods are for the poller's thread."""
+
+    def __init__(self, poller: Poller, sock: socket.socket, tls: Tls, user: User, clock: Callable[[], float]) -> None:
+        """Take over a socket that does not block; it may still be connecting."""
+        self.user = user
+        self.heard = clock()  # when something was received
+        self.is_connected = False  # as far as TCP goes
+        self.is_closed = False
+        self._poller, self._socket, self._tls, self._clock = poller, sock, tls, clock
+        self._parser = FrameParser()
+        self._unsent = bytearray()
+        self._awaited = READABLE | WRITABLE
+        poller.watch(sock.fileno(), self._handle, self._awaited)
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame before the user's next ones."""
+        self._tls.send(frame)
+        self.pump()
+
+    def pump(self) -> None:
+        """Send what the user has, as far as the network takes it."""
+        while not self.is_closed and self._flush() and self._tls.is_open and (frames := self._next_frames()):
+            self._tls.send(frames)
+
+    def close(self, last: bytes = b"") -> None:
+        """Close the connection, after a last frame if there is room for it."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if last:
+            self._tls.send(last)
+        with suppress(OSError):
+            self._write()  # TLS may have something to say, too: why it failed
+        self._poller.forget(self._socket.fileno())
+        self._socket.close()
+
+    def fail(self, why: str) -> None:
+        """Close the connection, and tell the user that it ended."""
+        if not self.is_closed:
+            self.close()
+            self.user.ended(self, why)
+
+    def _handle(self, events: int) -> None:
+        self.is_connected = True
+        try:
+            if events & ~WRITABLE:  # an error and the other side's end as well: reading finds out which
+                self._read()
+            self.pump()
+        except (BadFrame, Untrusted) as error:
+            self.fail(str(error))
+
+    def _read(self) -> None:
+        if not (data := self._receive()):
+            return
+        self.heard = self._clock()
+        was_open = self._tls.is_open
+        clear = self._tls.receive(data)
+        if self._tls.is_open and not was_open:
+            self.user.opened(self)
+        for frame in self._parser.feed(clear):
+            self.user.received(self, frame)
+            if self.is_closed:
+                return
+
+    def _receive(self) -> bytes:
+        try:
+            data = self._socket.recv(CHUNK)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            self.fail(reason(error))
+            return b""
+        if not data:
+            self.fail("the other side closed the connection")
+        return data
+
+    def _next_frames(self) -> bytes:
+        frames = bytearray()
+        while len(frames) < BATCH and (frame := self.user.next_frame()) is not None:
+            frames += frame
+        return bytes(frames)
+
+    def _flush(self) -> bool:
+        """Send what is left; return whether it is all gone."""
+        try:
+            self._write()
+        except OSError as error:
+            self.fail(reason(error))
+            return False
+        awaited = READABLE | WRITABLE if self._unsent else READABLE
+        if awaited != self._awaited:
+            self._awaited = awaited
+            self._poller.rearm(self._socket.fileno(), awaited)
+        return not self._unsent
+
+    def _write(self) -> None:
+        self._unsent += self._tls.take()
+        with suppress(BlockingIOError):
+            while self._unsent:
+                del self._unsent[: self._socket.send(self._unsent)]
+
+
+def reason(error: OSError) -> str:
+    """Why something failed, as a clause."""
+    return (error.strerror or type(error).__name__).lower()

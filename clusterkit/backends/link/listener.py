@@ -1,0 +1,175 @@
+"""The listener: the supervisor's side, to which agents connect. Anyone else who finds its port is turned away."""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from clusterkit.backends.link.address import family_of
+from clusterkit.backends.link.certificate import pinned, server_context
+from clusterkit.backends.link.connection import AgentEvents, Peer
+from clusterkit.backends.link.frames import Frame
+from clusterkit.backends.link.hello import Hello, Refused, parse_hello, refusal
+from clusterkit.backends.link.link import Link
+from clusterkit.backends.link.session import SupervisorSession
+from clusterkit.backends.link.tls import Tls
+from clusterkit.system.poller import READABLE, Poller
+from clusterkit.words.endpoints import split
+from clusterkit.words.errors import BadJob
+from clusterkit.words.events import Crashed
+
+WELCOME_WITHIN = 10.0  # seconds from the start of a connection
+MOST_STRANGERS = 64  # connections without a welcome; the one that has been silent the longest makes room for a new one
+DEAF = 0.5  # seconds without new connections, when this process has no more descriptors
+BACKLOG = 1024
+EVERYWHERE = "::"  # all addresses of this host, also those of IPv4
+
+
+class Agent(NamedTuple):
+    """An agent that has been welcomed."""
+
+    peer: Peer
+    session: SupervisorSession
+
+
+class Listener:
+    """The supervisor's connections to its agents."""
+
+    def __init__(
+        self, pem: Path, address: str, timeout: float, post: Callable[[Crashed], None], agents: AgentEvents
+    ) -> None:
+        """Listen at an address of this host, `host` or `host:port`. Raises CertificateError, BadJob."""
+        self._context, self._certificate = server_context(pem), pinned(pem)
+        self._timeout, self._events = timeout, agents
+        self._socket = _listening(address)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the connections inherit it
+        self.port: int = self._socket.getsockname()[1]
+        self.refused = 0  # connections of those who have no key, say no hello, or are refused
+        self._agents: dict[str, Agent] = {}
+        self._strangers: dict[Link, float] = {}  # until when each has to be welcomed
+        self._deaf_until = math.inf
+        self._look_at = math.inf
+        self._poller = Poller("listener", post, self._turn)
+        self._poller.watch(self._socket.fileno(), self._accept)
+        self._poller.start()
+
+    def stop(self) -> None:
+        """End all connections at once, without a word to the agents or a further event."""
+        self._poller.do(self._drop)
+        self._poller.stop()
+        self._socket.close()
+
+    def opened(self, link: Link) -> None:
+        """Wait for the agent's hello."""
+
+    def received(self, link: Link, frame: Frame) -> None:
+        """Take an agent's hello."""
+        try:
+            hello = parse_hello(frame)
+            agent = self._agents.get(hello.session) or self._new(hello)
+            _check(hello, agent)
+        except Refused as error:
+            self._forget(link)
+            link.close(refusal(str(error)))
+            return
+        greeting = agent.session.welcome(hello, time.monotonic())
+        del self._strangers[link]
+        self._agents[hello.session] = agent
+        self._look_by(agent.session.silent_at)
+        agent.peer.begin(link, greeting)
+
+    def next_frame(self) -> bytes | None:
+        """Nothing before the welcome."""
+        return None
+
+    def ended(self, link: Link, why: str) -> None:
+        """A stranger has gone."""
+        self._forget(link)
+
+    def _new(self, hello: Hello) -> Agent:
+        if hello.welcomed:
+            raise Refused(f"This supervisor does not know the agent on {hello.host}: it belongs to an earlier one.")
+        session = SupervisorSession(self._timeout, time.monotonic())
+        peer = Peer(session, hello.host, self._events, self._poller.do, time.monotonic)
+        peer.waits_when_closed = False
+        return Agent(peer, session)
+
+    def _forget(self, link: Link) -> None:
+        del self._strangers[link]
+        self.refused += 1
+
+    def _accept(self, _: int) -> None:
+        """Take one connection in; the next after a turn, so that those that are there get on first."""
+        try:
+            sock, _address = self._socket.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError:  # no descriptors, for example: it would be tried again without end
+            self._poller.rearm(self._socket.fileno(), 0)
+            self._deaf_until = time.monotonic() + DEAF
+            self._look_by(self._deaf_until)
+            return
+        sock.setblocking(False)
+        if len(self._strangers) >= MOST_STRANGERS:
+            min(self._strangers, key=lambda link: link.heard).fail("too many connections")
+        tls = Tls(self._context, self._certificate, is_server=True)
+        until = time.monotonic() + WELCOME_WITHIN
+        self._strangers[Link(self._poller, sock, tls, self, time.monotonic)] = until
+        self._look_by(until)
+
+    def _look_by(self, moment: float) -> None:
+        self._look_at = min(self._look_at, moment)
+
+    def _turn(self) -> float | None:
+        if (now := time.monotonic()) >= self._look_at:
+            self._look(now)
+        return None if self._look_at == math.inf else max(0.0, self._look_at - time.monotonic())
+
+    def _look(self, now: float) -> None:
+        """Look at all that has a deadline. Deadlines move into the future only, so the next look is at the earliest."""
+        if now >= self._deaf_until:
+            self._deaf_until = math.inf
+            self._poller.rearm(self._socket.fileno(), READABLE)
+        for link in [link for link, until in self._strangers.items() if until <= now]:
+            link.fail("no hello in time")
+        present = [agent for agent in self._agents.values() if agent.peer.why_over is None]
+        for peer, session in present:
+            if session.lost_at <= now:
+                peer.end(f"Nothing was received from {peer.host} for {now - session.heard:.1f} s.")
+            elif session.silent_at <= now:  # after a cut in the network TCP may say nothing for minutes
+                peer.cut(f"nothing was received for {now - session.heard:.1f} s")
+        due = (_due(agent) for agent in present if agent.peer.why_over is None)
+        self._look_at = min(self._deaf_until, *self._strangers.values(), *due, math.inf)
+
+    def _drop(self) -> None:
+        for link in list(self._strangers):
+            link.close()
+        for agent in self._agents.values():
+            agent.peer.drop()
+
+
+def _listening(address: str) -> socket.socket:
+    host, port = split(address)
+    both = host == EVERYWHERE and socket.has_dualstack_ipv6()
+    host = "0.0.0.0" if host == EVERYWHERE and not both else host
+    try:
+        return socket.create_server((host, port), family=family_of(host), backlog=BACKLOG, dualstack_ipv6=both)
+    except OSError as error:
+        why = str(error.strerror).partition(" (")[0]  # Python adds the address
+        instead = "Choose an address of this host, and a free port, with --listen."
+        raise BadJob([f"The supervisor can't listen at {address}: {why}. {instead}"]) from None
+
+
+def _due(agent: Agent) -> float:
+    """When the agent has to be looked at again."""
+    return agent.session.silent_at if agent.peer.is_linked else agent.session.lost_at
+
+
+def _check(hello: Hello, agent: Agent) -> None:
+    if agent.peer.why_over is not None:
+        raise Refused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.why_over}")

@@ -1,0 +1,161 @@
+"""What supervisor and agent say to each other: orders and events as they are, and what concerns the host itself."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clusterkit.words import actions, events, wire
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+
+# From the supervisor to an agent.
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Make ready for a run, whose directory, checkpoints and working directory all hosts share; answered by Opened."""
+
+    run_id: str
+    run_directory: str
+    checkpoints: str
+    cwd: str
+    token: str  # of the file by which an agent recognizes the directories: see sharing.py
+    seed: int
+    job: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Hold ports for these tasks, none of which runs; answered by Claimed.
+
+    The host is to have room for all that are `here`; for these tasks alone, if it is not said who is.
+    """
+
+    tasks: tuple[Task, ...]
+    here: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where each task of the job listens. Comes before the first start."""
+
+    endpoints: Mapping[Task, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """End whatever is left of the run; answered by Gone. If it is not `over`, an agent is needed here again."""
+
+    over: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRunning:
+    """Wait for what else is ordered: the signal is for the whole run, and the supervisor deals with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The signal is for this agent alone. Its tasks are being ended, to move to other hosts; StopAgent follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopAgent:
+    """End: nothing of the run is here any more."""
+
+
+# From an agent to the supervisor.
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The host is ready, or has these problems.
+
+    `address` is its own on the way to the supervisor; `delay` is how many seconds it took to see a file of the
+    supervisor's.
+    """
+
+    problems: tuple[str, ...]
+    address: str = ""
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The ports of the tasks that were asked for, or why there are none."""
+
+    ports: Mapping[Task, int]
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignalReceived:
+    """A signal asks the agent to end; answered by KeepRunning, or by Drain and then StopAgent."""
+
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A part of an attempt's log, at wall time `at`; the bytes are the message's body."""
+
+    task: Task
+    attempt: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A part of a file of the run directory, such as a stack dump, from `offset` on; `name` is its path there."""
+
+    name: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Nothing of the run is left on this host."""
+
+
+ToAgent = Open | Claim | Endpoints | Shut | KeepRunning | Drain | StopAgent | actions.Order
+FromAgent = (
+    Opened | Claimed | SignalReceived | Output | Written | Gone
+    | events.OfAttempt | events.Profiled | events.Noted | events.Inspected | events.FaultTook
+    | events.Impaired | events.Crashed | events.StorageFailed
+)  # fmt: skip
+_TO_AGENT = {kind.__name__: kind for kind in typing.get_args(ToAgent)}
+_FROM_AGENT = {kind.__name__: kind for kind in typing.get_args(FromAgent)}
+
+
+class BadMessage(ValueError):
+    """The other side said what it can't say."""
+
+
+def encode(message: ToAgent | FromAgent) -> dict[str, typing.Any]:
+    """A message as JSON: `{"is": "Spawn", "task": "worker:1", …}`."""
+    return {"is": type(message).__name__, **wire.encode(message)}
+
+
+def for_agent(message: Mapping[str, typing.Any]) -> ToAgent:
+    """Read what the supervisor says. Raises BadMessage."""
+    decoded: ToAgent = _decoded(_TO_AGENT, message)
+    return decoded
+
+
+def from_agent(message: Mapping[str, typing.Any]) -> FromAgent:
+    """Read what an agent says. Raises BadMessage."""
+    decoded: FromAgent = _decoded(_FROM_AGENT, message)
+    return decoded
+
+
+def _decoded(kinds: Mapping[str, type], message: Mapping[str, typing.Any]) -> typing.Any:
+    name = message.get("is")
+    kind = kinds.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise BadMessage(f"{name!r:.40} is not a message.")
+    try:
+        return wire.decode(kind, message)
+    except (ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise BadMessage(f"{name}: {error!s:.200}") from None

@@ -1,0 +1,214 @@
+"""A session: one agent and its supervisor, through all their connections, and when each of them gives up.
+
+The agent's heartbeats contain the time at which they were sent, and the supervisor echoes it. The agent's lease ends
+`timeout` after the newest time that was echoed. The supervisor received that heartbeat later than it was sent, and
+counts the agent lost after it has received nothing for `timeout` and a margin. So the lease always ends first, whatever
+the network delays or loses, and the agent has the margin to end its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from clusterkit.backends.link.frames import (
+    JSON,
+    LONGEST_BODY,
+    LONGEST_HEADER,
+    BadFrame,
+    Frame,
+    as_text,
+    frame,
+    numbered,
+)
+from clusterkit.backends.link.hello import Hello, Welcome, parse_welcome
+from clusterkit.backends.link.stream import FileRange, Stream, size_of
+
+BEATS = 5  # heartbeats in a timeout
+MARGIN = 2.0  # seconds at least, from the end of the agent's lease until the supervisor counts it lost
+LONGEST_MESSAGE = LONGEST_HEADER - 128  # bytes of JSON; the stream adds some
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of the other side's."""
+
+    content: Mapping[str, JSON]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The other side has closed the session; everything that it sent before was received."""
+
+    why: str
+
+
+class Session:
+    """What both sides have in common."""
+
+    def __init__(self) -> None:
+        self.why_closed: str | None = None  # by this side
+        self._stream = Stream()
+        self._pulse: tuple[str, float] | None = None  # a heartbeat or its echo, to be sent first; only the newest
+
+    def put(self, text: bytes, body: bytes | FileRange) -> None:
+        """Send a message, which `message_text` made. One after `close` is ignored."""
+        if self.why_closed is None:
+            self._stream.put(text, body)
+
+    def close(self, why: str) -> None:
+        """Send a last message, which closes the session; the messages before it are delivered first."""
+        if self.why_closed is None:
+            self.why_closed = why
+            self._stream.put(as_text({"kind": "close", "why": why}), b"")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the other side has received that this side closed the session."""
+        return self.why_closed is not None and self._stream.is_empty
+
+    def forget(self) -> None:
+        """Drop what was not sent or acknowledged: the session is over."""
+        self._stream.forget()
+
+    def next_frame(self, read: Callable[[FileRange], bytes]) -> bytes | None:
+        """What is to be sent now, in the connection that there is. Raises OSError if it can't be read."""
+        if self._pulse is not None:
+            (kind, time), self._pulse = self._pulse, None
+            return frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
+        if (kept := self._stream.next()) is not None:
+            body = read(kept.body) if isinstance(kept.body, FileRange) else kept.body
+            return numbered(kept.number, self._stream.acknowledgment(), kept.text, body)
+        return self.acknowledgment() if self._stream.owes_acknowledgment else None
+
+    def skip(self) -> bytes:
+        """The frame to send in place of the message that `next_frame` could not read."""
+        kept = self._stream.skip(as_text({"kind": "gap"}))
+        return numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
+
+    def acknowledgment(self) -> bytes:
+        """A frame that acknowledges what was received, and nothing else."""
+        return frame({"kind": "ack", "ack": self._stream.acknowledgment()})
+
+    def receive(self, received: Frame, now: float) -> Message | Closed | None:
+        """Take a frame in; return what it delivers. Raises BadFrame."""
+        kind = received.kind
+        self._stream.acknowledge(received.number("ack"))
+        if kind == "message":
+            message = Message(received.object("message"), received.body)
+            return message if self._is_new(received) else None
+        if kind == "close":
+            why = received.text("why")
+            return Closed(why) if self._is_new(received) else None
+        if kind == "gap":
+            self._is_new(received)
+        elif kind != "ack":
+            raise BadFrame(f"a frame of kind {kind!r:.40}")
+        return None
+
+    def _is_new(self, received: Frame) -> bool:
+        return self._stream.take(received.number("seq"), received.length)
+
+    def _begin(self, received: int) -> None:
+        self._stream.resume(received)
+        self._pulse = None
+
+
+class AgentSession(Session):
+    """The agent's side. `lease` is when it ends, and with it the agent's tasks."""
+
+    def __init__(self, session: str, host: str, timeout: float, now: float) -> None:
+        super().__init__()
+        self.lease = now + timeout
+        self.timeout = timeout
+        self._session, self._host = session, host
+        self._welcomed = False
+        self._attempts = 0
+        self._beat_at = now
+
+    def hello(self, now: float) -> bytes:
+        """The first frame of a new connection."""
+        self._attempts += 1
+        self._beat_at = now
+        received = self._stream.acknowledgment()
+        return Hello(self._host, self._session, self._welcomed, self._attempts, received, now).encode()
+
+    def welcome(self, answer: Frame) -> None:
+        """Take the answer in, with which the connection begins. Raises BadFrame, Refused."""
+        welcome = parse_welcome(answer)
+        self._begin(welcome.received)
+        if not self._welcomed:  # until now, the lease was the time to find the supervisor
+            self._welcomed, self.lease = True, 0.0
+        self.timeout = welcome.timeout
+        self._extend(welcome.time)
+
+    @property
+    def next_beat(self) -> float:
+        """When the next heartbeat is due."""
+        return self._beat_at + self.timeout / BEATS
+
+    def beat(self, now: float) -> None:
+        """Send a heartbeat, before anything else."""
+        self._beat_at = now
+        self._pulse = ("beat", now)
+
+    def receive(self, received: Frame, now: float) -> Message | Closed | None:
+        """Take a frame in; an echo extends the lease."""
+        if received.kind != "echo":
+            return super().receive(received, now)
+        self._stream.acknowledge(received.number("ack"))
+        self._extend(received.seconds("time"))
+        return None
+
+    def _extend(self, time: float) -> None:
+        if time > self._beat_at:
+            raise BadFrame("an echo of a heartbeat that was not sent")
+        self.lease = max(self.lease, time + self.timeout)
+
+
+class SupervisorSession(Session):
+    """The supervisor's side. The agent is lost at `lost_at`, unless something is received from it before."""
+
+    def __init__(self, timeout: float, now: float) -> None:
+        super().__init__()
+        self.heard = now
+        self._timeout = timeout
+        self._attempt = 0
+
+    @property
+    def silent_at(self) -> float:
+        """When a connection that is there counts as cut; the agent gives it up after the same time."""
+        return self.heard + self._timeout / 2
+
+    @property
+    def lost_at(self) -> float:
+        """When the agent counts as lost."""
+        return self.heard + self._timeout + max(MARGIN, self._timeout / BEATS)
+
+    def welcome(self, hello: Hello, now: float) -> bytes:
+        """Begin a connection of the agent's; return the answer. Raises BadFrame if a newer one has begun already."""
+        if hello.attempt <= self._attempt:
+            raise BadFrame("the hello of an older connection")
+        self._begin(hello.received)
+        self._attempt, self.heard = hello.attempt, now
+        return Welcome(self._stream.acknowledgment(), hello.time, self._timeout).encode()
+
+    def receive(self, received: Frame, now: float) -> Message | Closed | None:
+        """Take a frame in; a heartbeat is answered."""
+        self.heard = now
+        if received.kind != "beat":
+            return super().receive(received, now)
+        self._stream.acknowledge(received.number("ack"))
+        self._pulse = ("echo", received.seconds("time"))
+        return None
+
+
+def message_text(message: Mapping[str, JSON], body: bytes | FileRange) -> bytes:
+    """A message as the session keeps it. Raises TypeError or ValueError if it can't be sent."""
+    text = as_text({"kind": "message", "message": message})
+    if len(text) > LONGEST_MESSAGE:
+        raise ValueError(f"A message of {len(text)} bytes is too long; the limit is {LONGEST_MESSAGE}.")
+    if size_of(body) > LONGEST_BODY:
+        raise ValueError(f"A body of {size_of(body)} bytes is too long; the limit is {LONGEST_BODY}.")
+    return text

@@ -1,0 +1,91 @@
+"""The spool: an agent's own run directory, and what of it the supervisor has been sent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from clusterkit.backends.link import messages as ms
+from clusterkit.backends.link.stream import LONGEST_PART, FileRange
+from clusterkit.client.directory import RunDirectory
+from clusterkit.words.model import Task
+
+SHARED = ("tensorboard", "export")  # in the directory that all hosts share: tasks write there, for all to see
+PREFIX = "clusterkit-agent-"
+KEPT = 24 * 3600.0  # seconds after its last change: a killed agent's spool may be the only copy of a log
+Send = Callable[[ms.FromAgent, bytes | FileRange], None]
+
+
+class Spool:
+    """Keeps a host's logs on its own disk, and sends what is written there; what is on its way takes no memory."""
+
+    def __init__(self, order: ms.Open, send: Send) -> None:
+        """Create the directory below the temporary one. Raises RunDirectoryError, OSError."""
+        remove_orphans(time.time() - KEPT)
+        self._place = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._send = send
+        self._sent: dict[Path, int] = {}
+        self.directory = RunDirectory(self._place / order.run_id, Path(order.checkpoints))
+        self.directory.make()
+        self.directory.lock()  # so that nobody on this host takes the tasks for strays
+        for name in SHARED:
+            self._share(name, Path(order.run_directory))
+
+    def view(self, task: Task, attempt: int, chunk: bytes) -> None:
+        """Send what an attempt wrote, which is in its log by now; of that, a disk that is full has taken a part."""
+        log = self.directory.log(task, attempt)
+        try:
+            size = log.stat().st_size
+        except OSError:  # it was removed, which the supervisor learns when it is to be read
+            size = self._sent.get(log, 0) + len(chunk)
+        self._send_rest(log, size, lambda offset: ms.Output(task, attempt, time.time()))
+
+    def forward(self) -> None:
+        """Send what was added to the other files: stack dumps, reports, values that functions returned."""
+        for path in [*self.directory.all_stacks.glob("*.txt"), *self.directory.all_tasks.glob("*/return-*.pkl")]:
+            name = str(path.relative_to(self.directory.path))
+            with suppress(OSError):
+                self._send_rest(path, path.stat().st_size, partial(ms.Written, name))
+
+    def remove(self) -> None:
+        """Delete the directory: the supervisor has everything."""
+        shutil.rmtree(self._place, ignore_errors=True)
+
+    def _send_rest(self, path: Path, size: int, message: Callable[[int], ms.FromAgent]) -> None:
+        """Send what a file of that size has beyond what was sent of it; each part's message is told its offset."""
+        offset = self._sent.get(path, 0)
+        while offset < size:
+            part = min(LONGEST_PART, size - offset)
+            self._send(message(offset), FileRange(path, offset, part, grows=True))
+            self._sent[path] = offset = offset + part
+
+    def _share(self, name: str, shared: Path) -> None:
+        own = self.directory.path / name
+        (shared / name).mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            own.rmdir()
+        own.symlink_to(shared / name)
+
+
+def remove_orphans(before: float) -> None:
+    """Delete this user's spools that have no agent and were last changed before this wall time.
+
+    An agent deletes its own spool, unless it is killed together with its guardian.
+    """
+    for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            seen = place.lstat()
+            if stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and _is_orphan(place, before):
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def _is_orphan(place: Path, before: float) -> bool:
+    changed = max(path.lstat().st_mtime for path in [place, *place.rglob("*")])
+    return changed < before and not any(RunDirectory(path).is_live() for path in place.iterdir())

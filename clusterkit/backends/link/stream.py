@@ -1,0 +1,159 @@
+"""The stream: messages in both directions, each delivered once and in order, through any number of connections."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from clusterkit.backends.link.frames import BadFrame
+
+WINDOW = 1 << 20  # bytes on their way without acknowledgment, beyond which no further message is sent
+LONGEST_PART = 1 << 19  # bytes of a file in one message
+LINED_UP = 1024  # messages that wait, from which on what a file has more to send joins what waits of it already
+ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer are acknowledged together with what is sent anyway
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """A part of a file. It is read when it is sent, maybe more than once, so it must not change until then.
+
+    `grows`: what follows in the file may be sent in the same message, with the header of this part.
+    """
+
+    path: PurePath
+    offset: int
+    size: int
+    grows: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A message that the other side has not acknowledged. `text` is its header, without what the stream adds.
+
+    The part of a file that is its body may grow until it is sent for the first time.
+    """
+
+    number: int
+    text: bytes
+    body: bytes | FileRange
+
+    @property
+    def size(self) -> int:
+        """Roughly the bytes that it takes."""
+        return len(self.text) + size_of(self.body)
+
+
+class Stream:
+    """One side's part: keeps what is sent until it is acknowledged, and counts what is received."""
+
+    def __init__(self) -> None:
+        self.received = 0  # the number of the last message that was delivered
+        self._sent = deque[Kept]()  # in this connection
+        self._unsent = deque[Kept]()
+        self._growing: dict[PurePath, Kept] = {}  # the last message of each file that was never sent
+        self._on_way = 0  # bytes in _sent
+        self._acknowledged = 0
+        self._highest_sent = 0  # in any connection
+        self._last = 0
+        self._owed = 0  # bytes received that were not acknowledged
+
+    def put(self, text: bytes, body: bytes | FileRange) -> None:
+        """Add a message. What follows in a file that grows joins its message that waits, so that a backlog stays short.
+
+        As long as few wait, that has to be the last one, which keeps the order of several files.
+        """
+        if isinstance(body, FileRange) and body.grows and self._joins(body):
+            return
+        self._last += 1
+        kept = Kept(self._last, text, body)
+        self._unsent.append(kept)
+        if isinstance(body, FileRange) and body.grows:
+            self._growing[body.path] = kept
+
+    def next(self) -> Kept | None:
+        """The message to send now; None if there is none or too much is on its way."""
+        if not self._unsent or self._on_way >= WINDOW:
+            return None
+        kept = self._unsent.popleft()
+        if isinstance(kept.body, FileRange) and self._growing.get(kept.body.path) is kept:
+            del self._growing[kept.body.path]
+        self._sent.append(kept)
+        self._on_way += kept.size
+        self._highest_sent = max(self._highest_sent, kept.number)
+        return kept
+
+    def skip(self, text: bytes) -> Kept:
+        """The last message can't be read: send this text in its place, without a body."""
+        kept = self._sent[-1]
+        self._on_way -= kept.size
+        kept.text, kept.body = text, b""
+        self._on_way += kept.size
+        return kept
+
+    def acknowledge(self, number: int) -> None:
+        """Forget the messages up to this one, which the other side has received. Raises BadFrame."""
+        newest = self._sent[-1].number if self._sent else self._acknowledged
+        if not self._acknowledged <= number <= newest:
+            raise BadFrame(f"an acknowledgment of message {number}, not of {self._acknowledged} to {newest}")
+        while self._sent and self._sent[0].number <= number:
+            self._on_way -= self._sent.popleft().size
+        self._acknowledged = number
+
+    def resume(self, number: int) -> None:
+        """Begin a connection to one who has received the messages up to this one. Raises BadFrame."""
+        if not self._acknowledged <= number <= self._highest_sent:
+            raise BadFrame(f"a resumption after message {number}, not {self._acknowledged} to {self._highest_sent}")
+        self._unsent.extendleft(reversed(self._sent))
+        self._sent.clear()
+        self._on_way = self._owed = 0
+        while self._unsent and self._unsent[0].number <= number:
+            self._unsent.popleft()
+        self._acknowledged = number
+
+    def forget(self) -> None:
+        """Drop every message that is kept."""
+        self._sent.clear()
+        self._unsent.clear()
+        self._growing.clear()
+
+    def take(self, number: int, size: int) -> bool:
+        """Whether a message is new, and so to be delivered. Raises BadFrame if one before it is missing."""
+        if number > self.received + 1:
+            raise BadFrame(f"message {number} after message {self.received}")
+        if number <= self.received:
+            return False
+        self.received = number
+        self._owed += size
+        return True
+
+    def acknowledgment(self) -> int:
+        """What a frame that is sent now acknowledges."""
+        self._owed = 0
+        return self.received
+
+    @property
+    def owes_acknowledgment(self) -> bool:
+        """Whether enough was received that it is to be acknowledged now."""
+        return self._owed >= ACKNOWLEDGE_AFTER
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything was acknowledged."""
+        return not self._sent and not self._unsent
+
+    def _joins(self, more: FileRange) -> bool:
+        kept = self._growing.get(more.path)
+        if kept is None or not (kept is self._unsent[-1] or len(self._unsent) >= LINED_UP):
+            return False
+        body = kept.body
+        assert isinstance(body, FileRange)
+        if body.offset + body.size != more.offset or body.size + more.size > LONGEST_PART:
+            return False
+        kept.body = FileRange(more.path, body.offset, body.size + more.size, grows=True)
+        return True
+
+
+def size_of(body: bytes | FileRange) -> int:
+    """The bytes of a body."""
+    return body.size if isinstance(body, FileRange) else len(body)
