@@ -9,9 +9,7 @@ import tensorflow as tf
 from clusterkit.training import this_task
 
 OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"  # the entry of a checkpoint that describes its objects
-MOST_FETCHED = (
-    1 << 30
-)  # bytes that a coordinator fetches from its parameter servers; larger models they write themselves
+MOST_FETCHED = 1 << 30  # bytes that a coordinator fetches; parameter servers write larger models themselves
 
 
 class Entry(NamedTuple):
