@@ -59,7 +59,7 @@ PURE = (
     *("recovery/account", "recovery/startup", "recovery/stragglers", "recovery/training_time"),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
     *("check/findings", "check/rules", "check/source"),
-    *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules", "doctor/text"),
+    *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules"),
     *("views/prefixed", "views/stragglers", "views/tables"),
     *(f"dashboard/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
     *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),

@@ -1,1 +1,1 @@
-"""Campaigns: run a job many times with different faults, and shrink what fails to the smallest set of faults."""
+"""Campaigns: run a job many times with different faults, and shrink failing schedules to the fewest faults."""

@@ -16,10 +16,10 @@ Timed = Sequence[tuple[float, Event]]  # a run's events with their times, in sec
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the job comes to without faults. Every trial has to match it.
+    """The result of the run without faults, which every trial has to match. Times in seconds.
 
     `checkpoints` are the steps of its checkpoints; `saving` has, for some of them, the time from the report of the step
-    to that of the checkpoint; `metrics` has the last value of each metric. Times in seconds.
+    to that of the checkpoint; `metrics` has the last value of each metric.
     """
 
     duration: float
@@ -31,7 +31,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run of a campaign before it begins: its faults and its seed."""
+    """One run of a campaign as it was drawn: its faults and its seed."""
 
     number: int
     seed: int
@@ -40,10 +40,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class FaultOutcome:
-    """What came of one injected fault.
+    """Whether, and how fast, the job recovered from one injected fault.
 
-    `types` are those of the tasks that were hit, none for a fault of the checkpoints. `seconds` is how long the
-    recovery took; None if nothing had to restart, or the run ended before the recovery did.
+    `types` are the types of the tasks that it hit, empty for a fault of the checkpoints. `seconds` is the duration of
+    the recovery; None if nothing had to restart, or the run ended first.
     """
 
     fault: str
@@ -55,10 +55,10 @@ class FaultOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a trial went: `violations` are sentences, none if it passed; `pinned` are its faults as they were injected.
+    """The outcome of a trial: `violations` are sentences, empty if it passed; `pinned` are its faults as injected.
 
-    `directory` is the run's, `record` what result.json says of the run. One that the campaign's end interrupted says
-    nothing about the job.
+    `directory` is the run's, and `record` an excerpt of its result.json. An `interrupted` trial, which the end of the
+    campaign cut short, proves nothing about the job.
     """
 
     trial: Trial

@@ -1,4 +1,4 @@
-"""The record of a campaign as its runs begin and end; reports and the page are made from it."""
+"""The record of a campaign, updated as its runs begin and end. Reports and the page show it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clusterkit.client.campaigns import RUNNING, CampaignFile
 from clusterkit.words import wire
 from clusterkit.words.secrets import without_credentials, without_secrets
 
-FORMAT = 1  # of the record; a reader ignores what it does not know
+FORMAT = 1  # of the record; readers ignore unknown keys
 
 
 @dataclass(slots=True)
 class Record:
-    """Writes the record of a campaign; for use by several threads. A disk that is full does not end the campaign."""
+    """Writes the record of a campaign, from several threads. A full disk does not end the campaign."""
 
     file: CampaignFile
     head: dict[str, Any]
@@ -37,26 +37,26 @@ class Record:
     @classmethod
     def make(cls, file: CampaignFile, asked: JobTemplate, terms: Terms, warn: Callable[[str], None],
              **more: Any) -> Record:  # fmt: skip
-        """Create the record of a campaign that begins; `more` is added to it. Raises RunDirectoryError."""
+        """Create the record of a new campaign, with the entries `more`. Raises RunDirectoryError."""
         record = cls(file, {**_head(asked, terms), **more}, warn)
         file.make(record.document())
         return record
 
     def began(self, campaign: Campaign) -> None:
-        """The run without faults has succeeded, and the others begin."""
+        """Record that the run without faults has succeeded."""
         with self._lock:
             self.campaign = campaign
             campaign.begun = self.begun
             self._write()
 
     def begun(self, trial: Trial) -> None:
-        """A run begins."""
+        """Record that a run begins."""
         with self._lock:
             self._running[trial.number] = trial
             self._write()
 
     def ended(self, outcome: Outcome) -> None:
-        """A run has ended, and was shrunk if it failed."""
+        """Record that a run has ended and, if it failed, was shrunk."""
         with self._lock:
             self._running.pop(outcome.trial.number, None)
             self.outcomes.append(outcome)
@@ -64,7 +64,7 @@ class Record:
             self._write()
 
     def close(self, state: str, problem: str = "") -> None:
-        """The campaign is over: `passed`, `failed` or `stopped`; `problem` is why it could not continue."""
+        """Record that the campaign has `passed`, `failed` or `stopped`; `problem` says why it could not continue."""
         with self._lock:
             self._running.clear()
             self.head |= {"state": state, "problem": problem, "ended": time.time()}
@@ -72,14 +72,14 @@ class Record:
             self.file.close()
 
     def document(self) -> dict[str, Any]:
-        """Everything so far. Times in seconds, `begun` and `ended` in wall time."""
-        told = {} if self.campaign is None else told_of(self.campaign, self.outcomes)
+        """Return the record so far. Times are in seconds, `begun` and `ended` in wall time."""
+        finished = {} if self.campaign is None else campaign_json(self.campaign, self.outcomes)
         running = [
             {"run": trial.number, "run_id": f"{self.head['campaign']}-{trial.number}", "seed": trial.seed,
              "faults": list(map(str, trial.faults))}
             for trial in self._running.values()
         ]  # fmt: skip
-        return {**self.head, **told, "running": sorted(running, key=lambda one: one["run"])}
+        return {**self.head, **finished, "running": sorted(running, key=lambda one: one["run"])}
 
     def _write(self) -> None:
         try:
@@ -90,8 +90,8 @@ class Record:
                 self.warn(f"The campaign's record {self.file.path} can't be written: {error.strerror}.")
 
 
-def told_of(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
-    """What `--json` prints of a campaign."""
+def campaign_json(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
+    """Return what `--json` prints about a campaign."""
     terms = campaign.terms
     head = {"campaign": terms.name, "seed": terms.seed, "asked_for": terms.runs, "actions": list(terms.actions)}
     return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, campaign.interrupted, **head)
@@ -119,7 +119,7 @@ def _head(asked: JobTemplate, terms: Terms) -> dict[str, Any]:
 
 
 def _command(asked: JobTemplate, terms: Terms) -> str:
-    """The command that repeats the campaign. As in `JobTemplate.command`, no secrets are in it."""
+    """Return the command that repeats the campaign, without secrets, as in `JobTemplate.command`."""
     own = [f"--runs={terms.runs}", f"--actions={','.join(terms.actions)}", f"--rate={terms.rate:g}"]
     own += [] if terms.measure.name is None else [f"--metric={terms.measure.name}"]
     own += [] if terms.measure.tolerance is None else [f"--tolerance={terms.measure.tolerance:g}"]

@@ -1,6 +1,6 @@
-"""The runner of campaigns: one run without faults, then many with them, in parallel. Runs that fail are shrunk.
+"""The runner of campaigns: one run without faults, then many with faults, in parallel. Runs that fail are shrunk.
 
-Runs are started through the Python API, so they share the session's warm server: TensorFlow is imported once for all.
+Runs are started through the Python API, so they share the session's warm server, which imports TensorFlow only once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from clusterkit.chaos.shrinking import alike, shrink
 from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
 from clusterkit.words.faults import FaultAction
 
-TRIES = 3  # runs until a candidate counts as passing: a fault that is aimed at a write does not always hit it
+TRIES = 3  # runs before a candidate counts as passing: a fault that is aimed at a write does not always hit it
 LONGEST_SHRINK = 40  # runs to shrink one failing run
 AT_LEAST = 60.0  # seconds; the timeout of a run is never shorter
-TIMES = 10.0  # the duration of the baseline: the timeout of a run
-LOOK_EVERY = 0.5  # seconds; a signal that comes just before the wait for a run is handled after them
+TIMES = 10.0  # the timeout of a run, as a multiple of the baseline's duration
+LOOK_EVERY = 0.5  # seconds after which a signal is handled that arrived just before the wait for a run
 T = TypeVar("T")
 
 
@@ -59,7 +59,7 @@ class Campaign:
 
     @classmethod
     def begin(cls, template: JobTemplate, terms: Terms) -> Campaign | FinishedRun:
-        """Do the run without faults. Return that run if it fails."""
+        """Do the run without faults. Returns that run if it fails."""
         always = template.job.faults
         template = template.changed({}, "fault", "seed")
         trials = Trials(template, terms.name, terms.keep, terms.measure)
@@ -72,7 +72,7 @@ class Campaign:
             return ended
         baseline = baseline_of(ended.result, ended.events)
         if not terms.keep:
-            trials.remove_baseline()
+            trials.remove(ended.run.run_id)
         if not template.job.limits.job:
             trials.template = template.changed({"timeout": round(max(AT_LEAST, TIMES * baseline.duration))})
         actions = useful(terms.actions, baseline)
@@ -80,11 +80,11 @@ class Campaign:
 
     @property
     def baseline(self) -> Baseline:
-        """What the run without faults came to."""
+        """The result of the run without faults."""
         return self.plan.baseline
 
     def run(self) -> Generator[Outcome, None, None]:
-        """Yield each run when it is over, and shrunk if it failed. If the caller stops early, live runs are ended."""
+        """Yield each run when it has ended and, if it failed, is shrunk. If the caller stops early, end live runs."""
         pool = ThreadPoolExecutor(self.terms.parallel, thread_name_prefix="trial")
         try:
             ended = SimpleQueue[Future[Outcome | None]]()
@@ -99,11 +99,11 @@ class Campaign:
             pool.shutdown()
 
     def replay(self, outcome: Outcome | Shrunk) -> str:
-        """The command that repeats a run."""
+        """Return the command that repeats a run."""
         return self.trials.replay(outcome.trial)
 
     def _one(self, number: int) -> Outcome | None:
-        """Do a run, and shrink it if it fails. None if the campaign starts no more runs."""
+        """Do a run, and shrink it if it fails. Returns None if the campaign starts no more runs."""
         if self.trials.stopped or (self.terms.fail_fast and self._failed):
             return None
         drawn = trial(self.plan, self.terms.seed, number)
@@ -143,7 +143,7 @@ class Campaign:
 
 
 def _next(ended: SimpleQueue[T]) -> T:
-    """Wait for the next one, in short waits: if a signal comes just before one, its handler runs after that."""
+    """Wait for the next item. The waits are short: if a signal arrives just before one, its handler runs after it."""
     while True:
         with suppress(Empty):
             return ended.get(timeout=LOOK_EVERY)

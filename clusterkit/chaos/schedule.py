@@ -19,11 +19,11 @@ T = TypeVar("T")
 RATE = 2.0  # faults in a run, on average
 SPARE = 3  # restarts in addition to one for each fault: a partition may cost several in a row
 SEEDS = 2**32
-BRIEFEST = 0.1  # seconds; no attempt fails sooner
+BRIEFEST = 0.1  # seconds that an attempt takes at least
 
-# Deaths are what programs handle worst. TERM is how a cluster engine ends a task.
+# Programs handle deaths worst. Cluster engines end a task with SIGTERM.
 _WEIGHTS = {FaultAction.KILL: 4.0, FaultAction.TERM: 2.0}
-_SECONDS = (1.0, 1.5, 2.0, 3.0, 4.0)  # short of the 5 s after which TensorFlow gives up a silent peer
+_SECONDS = (1.0, 1.5, 2.0, 3.0, 4.0)  # below the 5 s after which TensorFlow gives up a silent peer
 _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
     FaultAction.SLOW: (0.1, 0.2, 0.5),
     FaultAction.DELAY: (0.02, 0.05, 0.1, 0.2),
@@ -32,11 +32,11 @@ _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
 }
 _ENDLESS = 0.3  # the share of stops without an end, if a stall timeout ends them
 _DEADLY = frozenset({FaultAction.KILL, FaultAction.TERM})
-_LAST = 0.95  # of the run: a later fault may come after its end
+_LAST = 0.95  # the share of the run in which faults begin: a later one may miss it
 
 
 def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
-    """The restarts that a run with these faults may need. While the disk is full, each restart may fail again."""
+    """Return how many restarts a run with these faults may need. While the disk is full, each restart may fail."""
     full = sum(fault.seconds or 0.0 for fault in faults if fault.action is FaultAction.DISK_FULL)
     restarts = len(faults) + SPARE
     while full > 0:
@@ -46,22 +46,22 @@ def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
 
 
 class Dice:
-    """A sequence of random numbers that depends on the seed and the key alone."""
+    """A sequence of random numbers that depends only on the seed and the key."""
 
     def __init__(self, seed: int, key: str) -> None:
         self._seed, self._key, self._nth = seed, key, 0
 
     def share(self) -> float:
-        """The next number in [0, 1)."""
+        """Return the next number in [0, 1)."""
         self._nth += 1
         return seeded_uniform(self._seed, self._key, self._nth)
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items, all equally likely."""
+        """Return one of the items, all equally likely."""
         return items[int(self.share() * len(items))]
 
     def weighted(self, items: Mapping[T, float]) -> T:
-        """One of the items, with probabilities in proportion to their weights."""
+        """Return one of the items, with a probability in proportion to its weight."""
         left = self.share() * sum(items.values())
         for item, weight in items.items():
             left -= weight
@@ -72,7 +72,7 @@ class Dice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the schedules of a campaign are drawn from. `always` are faults that every trial has in addition."""
+    """The input from which schedules are drawn. `always` are faults that every trial has in addition."""
 
     job: JobSpec
     baseline: Baseline
@@ -82,19 +82,19 @@ class Plan:
 
 
 def possible(job: JobSpec, disk: bool) -> tuple[FaultAction, ...]:
-    """The actions that are possible for the job. `disk`: this machine can fill up a checkpoint directory."""
+    """Return the actions that are possible for the job. `disk`: this machine can fill up a checkpoint directory."""
     network = job.network is Network.VIRTUAL and len(job.tasks) > 1
     missing = (frozenset() if network else ON_NETWORK) | (frozenset() if disk else {FaultAction.DISK_FULL})
     return tuple(action for action in FaultAction if action not in missing)
 
 
 def useful(actions: Collection[FaultAction], baseline: Baseline) -> tuple[FaultAction, ...]:
-    """The actions that can affect the job: without checkpoints there is nothing to corrupt."""
+    """Return the actions that can affect the job: without checkpoints there is nothing to corrupt."""
     return tuple(action for action in actions if baseline.checkpoints or action not in ON_STORAGE)
 
 
 def trial(plan: Plan, seed: int, number: int) -> Trial:
-    """The trial with this number: 1 to 2 · rate - 1 faults, in the order in which they are drawn."""
+    """Draw the trial with this number: 1 to 2 · rate - 1 faults."""
     dice = Dice(seed, f"run/{number}")
     count = max(1, round(0.5 + dice.share() * (2 * plan.rate - 1) - 1e-9))
     faults: list[Fault] = []
@@ -112,13 +112,13 @@ def _drawn(plan: Plan, dice: Dice, before: Sequence[Fault]) -> list[Fault]:
     fault = Fault(action, near, far, _seconds(plan, dice, action), _amount(dice, action), trigger=trigger)
     if action is not FaultAction.HANG_START:
         return [fault]
-    # It delays the next attempt, so kill the present one.
+    # It delays the next attempt, so kill the current one.
     early = replace(trigger, at=max(1, trigger.at // 2)) if trigger.moment is Moment.STEP else trigger
     return [replace(fault, trigger=early), Fault(FaultAction.KILL, near, trigger=trigger)]
 
 
 def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Target, ...], tuple[Target, ...]]:
-    """Mostly one task by its name, half of the time the leader; else one or all of a type, any, or two at random."""
+    """Draw mostly one task by name, half of the time the leader; else one or all of a type, any, or two at random."""
     tasks, types = job.tasks, [kind for kind in TaskType if job.counts.get(kind, 0)]
     exact = [Target(task.type, task.index) for task in tasks]
     leader = Target(job.leader.type, job.leader.index)
@@ -148,7 +148,7 @@ def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Targe
 
 
 def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
-    """Mostly at a step; often just before or while a checkpoint is written, which no death may damage."""
+    """Draw mostly a step; often one just before or during the write of a checkpoint, which no death may damage."""
     last = baseline.last_step
     saved = [step for step in baseline.checkpoints if step < (last or 0)]
     saving = [(step, seconds) for step, seconds in baseline.saving if step < (last or 0)]

@@ -1,4 +1,4 @@
-"""Shrinking: from a schedule that fails to the smallest one that still fails, one candidate at a time."""
+"""Shrinking: finds the smallest schedule that still fails, one candidate at a time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 
 Schedule = tuple[Fault, ...]
-Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, is sent whether each fails, returns the best
+Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, receives whether each fails, returns the best
 
 _NUMBER = re.compile(r"(\d+(?:, )?|\.|\bsteps?\b|\battempts?\b)+")
-BRIEF = 0.5  # seconds; the duration of a fault is not made shorter
+BRIEF = 0.5  # seconds: the shortest duration of a fault that is tried
 
 
 def pinned(faults: Sequence[FaultInjected]) -> Schedule:
-    """The faults of a run as they were injected: in that order, with the tasks that were chosen at random.
+    """Return the faults of a run as they were injected: in that order, with the tasks that were drawn.
 
-    Which task is chosen depends on the position of its fault in the schedule, and shrinking changes positions.
+    The draw depends on the position of the fault in the schedule, and shrinking changes positions.
     """
     return tuple(_pinned(parse_fault(event.fault), event) for event in faults)
 
@@ -39,15 +39,12 @@ def _named(tasks: Sequence[Task]) -> tuple[Target, ...]:
 
 
 def alike(violations: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two runs have a violation in common, apart from the numbers in it.
-
-    A candidate that fails for another reason does not show the failure that is being shrunk.
-    """
+    """Whether two runs have a violation in common, apart from numbers: a candidate may fail for another reason."""
     return not {_NUMBER.sub("", one) for one in violations}.isdisjoint(_NUMBER.sub("", one) for one in others)
 
 
 def shrink(start: Schedule, fell: Schedule = ()) -> Shrinking:
-    """Find the smallest schedule that fails as `start` did; `fell` is the same with its random choices pinned.
+    """Find the smallest schedule that fails like `start`; `fell` is the same schedule with random choices pinned.
 
     Fewer faults first (Zeller's ddmin), then simpler ones: fewer targets, less time, rounder triggers. No candidate is
     tried twice.
@@ -84,7 +81,7 @@ def _fewer(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
 
 
 def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
-    """Simplify one fault after the other, until none can be made simpler."""
+    """Simplify one fault after the other as far as possible."""
     place = 0
     while place < len(faults):
         for fault in _simplified(faults[place]):
@@ -98,7 +95,7 @@ def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
 
 
 def _simplified(fault: Fault) -> Iterator[Fault]:
-    """The fault made simpler by one step, the greatest step first."""
+    """Yield the fault simplified in one respect, the greatest simplification first."""
     if len(fault.targets) > 1:
         yield from (replace(fault, targets=(target,)) for target in fault.targets)
     if len(fault.others) > 1:
@@ -110,7 +107,7 @@ def _simplified(fault: Fault) -> Iterator[Fault]:
 
 
 def _simpler_triggers(trigger: Trigger) -> Iterator[Trigger]:
-    """The trigger with rounder numbers, or at the first checkpoint, restart or readiness."""
+    """Yield the trigger with rounder numbers, or at the first checkpoint, restart or readiness."""
     if trigger.moment in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY):
         if trigger.at > 1:
             yield replace(trigger, at=1)

@@ -1,4 +1,4 @@
-"""The tally of a campaign: what was injected, what was recovered from, and how long that took."""
+"""The tally of a campaign: how often each fault was injected and recovered from, and how long recoveries took."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PERCENTILES = (50, 90, 100)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the tally: a fault's action, or an action with the type of task that it hit."""
+    """A line of the tally: for an action, or for an action and the type of task that it hit."""
 
     action: FaultAction
     type: TaskType | None
@@ -26,14 +26,14 @@ class Row:
     seconds: tuple[float, ...]  # of each recovery, the shortest first
 
     def percentile(self, share: int) -> float | None:
-        """The time within which that share of 100 recoveries was over."""
+        """Return the time within which `share` percent of the recoveries were complete."""
         if not self.seconds:
             return None
         return self.seconds[min(len(self.seconds) - 1, max(0, -(-share * len(self.seconds) // 100) - 1))]
 
 
 def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[FaultOutcome, ...]:
-    """What came of each injected fault of a run. It counts as recovered if the run passed, or the recovery ended."""
+    """Return the outcome of each injected fault. It counts as recovered if the run passed or the recovery completed."""
     report = recovery_report(job, events)
     times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
     return tuple(
@@ -50,7 +50,7 @@ def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[FaultOutc
 
 
 def by_action(outcomes: Iterable[Outcome]) -> list[Row]:
-    """How often each action was injected, and recovered from."""
+    """Count how often each action was injected and recovered from."""
     found = defaultdict[FaultAction, list[FaultOutcome]](list)
     for one in _all(outcomes):
         found[one.action].append(one)
@@ -58,7 +58,7 @@ def by_action(outcomes: Iterable[Outcome]) -> list[Row]:
 
 
 def by_type(outcomes: Iterable[Outcome]) -> list[Row]:
-    """The same for each type of task that was hit, if something had to restart."""
+    """Count the same for each type of task that was hit; leave out actions after which nothing had to restart."""
     found = defaultdict[tuple[FaultAction, TaskType], list[FaultOutcome]](list)
     for one in _all(outcomes):
         for kind in one.types:

@@ -17,29 +17,25 @@ Replay = Callable[[Outcome | Shrunk], str]
 
 
 def baseline_line(baseline: Baseline, metric: str | None) -> str:
-    """A line about the run without faults."""
+    """Format the run without faults."""
     parts = [f"Without faults: {shown(baseline.duration)}"]
     if baseline.last_step is not None:
         parts.append(f"step {baseline.last_step}")
-    count = len(baseline.checkpoints)
-    parts.append(number_of("checkpoint", count))
+    parts.append(number_of("checkpoint", len(baseline.checkpoints)))
     if metric is not None:
         parts.append(f"{metric} {baseline.metrics[metric]:.4g}")
     return ", ".join(parts) + "."
 
 
 def run_line(outcome: Outcome, runs: int) -> str:
-    """A line about a finished run."""
+    """Format a finished run."""
     mark = "✘" if outcome.violations else "✔"
-    width = len(str(runs))
-    return printable(
-        f"{mark} run {outcome.trial.number:>{width}} of {runs}  {shown(outcome.duration):>8}  "
-        f"{'; '.join(map(str, outcome.trial.faults))}"
-    )
+    head = f"{mark} run {outcome.trial.number:>{len(str(runs))}} of {runs}  {shown(outcome.duration):>8}"
+    return printable(f"{head}  {'; '.join(map(str, outcome.trial.faults))}")
 
 
 def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
-    """What a failing run violates, and the commands that reproduce it."""
+    """Format a failing run: what it violates, and the commands that reproduce it."""
     lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
     lines += _found_at(outcome, replay)
@@ -56,7 +52,7 @@ def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
 
 
 def interruption(outcome: Outcome, replay: Replay) -> str:
-    """A run that was cut short, perhaps since it took so long, and where to look what it was doing."""
+    """Format a run that was cut short, perhaps because it hung, with its directory and the command to repeat it."""
     faults = "; ".join(map(str, outcome.trial.faults))
     head = f"– run {outcome.trial.number} was interrupted after {shown(outcome.duration)}: {faults}"
     return "\n".join(map(printable, [head, *_found_at(outcome, replay)]))
@@ -67,7 +63,7 @@ def _found_at(outcome: Outcome, replay: Replay) -> list[str]:
 
 
 def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
-    """The summary of a campaign, also of one that was cut short."""
+    """Format the summary of a campaign, also of one that was cut short."""
     failed = [outcome for outcome in outcomes if outcome.violations]
     passed = len(outcomes) - len(failed)
     mark = "✘" if failed else "✔" if len(outcomes) == runs else "–"
@@ -91,7 +87,7 @@ def document(
     baseline: Baseline, outcomes: Sequence[Outcome], shrunk: dict[int, Shrunk], replay: Replay,
     interrupted: Sequence[Outcome] = (), **head: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """A campaign as JSON. Times in seconds."""
+    """Convert a campaign to a JSON document. Times in seconds."""
     return {
         **head,
         "passed": sum(not outcome.violations for outcome in outcomes),

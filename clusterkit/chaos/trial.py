@@ -1,4 +1,4 @@
-"""Trials: the runs of a campaign, each a `clusterkit up` with its own faults, checked when it is over."""
+"""Trials: the runs of a campaign, each a `clusterkit up` with its own faults and a check of its result."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 
 LONG = 1e9  # seconds: the run's own --timeout ends it
-# A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches: the
-# baseline shows how long after the report of its step a checkpoint is written, so that deaths can be aimed at that.
+# A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
+# the baseline shows how long after the report of its step a checkpoint is written, and deaths can be aimed at that.
 NEVER = "stop any for=1s @ step=99999999999"
 
 
 class CannotRun(ClusterkitError):
-    """A run of a campaign can't be started, for a reason that has nothing to do with its job."""
+    """A run of a campaign can't be started, for a reason unrelated to its job."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """The job as it was asked for, with the options that `up` takes for it."""
+    """The job of a campaign, and the options with which `up` was asked for it."""
 
     job: JobSpec
     options: JobOptions
 
     def gathered(self) -> Gathered:
-        """The job as a Python process asks for it."""
+        """Return the job as the Python API takes it."""
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)
 
     def command(self) -> str:
-        """The same to type. Secrets are not in it: they come from the environment in which it is typed."""
+        """Return the command to type. Secrets are left out: they come from the environment of the shell."""
         return shlex.join(map(without_credentials, ["clusterkit", "up", *self.words()]))
 
     def words(self) -> list[str]:
-        """The options, the program and its arguments, to type."""
+        """Return the options, the program and its arguments as words of a command."""
         options = self.options.copy()
         env = {name: str(value) for name, value in options.pop("env", {}).items()}
         return [*env_flags(env, self.job.show_env), *job_flags(options)]
 
     def changed(self, changes: Options, *without: str) -> JobTemplate:
-        """The same with other options, and without some."""
+        """Return the same job with changed options, and without some."""
         kept = {name: value for name, value in self.options.items() if name not in without}
         return replace(self, options=cast(JobOptions, kept | changes))
 
@@ -79,13 +79,13 @@ class FinishedRun:
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether it left a result that says so."""
+        """Whether its result exists and reports success."""
         return self.result is not None and self.result.state is RunState.SUCCEEDED
 
 
 @dataclass(slots=True)
 class Trials:
-    """Runs trials until it is stopped; for use by several threads."""
+    """Runs trials until `stop`; for use by several threads."""
 
     template: JobTemplate
     campaign: str
@@ -101,7 +101,7 @@ class Trials:
         return self._up(f"{self.campaign}-baseline", {"fault": [NEVER]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
-        """Do a run and check it. One with a `name` is a candidate of shrinking, of which no files are kept."""
+        """Do a run and check it. With a `name` it is a candidate of shrinking, whose files are not kept."""
         run_id = f"{self.campaign}-{trial.number}{name}"
         ended = self._up(run_id, self._broken(trial))
         job, events = replace(self.template.job, faults=trial.faults), ended.events
@@ -120,24 +120,26 @@ class Trials:
             interrupted=stopped and bool(events) and not ended.has_succeeded,
         )
         if name or not (outcome.interrupted if stopped else found or self.keep):
-            self.remove(outcome)
+            self.remove(run_id)
         return outcome
 
     def replay(self, trial: Trial) -> str:
-        """The command that repeats a trial."""
+        """Return the command that repeats a trial."""
         places = self._places(f"{self.campaign}-{trial.number}-replay")
         return self.template.changed({**places, **self._broken(trial)}, "run_id").command()
 
-    def remove(self, outcome: Outcome) -> None:
+    def remove(self, run_id: str) -> None:
         """Remove a run, with its own checkpoints and packet capture."""
-        self._remove(outcome.run_id)
-
-    def remove_baseline(self) -> None:
-        """Remove the run without faults."""
-        self._remove(f"{self.campaign}-baseline")
+        places = self._places(run_id)
+        with suppress(ClusterkitError, OSError):
+            remove(self.store.run(run_id))
+        if "checkpoint_dir" in places:
+            shutil.rmtree(places["checkpoint_dir"], ignore_errors=True)
+        if "pcap" in places:
+            Path(places["pcap"]).unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """End every live run, and start no more."""
+        """End every live run, and start no more runs."""
         with self._lock:
             self.stopped = True
             live = list(self._live)
@@ -150,11 +152,11 @@ class Trials:
 
     def _up(self, run_id: str, changes: Options) -> FinishedRun:
         try:
-            return self._to_its_end(run_id, changes)
+            return self._run_to_end(run_id, changes)
         except OSError as error:  # a full disk for temporary files, too many open files
             raise CannotRun(f"The run {run_id} can't be started: {error.strerror or error}.") from None
 
-    def _to_its_end(self, run_id: str, changes: Options) -> FinishedRun:
+    def _run_to_end(self, run_id: str, changes: Options) -> FinishedRun:
         run = self.store.run(run_id)
         invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
@@ -174,14 +176,14 @@ class Trials:
         return FinishedRun(run, result, events, problems)
 
     def _broken(self, trial: Trial) -> Options:
-        """The options of a trial. If the user sets no restart budget, it gets one that is enough for its faults."""
+        """Return the options of a trial, with a sufficient restart budget unless the user set one."""
         rules = self.template.job.restart
         usual = rules.budget == RestartRules().budget and "restart_budget" not in self.template.options
         own: Options = {"restart_budget": budget(trial.faults, rules)} if usual else {}
         return {**own, "seed": trial.seed, "fault": list(map(str, trial.faults))}
 
     def _places(self, run_id: str) -> Options:
-        """A run's own paths for checkpoints and packets, if the user chose any: runs must not share them."""
+        """Return a run's own paths for checkpoints and packets where the user chose paths: runs must not share them."""
         places: Options = {}
         if self.template.job.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(Path(self.template.job.checkpoint_dir, run_id))
@@ -190,16 +192,7 @@ class Trials:
             places["pcap"] = str(file.with_name(f"{file.stem}-{run_id}{file.suffix}"))
         return places
 
-    def _remove(self, run_id: str) -> None:
-        places = self._places(run_id)
-        with suppress(ClusterkitError, OSError):
-            remove(self.store.run(run_id))
-        if "checkpoint_dir" in places:
-            shutil.rmtree(places["checkpoint_dir"], ignore_errors=True)
-        if "pcap" in places:
-            Path(places["pcap"]).unlink(missing_ok=True)
-
 
 def _record(run: RunDirectory) -> dict[str, Any]:
-    """result.json without its log tails and attempts, for the campaign's own JSON."""
+    """Read result.json without its log tails and attempts, for the campaign's own JSON."""
     return {key: value for key, value in run.read_result().items() if key not in ("cause", "collateral", "attempts")}

@@ -1,6 +1,6 @@
-"""After a failed run: the finding that explains the failure, for the final report and for result.json.
+"""Adds the finding that explains a failed run to its result, for the final report and result.json.
 
-This is optional: reading the program's files has a time limit, and if it fails, the result stays unchanged.
+It has a time limit for reading the program's files. If that fails, the result stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ WITHIN = 2.0  # seconds
 
 
 def explained(result: RunResult, job: JobSpec) -> RunResult:
-    """Return the result with the finding that explains its failure, if there is one."""
+    """Return the result, with the finding that explains its failure if one does."""
     text, hints = _error_text(result), list[str]()
     if not text:
         return result
-    try:  # before the limit, which is for the program's files
+    try:  # outside the time limit, which is for the program's files
         from clusterkit.check.misplaced import refused
         from clusterkit.check.reading import findings_of
-    except Exception:  # clusterkit's own may have been replaced while the job ran
+    except Exception:  # clusterkit may have been reinstalled while the job ran
         return result
 
     def read() -> None:
@@ -45,7 +45,7 @@ def explained(result: RunResult, job: JobSpec) -> RunResult:
 
 
 def _error_text(result: RunResult) -> str:
-    """Return the cause's last traceback, else the end of its log, else the run's reason; empty if none needs a hint."""
+    """Return the cause's last traceback, or the end of its log, or the run's reason; empty if no hint is needed."""
     cause = result.cause
     if cause is None:
         return result.reason if result.state is RunState.FAILED else ""
@@ -55,11 +55,11 @@ def _error_text(result: RunResult) -> str:
 
 
 def matching(findings: Iterable[Finding], text: str) -> Finding | None:
-    """Return the finding whose pattern occurs in the text; prefer one whose line is in the traceback too."""
-    matches = [each for each in findings if each.explains and re.search(each.explains, text)]
-    return next((each for each in matches if _has_line_of(text, each)), next(iter(matches), None))
+    """Return a finding whose pattern occurs in the text, preferably one whose line is in the traceback."""
 
+    def is_in_traceback(finding: Finding) -> bool:
+        name = re.escape(finding.location.file.rpartition("/")[2])
+        return re.search(rf'File "(?:[^"]*/)?{name}", line {finding.location.line}\b', text) is not None
 
-def _has_line_of(text: str, finding: Finding) -> bool:
-    name = re.escape(finding.location.file.rpartition("/")[2])
-    return re.search(rf'File "(?:[^"]*/)?{name}", line {finding.location.line}\b', text) is not None
+    matches = (each for each in findings if each.explains and re.search(each.explains, text))
+    return max(matches, key=is_in_traceback, default=None)

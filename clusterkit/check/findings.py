@@ -44,7 +44,7 @@ class Finding:
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """Format one finding per line, as compilers do, and a summary."""
+    """Format one finding per line, as compilers do, and a summary line."""
     return "".join(f"{line}\n" for line in [*(printable(str(finding)) for finding in findings), _summary(findings)])
 
 

@@ -33,38 +33,25 @@ class ProgramFile(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """The files of a program that were read, and those that exceeded a limit."""
+    """The files of a program that were read, and those that were skipped because of a limit."""
 
     files: list[ProgramFile]
     left_out: list[Path]
 
 
 def program_files(
-    file: Path | None,
-    root: Path,
-    packages: Iterable[Path] = (),
-    most: int = sys.maxsize,
-    others: Sequence[Path] = (),
+    file: Path | None, root: Path, packages: Iterable[Path] = (), most: int = sys.maxsize
 ) -> list[ProgramFile]:
-    """Return a program's file and the files that it imports from the directory `root` or PYTHONPATH, recursively.
-
-    See `follow`. What exceeds a limit is left out.
-    """
-    return follow(file, root, packages, most, others).files
+    """Return a program's file and the files that it imports, as `follow` reads them."""
+    return follow(file, root, packages, most).files
 
 
-def follow(
-    file: Path | None,
-    root: Path,
-    packages: Iterable[Path] = (),
-    most: int = sys.maxsize,
-    others: Sequence[Path] = (),
-) -> Followed:
+def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, others: Sequence[Path] = ()) -> Followed:
     """Follow a program's imports from the directory `root` or PYTHONPATH, recursively.
 
     Args:
-        file: the program; None or a missing file gives no files.
-        root: the directory that the program imports its own modules from.
+        file: the program; without one, or if it is missing, no files are returned.
+        root: the directory from which the program imports its own modules.
         packages: files to follow as well, such as those of `packages_of`.
         most: the size limit in bytes of all files together; a file that exceeds it is skipped.
         others: more directories to import from.
@@ -103,7 +90,7 @@ def imports_tensorflow(program: Iterable[ProgramFile]) -> bool:
 
 
 def program_of(job: JobSpec) -> tuple[Path | None, Path]:
-    """Return the program's file, if it can be found, and the directory that it imports its own modules from."""
+    """Return the program's file, if it can be found, and the directory from which it imports its own modules."""
     cwd = Path(job.setup.cwd or ".").absolute()
     if job.program.kind is ProgramKind.MODULE:
         return module_file(job.program.target, cwd), cwd
@@ -127,14 +114,14 @@ def packages_of(job: JobSpec, root: Path) -> list[Path]:
 
 
 def import_roots(root: Path) -> list[Path]:
-    """Return the directories that a program's own modules are imported from: `root` and PYTHONPATH."""
+    """Return the directories from which a program imports its own modules: `root` and PYTHONPATH."""
     return [root, *map(_absolute, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
 
 
 def _absolute(path: str) -> Path:
     try:
         return Path(os.path.abspath(path))
-    except FileNotFoundError:  # the current directory has been deleted, and so there is nothing below it
+    except FileNotFoundError:  # the current directory has been deleted, so nothing can be imported from it
         return Path(path)
 
 
@@ -162,5 +149,5 @@ def files_of(name: str, importer: Path, roots: list[Path]) -> list[Path]:
         for part in name.lstrip(".").split("."):
             found += [directory / part / "__init__.py", directory / f"{part}.py"]
             directory /= part
-    # Not Path.is_file, which raises for a directory that we can't read and for a name that is too long.
+    # Not Path.is_file, which raises for an unreadable directory and for a name that is too long.
     return [path for path in found if os.path.isfile(path)]

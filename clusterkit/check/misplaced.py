@@ -1,4 +1,4 @@
-"""Options of `up` that stand after the program, so that the program gets them: `up train.py --workers 2`."""
+"""Finds options of `up` that were typed after the program, which then receives them: `up train.py --workers 2`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind
 from clusterkit.words.spelling import listed
 
-MOST = 300_000  # bytes that are read of a program and its modules together
+MOST = 300_000  # bytes of a program and its modules that are read at most
 _OTHERS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
 OPTIONS_OF_UP = frozenset(
     {entry.flag for entry in OPTIONS.values()}
@@ -23,13 +23,13 @@ _REFUSED = r"(?i:unrecogni[sz]ed|unknown|no such|unexpected|invalid)[^\n]*"  # a
 
 
 def misplaced(args: Sequence[str]) -> list[str]:
-    """The names of options of `up` among a program's arguments."""
+    """Return the names of options of `up` among a program's arguments."""
     names = [arg.partition("=")[0] for arg in takewhile(lambda arg: arg != "--", args)]
     return [name for name in dict.fromkeys(names) if name in OPTIONS_OF_UP]
 
 
 def unmentioned(job: JobSpec) -> str | None:
-    """What to say before the start of options that the program gets, while nothing in its text mentions them."""
+    """Return a warning if the program would receive options of `up` that its own text does not mention."""
     names = misplaced(job.program.args)
     if not names or job.program.kind is ProgramKind.COMMAND:
         return None
@@ -42,7 +42,7 @@ def unmentioned(job: JobSpec) -> str | None:
 
 
 def refused(job: JobSpec, text: str) -> str | None:
-    """What to say of a program that failed with this error because it does not know an option of `up`."""
+    """Return a hint if `text`, the error of a failed program, shows that the program rejected an option of `up`."""
     given = [job.program.args, *(setup.args or () for setup in job.setups.values())]
     names = [name for name in misplaced([*sum(given, ())]) if re.search(_REFUSED + _word(name), text)]
     if not names:
@@ -52,7 +52,7 @@ def refused(job: JobSpec, text: str) -> str | None:
 
 
 def _word(name: str) -> str:
-    """A pattern for the option's name in a text: with dashes or underscores, and with or without those before it."""
+    """Return a pattern for the option's name, with dashes or underscores, and with or without the leading dashes."""
     return rf"(?<![A-Za-z0-9]){re.escape(name[2:]).replace(chr(92) + '-', '[-_]')}(?![A-Za-z0-9])"
 
 

@@ -1,6 +1,6 @@
-"""A program's own files as they are now: which there are, what is in them, and why the program can't run with them.
+"""A program's own files in their current state: their names and contents, and whether the program can run with them.
 
-They may contain anything and change at any time. What is too large is only looked at from outside.
+They may contain anything and change at any time. Files that are too large are not read.
 """
 
 from __future__ import annotations
@@ -17,30 +17,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from clusterkit.check.imports import (
-    ProgramFile,
-    files_of,
-    follow,
-    import_roots,
-    module_file,
-    packages_of,
-    program_of,
-)
+from clusterkit.check.imports import ProgramFile, files_of, follow, import_roots, module_file, packages_of, program_of
 from clusterkit.check.parsing import has_own_python, is_text, syntax_error
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST = 8 << 20  # bytes that are read of all files together
-LONGEST_LINE = 100  # characters of a line that is shown
+MOST = 8 << 20  # bytes of all files together that are read at most
+LONGEST_LINE = 100  # characters of a line in a message
 _PACKAGES = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The files of a program, and its modules outside of Python and its installed packages.
+    """The files of a program: itself and its modules, without Python's own and installed packages.
 
-    `digests` has one for each file; `texts` are the files that were read. `program` is None if it can't be found.
-    `left_out` are files that exceed a limit, so that neither they nor what they import are among these.
+    `digests` has an entry for each file, `texts` for each that was read. `program` is None if it can't be found.
+    `left_out` are modules that exceed a limit; neither they nor their own imports are included.
     """
 
     program: Path | None
@@ -48,19 +40,19 @@ class OwnFiles:
     digests: Mapping[Path, str] = field(default_factory=dict)
     texts: Mapping[Path, bytes] = field(default_factory=dict)
     left_out: tuple[Path, ...] = ()
-    link: Path | None = None  # the program as it was named, which may be a symbolic link
+    link: Path | None = None  # the program's path as the user gave it, which may be a symbolic link
 
     def changed(self, before: OwnFiles) -> list[Path]:
-        """The files that are others than before, there now or not any more."""
+        """Return the files that were changed, added or removed since `before`."""
         paths = {*self.digests, *before.digests}
         return sorted(path for path in paths if self.digests.get(path) != before.digests.get(path))
 
     def name(self, path: Path) -> str:
-        """A file's name for people: relative to the program's directory, if it is below it."""
+        """Return a file's name for messages: relative to the program's directory, if it is below it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def directories(self) -> list[Path]:
-        """The directories in which these files are, and those between the program's directory and them."""
+        """Return the directories of these files, and those between them and the program's directory."""
         found = {self.root, *(path.parent for path in self.digests), *([self.link.parent] if self.link else [])}
         for path in [path for path in found if path.is_relative_to(self.root)]:
             found.update(place for place in path.parents if place.is_relative_to(self.root))
@@ -68,7 +60,7 @@ class OwnFiles:
 
 
 def own_files(job: JobSpec) -> OwnFiles:
-    """Read the files of a job's program. Its directory is absolute."""
+    """Read the files of a job's program."""
     file, root = program_of(job)
     if job.program.kind is ProgramKind.COMMAND:
         found = shutil.which(job.program.target)
@@ -80,15 +72,15 @@ def own_files(job: JobSpec) -> OwnFiles:
     places = [*import_roots(root), *others]
     preloaded = [path for name in job.preload for path in files_of(name, root / "-", places)]
     sources, left_out = follow(file, root, [*packages_of(job, root), *preloaded], MOST, others)
-    beyond = [path for path in left_out if _is_own(path) and path != file]  # of the program one sees that it changes
+    beyond = [path for path in left_out if _is_own(path) and path != file]  # `_read` notices changes of the program
     link = None if job.program.kind is ProgramKind.MODULE else Path(job.setup.cwd or ".", job.program.target)
     return replace(_read(file, root, sources), left_out=tuple(beyond), link=link)
 
 
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
-    """Why the program can't run any more, as a clause: a file is gone that it needs, or is not Python. Empty if it can.
+    """Return why the program can't run any more, as a clause: a file is missing or not valid Python; else "".
 
-    `before` are the files with which it could; those that are the same are not looked at again.
+    `before` are the files with which it could run; unchanged files are not checked again.
     """
     if now.program is None or now.program not in now.digests:
         return f"{job.program.target} is gone"
@@ -109,7 +101,7 @@ def _line(text: bytes, error: SyntaxError) -> str:
 
 
 def _missing(now: OwnFiles, before: OwnFiles) -> str:
-    """A module that was there, and that a file imports, no matter what."""
+    """Return a clause about a removed module that one of the files imports unconditionally; else an empty string."""
     gone = {path for path in before.digests if path not in now.digests and not os.path.isfile(path)}
     places = [*import_roots(now.root), *_added_paths()]
     for importer, text in now.texts.items() if gone else ():
@@ -122,7 +114,7 @@ def _missing(now: OwnFiles, before: OwnFiles) -> str:
 
 
 def _needed(text: bytes) -> Iterator[str]:
-    """The names that a file imports, without those that it can do without: inside `try`."""
+    """Yield the names that a file imports, except inside `try`, where it may handle their absence."""
     tree: ast.AST | None = None
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):
         tree = ast.parse(text)
@@ -140,7 +132,7 @@ def _needed(text: bytes) -> Iterator[str]:
 
 
 def _candidates(name: str, importer: Path, places: Iterable[Path]) -> list[Path]:
-    """The files that a name may be imported from, whether they are there or not."""
+    """Return the files from which a name may be imported, including those that do not exist."""
     dots = len(name) - len(name.lstrip("."))
     if dots:
         places = [importer.parents[min(dots - 1, len(importer.parents) - 1)]]
@@ -152,7 +144,7 @@ def _candidates(name: str, importer: Path, places: Iterable[Path]) -> list[Path]
 def _read(file: Path | None, root: Path, sources: Iterable[ProgramFile]) -> OwnFiles:
     own = {source.path: source.text for source in sources if _is_own(source.path)}
     digests = {path: hashlib.sha256(text).hexdigest() for path, text in own.items()}
-    if file is not None and file not in digests and os.path.isfile(file):  # a command, or too large, or not readable
+    if file is not None and file not in digests and os.path.isfile(file):  # a command, or too large, or unreadable
         with suppress(OSError):
             stat = file.stat()
             digests[file] = f"{stat.st_mtime_ns} {stat.st_size} {stat.st_ino}"
@@ -164,13 +156,13 @@ def _is_own(path: Path) -> bool:
 
 
 def _added_paths() -> list[Path]:
-    """Directories of editable installations, which Python has put on its path."""
+    """Return the directories of editable installations in Python's path."""
     found = [Path(entry) for entry in sys.path[1:] if os.path.isdir(entry)]
     return [path for path in found if _is_own(path) and not path.is_relative_to(sys.base_prefix)]
 
 
 def _existing(path: Path) -> Path:
-    """The path, or what there is above it."""
+    """Return the path, or the nearest directory above it that exists."""
     while not os.path.isdir(path) and path != path.parent:
         path = path.parent
     return path

@@ -1,4 +1,4 @@
-"""The one check that `up` makes before it starts anything: whether the program can be parsed."""
+"""Parses a program without running it: the one check that `up` makes before it starts anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.words.model import ProgramKind
 
 
 def refuse_unparsable(job: JobSpec) -> None:
-    """Reject a job whose program is not valid Python. Raises BadJob."""
+    """Raise BadJob if the job's program is not valid Python."""
     file, _ = program_of(job)
     if job.program.kind is ProgramKind.COMMAND or file is None or has_own_python(job):
         return
@@ -24,7 +24,7 @@ def refuse_unparsable(job: JobSpec) -> None:
 
 
 def syntax_error(text: bytes) -> SyntaxError | None:
-    """Return why Python can't compile a source; None if it can, or if that is not certain."""
+    """Return the error that a source contains; None if it can be compiled, or may be in the tasks' interpreter."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(text, "program", "exec", dont_inherit=True)
@@ -32,23 +32,20 @@ def syntax_error(text: bytes) -> SyntaxError | None:
         return error
     except ValueError:  # Python before 3.11.4 raises this for null bytes
         if b"\0" in text:
-            return SyntaxError("source code cannot contain null bytes", ("program", _line_of(text, b"\0"), None, None))
+            line = text[: text.index(b"\0")].count(b"\n") + 1
+            return SyntaxError("source code cannot contain null bytes", ("program", line, None, None))
     except (RecursionError, MemoryError):  # the tasks' interpreter may have higher limits
         pass
     return None
 
 
-def _line_of(text: bytes, wanted: bytes) -> int:
-    return text[: text.index(wanted)].count(b"\n") + 1
-
-
 def has_own_python(job: JobSpec) -> bool:
-    """Return whether tasks run with another interpreter, whose syntax may differ."""
+    """Return whether tasks run with another interpreter, which may have another syntax."""
     return any(setup.python for setup in job.every_setup.values())
 
 
 def is_text(path: Path, text: bytes) -> bool:
-    """Return whether the file is Python source, not an archive or compiled code, which Python can run too."""
+    """Return whether the file is Python source; Python also runs archives and compiled code."""
     return path.suffix in (".py", ".pyw") or b"\0" not in text
 
 

@@ -1,7 +1,8 @@
-"""Reads a job's program and its own modules, with limits since the files may contain anything, and checks them."""
+"""Reads and checks a job's program and its own modules, within limits, since the files may contain anything."""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.imports import import_roots, imports_tensorflow, program_files, program_of
+from clusterkit.check.misplaced import MOST
 from clusterkit.check.parsing import has_own_python, is_text, shown
 from clusterkit.check.rules import Case, HidingFile, check
 from clusterkit.check.source import Source
@@ -21,8 +23,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST = 300_000  # bytes that are read of a program and its modules together
-# Modules that Python has loaded before the program starts: a file with such a name hides nothing.
+# Modules that Python loads before the program: a file with such a name hides nothing.
 _LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
@@ -40,7 +41,7 @@ def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
     hides = list(_hides(root)) if imports_tensorflow(found) else []
     read: list[Source] = []
-    for path, text in ((source.path, source.text) for source in found):
+    for text, _, path in found:
         try:
             read.append(Source(shown(path), _module(path, import_roots(root)), text))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -59,21 +60,20 @@ def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
 
 
 def _hides(root: Path) -> Iterator[HidingFile]:
-    """Find files beside the program that hide a standard module or a package that TensorFlow requires."""
-    packages: set[str] | None = None
+    """Find files next to the program that hide a standard module or a package that TensorFlow requires."""
     with suppress(OSError):
         for name in sorted(path.name for path in islice(root.iterdir(), 10_000)):
             module = name.removesuffix(".py")
             path = root / name if name != module else root / name / "__init__.py"
             if module in _LOADED or not module.isidentifier() or not path.is_file():
                 continue
-            packages = _packages() if packages is None else packages
             if module in sys.stdlib_module_names:
                 yield HidingFile(shown(path), module, "Python's own module")
-            elif module in packages:
+            elif module in _packages():
                 yield HidingFile(shown(path), module, "the package")
 
 
+@functools.cache
 def _packages() -> set[str]:
     """Return the import names of TensorFlow, Keras and the packages that they require."""
     found, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
@@ -94,7 +94,7 @@ def _keras(job: JobSpec) -> int:
 
 
 def _module(file: Path, roots: list[Path]) -> str:
-    """Return the name that a file is imported by."""
+    """Return the name under which a file is imported."""
     for root in roots:
         if file.is_relative_to(root):
             parts = file.relative_to(root).with_suffix("").parts

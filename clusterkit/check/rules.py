@@ -1,4 +1,4 @@
-"""The rules of `clusterkit check`: each finds one kind of mistake and knows the tracebacks that it causes."""
+"""The rules of `clusterkit check`: each finds one kind of mistake, and has a pattern for the tracebacks it causes."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Hit(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What the rules check: a program followed by its own modules, and its job.
+    """The subject of the rules: the sources of a program, itself first, and its job.
 
     `strict` ignores code that a run may not reach, such as branches. It is off after a failure, which may have
-    happened there.
+    happened in such code.
     """
 
     sources: Sequence[Source]
@@ -147,7 +147,9 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
         elif name == MULTI_WORKER and is_ps:
             what = f"{short} does not support parameter servers, but the job is {case.tasks}."
             advice = "Remove --ps, or use ParameterServerStrategy."
-        elif name in ALONE and len(case.job.cluster) > 1 and not any(map(_is_cluster_aware, case.sources)):
+        elif (
+            name in ALONE and len(case.job.cluster) > 1 and not any(_mentions(s, _CLUSTER_WORDS) for s in case.sources)
+        ):
             what = f"{short} uses the devices of one process: each of the tasks ({case.tasks}) trains by itself."
             advice = "Use MultiWorkerMirroredStrategy, or start one worker."
         else:
@@ -171,7 +173,7 @@ def shared_file(case: Case) -> Iterator[Hit]:
 
 
 def no_strategy(case: Case) -> Iterator[Hit]:
-    """The program trains a model, and knows nothing of other tasks."""
+    """The program trains a model without any sign that it considers other tasks."""
     words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|dtensor|jax|torch|byteps|mpi4py")
     if case.is_distributed and not any(_mentions(source, words) for source in case.sources):
         for source, fit in _fits(case):
@@ -182,7 +184,7 @@ def no_strategy(case: Case) -> Iterator[Hit]:
 
 
 def no_scope(case: Case) -> Iterator[Hit]:
-    """The program makes a strategy, and trains a model outside of its scope."""
+    """The program creates a strategy, but trains a model outside of its scope."""
     made = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
     used = any(getattr(node, "attr", "") == "scope" for source in case.sources for node in source.nodes)
     if not case.is_distributed or not made or used or any(source.is_passed_on(call) for source, call in made):
@@ -194,7 +196,7 @@ def no_scope(case: Case) -> Iterator[Hit]:
 
 
 def unseeded_shuffle(case: Case) -> Iterator[Hit]:
-    """A dataset is shuffled without a seed, and clusterkit's patches, which agree on one, are off."""
+    """A dataset is shuffled without a seed, and the patches that make tasks agree on one are off."""
     is_gang = case.job.shape is Shape.MULTI_WORKER and not case.job.patches and case.names({MULTI_WORKER, OUR_STRATEGY})
     for source in case.sources if is_gang and not case.names(_SEEDS) else ():
         for name, call in source.calls():
@@ -207,7 +209,7 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
 
 
 def uncalled_main(case: Case) -> Iterator[Hit]:
-    """The program defines functions only, one of them is main(), and nothing names it."""
+    """The program only defines functions, one of which is main(), and never calls that."""
     main = case.sources[0]
     if (function := main.uncalled("main")) is not None:
         yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
@@ -261,18 +263,14 @@ def _writes_tf_config(source: Source, node: ast.AST) -> bool:
     return False
 
 
-def _is_cluster_aware(source: Source) -> bool:
-    """Return whether a name or text in the file suggests that the program finds out which task it is."""
-    return _mentions(source, _CLUSTER_WORDS)
-
-
 def _mentions(source: Source, words: re.Pattern[str]) -> bool:
+    """Return whether a name or text in the file contains one of the words."""
     texts = (getattr(node, field, "") for node in source.nodes for field in ("value", "id", "attr", "name", "module"))
     return any(isinstance(text, str) and words.search(text) for text in texts)
 
 
 def _fits(case: Case) -> Iterator[tuple[Source, ast.Call]]:
-    """Yield the calls of `fit` of what the program has compiled, as Keras's models are."""
+    """Yield the calls of `fit` on objects that the program also compiles, as it does with Keras models."""
     for source in case.sources:
         methods = [(call.func, call) for _, call in source.calls() if isinstance(call.func, ast.Attribute)]
         compiled = {ast.dump(method.value) for method, _ in methods if method.attr == "compile"}

@@ -1,7 +1,7 @@
-"""A file of a program as a syntax tree: the meaning of its names, and which nodes every run evaluates.
+"""A file of a program as a syntax tree: what its names refer to, and which nodes every run evaluates.
 
-Nothing is executed, and imports are not followed. A name has a meaning only if the file binds it once, or imports it
-several times but always the same; the rules ignore all other names.
+Nothing is executed, and imports are not followed. A name is resolved only if the file binds it once, or imports the
+same object under it each time; the rules ignore all other names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ALIAS = re.compile(r"(?<=^tensorflow\.)(?:compat\.v2\.|_api\.v2\.)|(?<=^tensorf
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_CONDITIONAL = (  # their contents may not be evaluated
+_CONDITIONAL = (  # a run may not evaluate their contents
     *(ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.TryStar, ast.Match, ast.Lambda, ast.AsyncFunctionDef, ast.AsyncWith),
     *_LOOPS,
 )
@@ -109,7 +109,7 @@ class Source:
         return None if None in inside else [text for texts in inside for text in texts or ()]
 
     def is_passed_on(self, node: ast.AST) -> bool:
-        """Return whether a value may be used by what is not in sight: it is an argument, returned, or an attribute."""
+        """Return whether other code may use a value: it is an argument, a return value or an attribute."""
         parent = self._parents.get(node)
         if not isinstance(parent, ast.Assign) or not all(isinstance(target, ast.Name) for target in parent.targets):
             return not isinstance(parent, ast.Expr)
@@ -117,7 +117,7 @@ class Source:
         return any(not isinstance(self._parents[use], ast.Attribute) for name in names for use in self._uses[name])
 
     def uncalled(self, name: str) -> ast.FunctionDef | None:
-        """Return the function that nothing in the file names, if the file does nothing but define and import."""
+        """Return the function of this name if the file only defines and imports, and nothing in it uses the name."""
         function, module = self.value(name), self.nodes[0]
         plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *_DEFERRED)
         body = module.body if isinstance(module, ast.Module) else []
@@ -152,7 +152,7 @@ class Source:
             node = parent
 
     def _always_evaluates(self, parent: ast.AST) -> bool:
-        """Return whether evaluating the parent always evaluates what it contains."""
+        """Return whether evaluating the parent always evaluates its contents."""
         match parent:
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])) | ast.Try(handlers=[]):
                 return True
@@ -196,7 +196,7 @@ def _last(node: ast.AST) -> str:
 
 
 def _walk(root: ast.AST, skip: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
-    """Yield a node and its descendants, except for nodes of some kinds and what they contain."""
+    """Yield a node and its descendants, except for nodes of the types in `skip` and their contents."""
     todo = [root]
     while todo:
         if not isinstance(node := todo.pop(), skip):

@@ -11,7 +11,7 @@ from types import FrameType
 
 from clusterkit import __version__
 from clusterkit.chaos.model import Outcome
-from clusterkit.chaos.record import Record, told_of
+from clusterkit.chaos.record import Record, campaign_json
 from clusterkit.chaos.runner import Campaign, Terms
 from clusterkit.chaos.text import baseline_line, failure, interruption, run_line, summary
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
@@ -72,7 +72,7 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
         say.line("\n" + summary(record.outcomes, terms.runs, terms.seed))
         say.line(f"\nAs a page: clusterkit report {terms.name}")
         if as_json:
-            echo_json(told_of(record.campaign, record.outcomes))
+            echo_json(campaign_json(record.campaign, record.outcomes))
     return code or int(failed)
 
 

@@ -1,1 +1,1 @@
-"""`clusterkit doctor`: collects facts about this machine, and judges them by rules without side effects."""
+"""`clusterkit doctor`: collects facts about this machine, and judges them with pure rules."""

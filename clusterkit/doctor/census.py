@@ -19,7 +19,7 @@ from importlib.metadata import Distribution, distributions
 from typing import Any
 
 ROOTS = ("tensorflow", "tf-", "keras", "tensorboard")  # prefixes of packages whose requirements are checked
-OWN = "tf-clusterkit"  # what tasks import of it needs nothing
+OWN = "tf-clusterkit"  # not checked: tasks import only the part of it that has no requirements
 MODULES = ("tensorflow", "keras", "clusterkit")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from clusterkit.client.store import RunStore
-from clusterkit.doctor.rules import DeepRun
+from clusterkit.doctor.diagnosis import Grade
 from clusterkit.system.process import code_of
 from clusterkit.views.narrate import failed
 from clusterkit.words.durations import shown
@@ -23,8 +23,8 @@ WITHIN = 120.0  # seconds; it takes ten to thirty
 OURS = "CLUSTERKIT_"  # prefix of variables that would change the job
 
 
-def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> DeepRun:
-    """Run two workers with this interpreter and environment."""
+def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> tuple[Grade, str]:
+    """Run two workers with this interpreter and environment. Returns a grade, and a sentence about the job."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clusterkit-doctor-") as home:
         own = {name: value for name, value in env.items() if not name.startswith(OURS)}
@@ -41,9 +41,9 @@ def run_job(python: str, env: Mapping[str, str], network: Network, program: Path
         result = RunStore(Path(home)).run("deep").result()
     seconds = shown(time.monotonic() - began)
     if ran.returncode == 0:
-        return DeepRun(True, f"A job of two workers succeeded after {seconds}.")
+        return Grade.FINE, f"A job of two workers succeeded after {seconds}."
     why = _why(result) if result is not None else ran.stderr.decode(errors="replace").strip()
-    return DeepRun(False, f"A job of two workers failed after {seconds}: {why.rstrip('.')}. Fix that first.")
+    return Grade.WRONG, f"A job of two workers failed after {seconds}: {why.rstrip('.')}. Fix that first."
 
 
 def _why(result: RunResult) -> str:

@@ -1,10 +1,14 @@
-"""A diagnosis: the verdict of a rule on a fact."""
+"""A diagnosis: the verdict of a rule on a fact; as a value, as text in groups and as JSON."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from clusterkit.words.printable import printable
 
 
 class Grade(enum.StrEnum):
@@ -38,3 +42,61 @@ class Diagnosis:
 
 
 Judged = Iterator[tuple[str, Grade, str]]  # name, grade, text
+MARKS = {Grade.FINE: "✔", Grade.NOTE: "·", Grade.DOUBT: "!", Grade.WRONG: "✘"}
+COLORS = {Grade.FINE: "\033[32m", Grade.NOTE: "\033[2m", Grade.DOUBT: "\033[33m", Grade.WRONG: "\033[31m"}
+PLAIN = "\033[0m"
+WIDTH = 100  # columns; commands to copy are not wrapped
+
+
+def as_text(found: Sequence[Diagnosis], color: bool) -> str:
+    """Format the diagnoses by topic, with a summary at the end."""
+    lines = []
+    pythons = {one.about for one in found if one.about}
+    for topic in Topic:
+        group = [one for one in found if one.topic is topic]
+        lines += [topic.value] if group else []
+        for one in group:
+            # With several interpreters, name the one that is meant, unless the text does.
+            about = f"{one.about}: " if len(pythons) > 1 and one.about not in one.text else ""
+            lines += _lines(one, about, color)
+    return "\n".join([*lines, _summary(found), ""])
+
+
+def as_json(found: Sequence[Diagnosis]) -> dict[str, Any]:
+    """Return the diagnoses, and how many are wrong or doubtful."""
+    return {
+        "findings": [
+            {
+                "topic": one.topic.name.lower(),
+                "name": one.name,
+                "grade": one.grade.value,
+                "text": one.text,
+                "interpreter": one.about or None,
+            }
+            for one in found
+        ],
+        "wrong": _count(found, Grade.WRONG),
+        "doubts": _count(found, Grade.DOUBT),
+    }
+
+
+def _lines(one: Diagnosis, about: str, color: bool) -> list[str]:
+    mark = MARKS[one.grade]
+    mark = f"{COLORS[one.grade]}{mark}{PLAIN}" if color else mark
+    sentence, run, command = printable(one.text).partition(" Run: ")
+    lines = textwrap.wrap(f"{about}{sentence}", WIDTH - 4, break_long_words=False, break_on_hyphens=False)
+    lines += [f"Run: {command}"] if run else []
+    return [f"  {mark} {lines[0]}", *(f"    {line}" for line in lines[1:])]
+
+
+def _count(found: Sequence[Diagnosis], grade: Grade) -> int:
+    return sum(one.grade is grade for one in found)
+
+
+def _summary(found: Sequence[Diagnosis]) -> str:
+    wrong, doubts = _count(found, Grade.WRONG), _count(found, Grade.DOUBT)
+    if not wrong and not doubts:
+        return "Nothing is wrong."
+    text = "Nothing is wrong" if not wrong else "1 thing is wrong" if wrong == 1 else f"{wrong} things are wrong"
+    things = "1 thing" if doubts == 1 else f"{doubts} things"
+    return f"{text}; {things} may matter to you (!)." if doubts else f"{text}."

@@ -1,9 +1,10 @@
-"""Collects the facts that `doctor` judges. Starts only short probes, and a small job with --deep."""
+"""Collects the facts that `doctor` judges. Starts only short probes and, with --deep, a small job."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,10 +12,8 @@ from pathlib import Path
 from clusterkit.backends.local.preflight import preflight as local_preflight
 from clusterkit.backends.local.preflight import shortages
 from clusterkit.doctor.deep import run_job
-from clusterkit.doctor.interpreter import ask_interpreter
-from clusterkit.doctor.machine import collect_machine
-from clusterkit.doctor.probes import try_ports, try_state
-from clusterkit.doctor.python_rules import Interpreter
+from clusterkit.doctor.machine import collect_machine, try_ports, try_state
+from clusterkit.doctor.python_rules import Interpreter, Unmet
 from clusterkit.doctor.rules import Facts
 from clusterkit.job import preflight
 from clusterkit.job.options import Gathered
@@ -23,8 +22,10 @@ from clusterkit.network.virtual import why_not
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
 
-ANY_PROGRAM = "PROGRAM"  # stands for the program if none is given
-WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that say how tasks run; with only these no job is judged
+CENSUS = str(Path(__file__).with_name("census.py"))
+CENSUS_WITHIN = 60.0  # seconds; it takes some tenths of one
+ANY_PROGRAM = "PROGRAM"  # stands in for the program if none is given
+WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that describe no job; with only these no job is judged
 
 
 def collect_facts(given: Gathered, deep: bool = False) -> Facts:
@@ -51,7 +52,7 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
 
 
 def _job(given: Gathered) -> JobSpec:
-    """The job; interpreters are not checked here, since the rules judge them."""
+    """Describe the job, without a check of its interpreters, which the rules judge."""
     is_named = bool(given.options.get("program") or given.options.get("module"))
     if not is_named:
         given = given._replace(options={**given.options, "program": ANY_PROGRAM})
@@ -81,6 +82,26 @@ def _interpreters(job: JobSpec) -> Iterator[Interpreter]:
             seen.add(python)
             env = {**os.environ, **job.setup.env, **own.env}
             yield ask_interpreter(python, env, own.cwd or job.setup.cwd)
+
+
+def ask_interpreter(python: str, env: Mapping[str, str], cwd: str | None) -> Interpreter:
+    """Examine an interpreter and its packages: run census.py with it, in the tasks' environment and directory."""
+    try:
+        ran = subprocess.run(
+            [python, CENSUS], stdin=subprocess.DEVNULL, capture_output=True, timeout=CENSUS_WITHIN, env=env, cwd=cwd
+        )
+    except OSError as error:
+        return Interpreter(python, error.strerror or str(error))
+    except subprocess.TimeoutExpired:
+        return Interpreter(python, f"it did not answer within {CENSUS_WITHIN:g} s")
+    try:
+        # The last line, since sitecustomize and the like may print before it.
+        answer = json.loads(ran.stdout.splitlines()[-1])
+        unmet = tuple(Unmet(**one) for one in answer.pop("unmet"))
+        return Interpreter(path=python, tensorflows=tuple(answer.pop("tensorflows")), unmet=unmet, **answer)
+    except (IndexError, ValueError, KeyError, TypeError, AttributeError):
+        last = ran.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return Interpreter(python, f"it exited with code {ran.returncode}" + "".join(f" ({line})" for line in last))
 
 
 def _keras_backend(env: Mapping[str, str]) -> str | None:

@@ -1,11 +1,15 @@
-"""Collects cores, memory, GPUs, and the limits of the system and of the control group."""
+"""Collects cores, memory, GPUs and limits; tries the ports and the state directory as a run would use them."""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
 import resource
+import secrets
+import shutil
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,12 +18,20 @@ import psutil
 
 from clusterkit.backends.local.gpus import gpus_here
 from clusterkit.backends.local.preflight import DESCRIPTORS, DESCRIPTORS_OWN, TASK_MEMORY
-from clusterkit.doctor.machine_rules import MachineFacts
+from clusterkit.client.cleaning import find_strays
+from clusterkit.client.store import state_dir
+from clusterkit.doctor.machine_rules import MachineFacts, PortFacts, StateFacts
+from clusterkit.system.ports import HOST, claim
+from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets
+from clusterkit.words.errors import NoPorts
 
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 PR_GET_CHILD_SUBREAPER = 37
-UNLIMITED = 1 << 60  # bytes; a limit above it is none, as version 1 of control groups writes it
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+USUAL_RANGE = (32768, 60999)  # Linux's default
+TIME_WAIT = "06"  # a state of a TCP socket, as in /proc/net/tcp
+UNLIMITED = 1 << 60  # bytes; version 1 of control groups writes a larger number if there is no limit
 
 
 def collect_machine(env: Mapping[str, str]) -> MachineFacts:
@@ -123,3 +135,64 @@ def _gpu_devices() -> int:
     """Return the number of GPUs with a device file, also without the driver's tools."""
     names = [path.name for path in Path("/dev").glob("nvidia*")]
     return sum(name.removeprefix("nvidia").isdecimal() for name in names) or int(Path("/dev/dxg").exists())
+
+
+def try_state() -> StateFacts:
+    """Try the state directory, or the one in which it would be created, as a run would use it."""
+    home = state_dir()
+    existing = next((place for place in (home, *home.parents) if place.exists()), Path("/"))
+    room = shutil.disk_usage(existing).free if existing.is_dir() else 0
+    return StateFacts(str(home), _unusable(existing), room, {run: len(pids) for run, pids in find_strays().items()})
+
+
+def try_ports() -> PortFacts:
+    """Count the free ephemeral ports; hold a port and listen on it, as a run and TensorFlow's server do."""
+    try:
+        first, last = map(int, PORT_RANGE.read_text().split())
+    except (OSError, ValueError):
+        first, last = USUAL_RANGE
+    fields = [found for state in (LISTENS, ESTABLISHED, TIME_WAIT) for found in tcp_sockets("self", state)]
+    used = {int(found[1].rpartition(":")[2], 16) for found in fields}
+    count = last - first + 1
+    return PortFacts(count, count - sum(first <= port <= last for port in used), _not_shared())
+
+
+def _unusable(directory: Path) -> str | None:
+    """Return why a run can't use a directory, as a clause; None if it can."""
+    trial = directory / f".clusterkit-{secrets.token_hex(8)}"
+    try:
+        trial.mkdir(mode=0o700)
+    except OSError as error:
+        return f"{directory} is not writable ({error.strerror})"
+    try:
+        os.mkfifo(trial / "progress", 0o600)
+        with (trial / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return f"its file system lacks named pipes, locks or space ({error.strerror})"
+    finally:
+        shutil.rmtree(trial, ignore_errors=True)
+    return None
+
+
+def _not_shared() -> str | None:
+    """Return why a server can't listen on a held port, or clients can't reach it there; None if they can."""
+    try:
+        held = claim()
+    except NoPorts:
+        return "no port is free"
+    with held, socket.socket() as server, socket.socket() as client:
+        try:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            server.bind(held.getsockname())
+            server.listen(1)
+        except OSError as error:
+            return f"a server can't listen on a held port with SO_REUSEPORT ({error.strerror})"
+        try:
+            client.settimeout(5)
+            client.connect((HOST, held.getsockname()[1]))
+        except OSError as error:
+            return f"clients can't reach a server at {HOST} ({error.strerror or error})"
+        with suppress(OSError):
+            server.accept()[0].close()
+    return None

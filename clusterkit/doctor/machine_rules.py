@@ -10,7 +10,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, number_of
 
 GB, MB = 1 << 30, 1 << 20
-THREADS = 120  # of a task that trains with another one, measured on 2 cores; a few more for each further core
+THREADS = 120  # of one of two tasks that train together, measured on 2 cores; a few more for each further core
 LEAST_TASKS = 3  # that should fit: a chief, a worker and a ps
 LEAST_PORTS = 100
 LEAST_ROOM = GB  # checkpoints and logs of a small job take some tens of megabytes
@@ -52,7 +52,7 @@ class StateFacts:
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """Ephemeral ports, and why clusterkit can't hold one for a task's server, if it can't."""
+    """The number of ephemeral ports; `problem` says why clusterkit can't hold one for a task's server."""
 
     count: int
     free: int
@@ -136,7 +136,7 @@ def judge_state(state: StateFacts) -> Judged:
 
 
 def judge_ports(ports: PortFacts) -> Judged:
-    """Judge whether there are ports for tasks."""
+    """Judge whether tasks can get ports."""
     if ports.problem is not None:
         text = f"clusterkit can't hold ports for tasks: {ports.problem}. Use --network virtual, or another sandbox."
         yield "ports", Grade.WRONG, text
@@ -149,7 +149,7 @@ def judge_ports(ports: PortFacts) -> Judged:
 
 
 def judge_needs(machine: MachineFacts, ports: PortFacts, job: JobSpec) -> Judged:
-    """Report what the job needs and the machine does not have."""
+    """Report each resource of which the job needs more than the machine has."""
     tasks = len(job.tasks)
     is_python = job.program.kind is not ProgramKind.COMMAND
     most = min(machine.memory, machine.group_memory or machine.memory)

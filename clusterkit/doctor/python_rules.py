@@ -43,12 +43,11 @@ class Interpreter:
 
     @property
     def tensorflow(self) -> str | None:
-        """The version of TensorFlow, of any distribution; None if there is none."""
+        """The version of TensorFlow, from any distribution, if it is installed."""
         return self.packages[self.tensorflows[0]] if self.tensorflows else None
 
     @property
     def has_tensorflow(self) -> bool:
-        """Whether TensorFlow can be imported."""
         return bool(self.modules.get("tensorflow"))
 
 

@@ -23,33 +23,25 @@ from clusterkit.words.model import number_of
 
 
 @dataclass(frozen=True, slots=True)
-class DeepRun:
-    """Whether the small job succeeded, and a sentence about it."""
-
-    succeeded: bool
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts. `env` is the environment that tasks would get; `job` is None if the user has not asked about one."""
+    """All facts. `env` is the environment that tasks would get; `job` is None unless the user asked about one."""
 
     interpreters: tuple[Interpreter, ...]
     machine: MachineFacts
     ports: PortFacts
     state: StateFacts
     env: Mapping[str, str]
-    no_network: str | None = None  # why there can be no virtual network: a clause
-    no_full_disk: str | None = None  # why there can be no full disk: a clause
+    no_network: str | None = None  # why --network virtual does not work here: a clause
+    no_full_disk: str | None = None  # why the fault disk-full does not work here: a clause
     keras_backend: str | None = None  # in the user's keras.json
     job: JobSpec | None = None
-    shortages: tuple[str, ...] = ()  # what `up` warns of for this job
+    shortages: tuple[str, ...] = ()  # the warnings of `up` for this job
     refusals: tuple[str, ...] = ()  # why `up` refuses this job
-    deep: DeepRun | None = None
+    deep: tuple[Grade, str] | None = None  # of the small job
 
 
 def diagnose(facts: Facts) -> list[Diagnosis]:
-    """Return all diagnoses, by topic."""
+    """Judge all facts, by topic."""
     found = [
         Diagnosis(Topic.PYTHON, *one, python.path) for python in facts.interpreters for one in judge_python(python)
     ]
@@ -61,11 +53,6 @@ def diagnose(facts: Facts) -> list[Diagnosis]:
     ):
         found += [Diagnosis(topic, *one) for one in judged]
     return found
-
-
-def is_well(found: list[Diagnosis]) -> bool:
-    """Whether no diagnosis is WRONG."""
-    return all(one.grade is not Grade.WRONG for one in found)
 
 
 def _rights(facts: Facts) -> Judged:
@@ -109,4 +96,4 @@ def _job(facts: Facts) -> Judged:
         kinds = ", ".join(number_of(kind, count) for kind, count in facts.job.counts.items() if count)
         yield from found or [("job", Grade.FINE, f"There is enough for {kinds} ({facts.job.shape.value}).")]
     if facts.deep is not None:
-        yield "deep", Grade.FINE if facts.deep.succeeded else Grade.WRONG, facts.deep.text
+        yield "deep", *facts.deep

@@ -13,7 +13,7 @@ Draw = Callable[[int], float]  # the nth random number of this fault, in [0, 1)
 
 
 def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
-    """Yield the reasons why the job does not support the fault, as sentences."""
+    """Yield a sentence for each reason why the job does not support the fault."""
     for target in (*fault.targets, *fault.others):
         candidates = _matching(target, job.tasks)
         if not candidates:
@@ -30,7 +30,7 @@ def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
 
 
 def live_problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
-    """Yield the reasons why a running job does not support the fault, as sentences."""
+    """Yield a sentence for each reason why a running job does not support the fault."""
     yield from problems_of(fault, job)
     can_fill_disk = job.network is Network.VIRTUAL or needs_disk(job.faults)
     if fault.action is FaultAction.DISK_FULL and not can_fill_disk:
@@ -41,7 +41,7 @@ def live_problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
 
 
 def needs_disk(faults: Collection[Fault]) -> bool:
-    """Return whether the tasks need a view of the checkpoint directory that can be filled up."""
+    """Return whether one of the faults fills up the checkpoint directory, so that tasks need a view of it."""
     return any(fault.action is FaultAction.DISK_FULL for fault in faults)
 
 
@@ -51,7 +51,7 @@ def waits_for_steps(job: JobSpec) -> bool:
 
 
 def aim(fault: Fault, tasks: Sequence[Task], draw: Draw) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Return the target tasks and, for faults of the network, the tasks on the other side; else an empty tuple."""
+    """Return the target tasks and, for faults of the network, the tasks on the other side."""
     near = _chosen(fault.targets, tasks, draw, 0)
     if fault.action not in ON_NETWORK:
         return near, ()

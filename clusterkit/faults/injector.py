@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from clusterkit.client.checkpoints import corrupt
 from clusterkit.faults.memory import MemoryLimits, NoProcess
-from clusterkit.faults.throttle import Throttle
+from clusterkit.faults.throttle import ChildOf, Throttle
 from clusterkit.network.virtual import Layer, VirtualNetwork
 from clusterkit.system.process import Child
 from clusterkit.words.errors import ClusterkitError
@@ -17,7 +17,7 @@ from clusterkit.words.model import Task
 from clusterkit.words.spelling import listed
 
 
-class _CannotInject(Exception):
+class _CannotInject(ClusterkitError):
     """The fault could not be injected; the message is a clause that gives the reason."""
 
 
@@ -34,7 +34,7 @@ class Injector:
 
     def __init__(
         self,
-        child_of: Callable[[Task], Child | None],
+        child_of: ChildOf,
         network: VirtualNetwork | None,
         checkpoints: PurePath,
         seed: int,
@@ -49,10 +49,10 @@ class Injector:
         self._in_network: set[int] = set()
 
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
-        """Inject a fault and post FaultTook with what was done, or with the reason why it was not."""
+        """Inject a fault, and post FaultTook with what was done or why nothing was."""
         try:
             took = FaultTook(number, self._do(number, fault, tasks, others))
-        except (_CannotInject, ClusterkitError) as error:
+        except ClusterkitError as error:
             took = FaultTook(number, str(error), done=False)
         except OSError as error:
             took = FaultTook(number, error.strerror or str(error), done=False)
@@ -61,7 +61,7 @@ class Injector:
             self._heal_in_network(number)
 
     def heal(self, number: int) -> None:
-        """Heal the fault of this number, in what still exists of its tasks."""
+        """Heal the fault of this number in those of its processes that are still alive."""
         self._throttle.heal(number)
         self._memory.heal(number)
         self._heal_in_network(number)
@@ -71,7 +71,7 @@ class Injector:
         self._throttle.signal(task, child, number)
 
     def forget(self, task: Task) -> None:
-        """Forget a task whose process is about to be reaped; `child_of` no longer returns it."""
+        """Forget a task whose process, which `child_of` no longer returns, is about to be reaped."""
         self._throttle.forget(task)
 
     def stop(self) -> None:
@@ -146,7 +146,7 @@ class Injector:
 
     def _impair(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> str:
         network = self._links()
-        self._in_network.add(number)  # before it can fail halfway
+        self._in_network.add(number)  # first, since `impair` may fail halfway
         match fault.action:
             case FaultAction.PARTITION:
                 layer = Layer(cut=True)

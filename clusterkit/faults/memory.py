@@ -1,13 +1,14 @@
-"""Memory limits: keep a task's processes below a size, or at the size that they have, until the fault is healed."""
+"""Memory limits: keep a task's processes below a size, or at their current size, until the fault is healed."""
 
 from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from clusterkit.faults.throttle import ChildOf
 from clusterkit.system import procfs
 from clusterkit.system.process import Child
 from clusterkit.words.errors import CannotLook
@@ -17,16 +18,15 @@ DATA = resource.RLIMIT_DATA  # limits VmData: all private writable memory, used 
 UNLIMITED = resource.RLIM_INFINITY
 LARGEST = 1 << 62  # bytes; the largest limit that is set
 MEGABYTE = 1_000_000
-ChildOf = Callable[[Task], Child | None]
 
 
 class NoProcess(Exception):
-    """The task has no process that can be limited; the message is a clause that gives the reason."""
+    """The task has no process that can be limited; the message is a clause."""
 
 
 @dataclass(slots=True)
 class _Limited:
-    """The limits of one attempt, in bytes by pid. Processes that are missing have inherited the leader's limit."""
+    """The limits of one attempt, in bytes by pid. Processes without an entry have inherited the leader's limit."""
 
     child: Child
     usual: dict[int, int] = field(default_factory=dict)  # the limits before the first fault
@@ -53,7 +53,7 @@ class MemoryLimits:
         except OSError as error:
             del limited.faults[number]
             raise NoProcess(f"{task} can't be limited: {error.strerror}") from None
-        # A process may fork before it is limited, so look again until none is new; later ones inherit the limit.
+        # A process may fork before it is limited, so repeat until no process is new; later ones inherit the limit.
         seen = set(limits)
         while new := [pid for pid in _processes(limited.child) if pid not in seen]:
             seen.update(new)
@@ -91,7 +91,7 @@ class MemoryLimits:
 
     def _add(self, limited: _Limited, number: int, pid: int, size: int | None) -> None:
         before, _ = resource.prlimit(pid, DATA)
-        if not any(before in limits.values() for limits in limited.faults.values()):  # else it has inherited our limit
+        if not any(before in limits.values() for limits in limited.faults.values()):  # otherwise an inherited limit
             limited.usual.setdefault(pid, before)
         # Linux treats a limit of 0 as no limit.
         limited.faults[number][pid] = max(1, _data(pid) if size is None else min(size, LARGEST))

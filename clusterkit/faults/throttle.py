@@ -19,17 +19,17 @@ ChildOf = Callable[[Task], Child | None]
 class Throttle:
     """Slows tasks with one thread, which starts with the first slowed task and sleeps while none is slowed.
 
-    All signals to tasks go through `signal`, so that the throttle never resumes a task that was stopped by another
-    fault, and no signal is sent to a process that may have been reaped.
+    All signals to tasks go through `signal`, so that the throttle never resumes a task that another fault has stopped,
+    and never signals a process that may have been reaped.
 
-    Why not a Poller: its waits have a millisecond's precision, which is too coarse for a part of a period.
+    Why not a Poller: it waits with a precision of a millisecond, which is too coarse for a part of a period.
     """
 
     def __init__(self, child_of: ChildOf, post: Callable[[Crashed], None]) -> None:
         self._child_of = child_of
         self._post = post
-        self._slowed: dict[int, dict[Task, float]] = {}  # a fault's number to its tasks' shares
-        self._held: set[Task] = set()  # stopped through `signal`, which also resumes them
+        self._slowed: dict[int, dict[Task, float]] = {}  # by a fault's number, the share of each of its tasks
+        self._held: set[Task] = set()  # stopped through `signal`, and resumed only by it
         self._stopped: set[Task] = set()  # stopped by the throttle
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -50,7 +50,7 @@ class Throttle:
                 self._let_run(self._stopped - self._shares().keys())
 
     def signal(self, task: Task, child: Child, number: int) -> None:
-        """Signal the task's process group. Between SIGSTOP and SIGCONT the throttle does not touch the task."""
+        """Signal the task's process group. Between SIGSTOP and SIGCONT the throttle leaves the task alone."""
         with self._changed:
             if number == SIGSTOP:
                 self._held.add(task)
@@ -60,17 +60,17 @@ class Throttle:
             signal_attempt(child, number)
 
     def forget(self, task: Task) -> None:
-        """Forget a task whose process is about to be reaped; `child_of` no longer returns it."""
+        """Forget a task whose process, which `child_of` no longer returns, is about to be reaped."""
         with self._changed:
             self._held.discard(task)
             self._stopped.discard(task)
 
     def stop(self) -> None:
-        """Resume every task that the throttle has stopped, and end the thread."""
+        """Resume every task that the throttle has stopped; end the thread."""
         with self._changed:
             self._over = True
             self._slowed.clear()
-            self._let_run(set(self._stopped))
+            self._let_run(self._stopped)
             self._changed.notify()
         if self._thread is not None:
             join(self._thread)
@@ -81,9 +81,9 @@ class Throttle:
                 self._changed.wait(self._turn(time.monotonic()))
 
     def _turn(self, now: float) -> float | None:
-        """Stop and resume tasks as is due at this moment. Returns the seconds until the next change; None for none.
+        """Stop or resume each slowed task as this part of the period requires; return the seconds until the next part.
 
-        Periods begin at fixed times, so that a late wake-up, which lengthens one part, shortens the next.
+        Periods begin at fixed times: a late wake-up, which lengthens one part, shortens the next.
         """
         shares = self._shares()
         into = now % PERIOD
@@ -104,16 +104,12 @@ class Throttle:
         return found
 
     def _stop(self, task: Task) -> None:
-        child = None if task in self._held | self._stopped else self._child_of(task)
-        if child is not None:
+        if task not in self._held | self._stopped and (child := self._child_of(task)) is not None:
             self._stopped.add(task)
             signal_group(child, SIGSTOP)
 
     def _let_run(self, tasks: Collection[Task]) -> None:
-        for task in tasks:
-            if task not in self._stopped:
-                continue
+        for task in self._stopped.intersection(tasks):
             self._stopped.discard(task)
-            child = None if task in self._held else self._child_of(task)
-            if child is not None:
+            if task not in self._held and (child := self._child_of(task)) is not None:
                 signal_group(child, SIGCONT)

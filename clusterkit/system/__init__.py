@@ -1,1 +1,1 @@
-"""Linux as the other rooms use it: processes, /proc, ports, sweeping, and threads whose crashes are reported."""
+"""Linux for the other rooms: processes, /proc, ports, files, polling, and threads whose crashes are reported."""

@@ -1,4 +1,4 @@
-"""Threads that report their crash: an exception that leaves one becomes a Crashed event."""
+"""Threads that report their crash: an unhandled exception becomes a Crashed event."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ JOIN_WITHIN = 5.0  # seconds
 
 
 class ThreadStuck(ClusterkitError):
-    """A thread did not end when asked to, so what it uses can't be closed."""
+    """A thread did not end when asked to, so the descriptors that it uses can't be closed."""
 
 
 def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], None]) -> threading.Thread:
-    """Run `run` in a daemon thread, and post an exception that leaves it as Crashed. Raises OSError."""
+    """Run `run` in a daemon thread, and post an unhandled exception as Crashed. Raises OSError."""
 
     def guarded() -> None:
         try:
@@ -53,6 +53,6 @@ def join(thread: threading.Thread, within: float = JOIN_WITHIN) -> None:
 
 def exit_on_crash(event: Crashed) -> None:
     """Handle the crash of a thread in a command other than `up`: print the traceback and exit."""
-    own = f"{event.traceback}clusterkit itself failed in {event.where}. Please report it.\n"
-    sys.stderr.write(f"clusterkit: {event.lack}\n" if event.lack else own)
+    bug = f"{event.traceback}clusterkit itself failed in {event.where}. Please report it.\n"
+    sys.stderr.write(f"clusterkit: {event.lack}\n" if event.lack else bug)
     os._exit(CRASHED)

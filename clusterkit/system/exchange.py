@@ -22,25 +22,25 @@ def exchange(
     channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float
 ) -> dict[str, Any]:
     """Send a request and return the answer; fork_server.py describes the protocol. Raises as `ask` and `answer` do."""
-    until = ask(channel, request, descriptors, within)
-    return answer(channel, until, bytearray())
+    return answer(channel, ask(channel, request, descriptors, within), bytearray())
 
 
 def ask(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float) -> float:
-    """Send a request; return until when its answer has to come, in monotonic seconds. Raises OSError."""
+    """Send a request; return the deadline for its answer, in monotonic seconds. Raises OSError."""
     until = time.monotonic() + within
     channel.settimeout(within)
     body = json.dumps(request).encode()
     message = len(body).to_bytes(4, "big") + body
-    # In one call: a warm server waits a second for the rest of a request, and this process may be held between two.
+    # In one call: a warm server waits only a second for the rest of a request, and this process may be stopped between
+    # two calls.
     sent = socket.send_fds(channel, [message], descriptors)
-    if sent < len(message):  # a server that has answered may have closed the connection, where even no byte can be sent
+    if sent < len(message):  # `sendall` fails even for zero bytes once the server has answered and closed
         channel.sendall(message[sent:])
     return until
 
 
 def answer(channel: socket.socket, until: float, received: bytearray) -> dict[str, Any]:
-    """Return the next answer; `received` keeps what has come of those after it.
+    """Return the next answer; `received` keeps bytes of later answers that have already arrived.
 
     Raises BadAnswer for an invalid answer, TimeoutError at `until`, and another OSError if the server ends without an
     answer.
@@ -49,7 +49,7 @@ def answer(channel: socket.socket, until: float, received: bytearray) -> dict[st
         if len(received) > MAX_ANSWER:
             raise BadAnswer
         left = until - time.monotonic()
-        channel.settimeout(max(0.0, left))  # who asks late gets what has come by now
+        channel.settimeout(max(0.0, left))  # past the deadline, take what has already arrived
         try:
             more = channel.recv(1 << 16)
         except BlockingIOError:
@@ -68,7 +68,7 @@ def answer(channel: socket.socket, until: float, received: bytearray) -> dict[st
 
 
 def parse_line(line: bytes) -> Any:
-    """Parse a line of JSON; None if it is invalid."""
+    """Parse a line of JSON; return None if it is invalid."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

@@ -1,15 +1,15 @@
-"""Files and directories made with care: whole, private, or with room reserved; and whether a path can be reached."""
+"""Creates files and directories: atomically, private to their owner, or with disk space reserved."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-BLOCK = 1 << 16  # bytes in which the end of a line is looked for
+BLOCK = 1 << 16  # bytes that are searched at a time for the end of a line
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Create or replace a file at once, with these permissions less the umask's. Raises OSError."""
+    """Create or replace a file atomically, with `mode` less the umask's bits. Raises OSError."""
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
@@ -18,7 +18,7 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def take_room(path: Path, size: int) -> None:
-    """Create a file that takes so many bytes of the disk. Raises OSError."""
+    """Create a file with `size` bytes allocated on disk. Raises OSError."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(file, 0, size)
@@ -27,7 +27,7 @@ def take_room(path: Path, size: int) -> None:
 
 
 def cut_to_lines(path: Path) -> None:
-    """Create a file, or cut off the line that was not written to its end. Raises OSError."""
+    """Create a file, or cut off its incomplete last line. Raises OSError."""
     with path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         while end > 0:
@@ -42,9 +42,9 @@ def cut_to_lines(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create a directory, and those above it that are missing, for their owner only. Raises OSError.
+    """Create a directory and its missing parents, each accessible to its owner only. Raises OSError.
 
-    `mkdir` with `parents` leaves their modes to the umask.
+    `mkdir` with `parents` would leave the parents' modes to the umask.
     """
     if not path.parent.exists():
         make_private(path.parent)
@@ -52,7 +52,7 @@ def make_private(path: Path) -> None:
 
 
 def why_not_reached(path: Path) -> str:
-    """Why nobody can see what is at a path, as a clause; empty if that can be seen, or if nothing is there."""
+    """Return why a path can't be accessed, as a clause; empty if it can, or if it does not exist."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

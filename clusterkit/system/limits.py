@@ -1,4 +1,4 @@
-"""What this process or machine has run out of, as a sentence that says what to do about it."""
+"""Explains which resource has run out when a system call fails for want of it, and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.words.errors import OutOfResources
 
 
 def shortage(error: BaseException) -> str:
-    """Say what an OSError reports to be used up; empty if it is another error."""
+    """Return a sentence about the resource that an OSError reports as exhausted; empty for other errors."""
     match error.errno if isinstance(error, OSError) else None:
         case errno.EMFILE:
             limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -30,7 +30,7 @@ def shortage(error: BaseException) -> str:
 
 @contextmanager
 def saying_what_is_used_up() -> Iterator[None]:
-    """Raise OutOfResources in place of an OSError for want of descriptors, processes or memory."""
+    """Turn an OSError for want of descriptors, processes or memory into OutOfResources."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a run runs on: the versions and the machine, as far as they can be had without starting anything."""
+"""The versions and the machine of a run, as far as they are known without starting a process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from pathlib import Path
 
 _NAMES = "tensorflow|tensorflow_cpu|tf_nightly|tf_nightly_cpu|keras|tf_keras"
 _DISTRIBUTION = re.compile(rf"({_NAMES})-([\w.+!]+)\.dist-info")
-_OTHERS = ("tensorflow_cpu", "tf_nightly", "tf_nightly_cpu")  # which are TensorFlow, too
+_BUILDS = ("tensorflow_cpu", "tf_nightly", "tf_nightly_cpu")  # other distributions of TensorFlow
 
 
 def platform_of(python: str | None) -> dict[str, str]:
-    """Names and versions for people; `python` is the tasks' interpreter, if it is not this one.
-
-    The packages of another interpreter are not known without starting it.
-    """
+    """Return names and versions for people; without packages if `python`, the tasks' interpreter, is another one."""
     found = _versions() if python is None or _is_this_one(python) else {}
     system = os.uname()
     cores, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -28,16 +25,16 @@ def platform_of(python: str | None) -> dict[str, str]:
 
 
 def _is_this_one(python: str) -> bool:
-    """By its path, not by the file that it is a link to: environments share that."""
+    # Compare the paths, not the files that they link to: virtual environments share those.
     return Path(shutil.which(python) or python).absolute() == Path(sys.executable).absolute()
 
 
 def _versions() -> dict[str, str]:
-    """By the names of directories, since importlib.metadata would take longer to import than all of this."""
+    # From the names of directories: importing importlib.metadata alone would take longer than all of this.
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for place in filter(None, sys.path):
         with suppress(OSError):
             for name in os.listdir(place):
                 if match := _DISTRIBUTION.fullmatch(name):
-                    found.setdefault("tensorflow" if match[1] in _OTHERS else match[1], match[2])
+                    found.setdefault("tensorflow" if match[1] in _BUILDS else match[1], match[2])
     return found

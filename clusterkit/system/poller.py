@@ -1,4 +1,4 @@
-"""A poller: a thread that waits for descriptors, and that other threads can give work and stop."""
+"""A poller: a thread that waits for descriptors and also does work that other threads give it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ READABLE, WRITABLE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLONESHOT
 
 
 class Poller:
-    """Calls functions in a thread of its own: handlers of descriptors that are ready, and what `do` is given.
+    """Calls handlers of ready descriptors, and functions passed to `do`, in a thread of its own.
 
-    Before each wait it calls `turn`, which returns the longest wait in seconds; None means no limit. An exception that
-    leaves the thread is posted as Crashed. Create it first, since its owner's handlers need it, and `start` it last.
+    Before each wait it calls `turn`, which returns the longest wait in seconds; None means no limit. An unhandled
+    exception is posted as Crashed. Create it first, since its owner's handlers need it, and `start` it last.
     """
 
     def __init__(self, name: str, post: Callable[[Crashed], None], turn: Callable[[], float | None]) -> None:
@@ -34,26 +34,22 @@ class Poller:
         self.watch(self._bell.fileno(), lambda _: self._do_work())
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread = start_thread(self._name, self._run, self._post)
 
     def do(self, work: Callable[[], None]) -> None:
-        """Call a function in the thread, in the order in which they are given. For any thread; never waits.
-
-        Nothing is done after `stop`.
-        """
+        """Have the thread call functions in the order given; after `stop`, none. For any thread; never waits."""
         with self._accepting:
             if self._accepts:
                 self._work.put(work)
                 self._bell.ring()
 
     def watch(self, descriptor: int, handler: Callable[[int], None], events: int = READABLE) -> None:
-        """Call `handler` with the events whenever there are any; with ONCE, only once until `rearm`. For any thread."""
+        """Call `handler` with the descriptor's events; with ONCE, only once until `rearm`. For any thread."""
         self._handlers[descriptor] = handler
         self._epoll.register(descriptor, events)
 
     def rearm(self, descriptor: int, events: int) -> None:
-        """Wait for these events of a watched descriptor from now on."""
+        """From now on, wait for these events of a watched descriptor."""
         self._epoll.modify(descriptor, events)
 
     def forget(self, descriptor: int) -> None:
@@ -62,7 +58,7 @@ class Poller:
         self._epoll.unregister(descriptor)
 
     def stop(self) -> None:
-        """End the thread, and do the work that it has left. Raises ThreadStuck."""
+        """End the thread, and do its remaining work. Raises ThreadStuck."""
         self._stopped = True
         self._bell.ring()
         join(self._thread)
@@ -76,7 +72,7 @@ class Poller:
         while not self._stopped:
             turn = self._turn()
             for descriptor, events in self._epoll.poll(None if turn is None else min(turn, LONGEST_WAIT)):
-                if (handler := self._handlers.get(descriptor)) is not None:  # not forgotten by the one before
+                if (handler := self._handlers.get(descriptor)) is not None:  # an earlier handler may have forgotten it
                     handler(events)
 
     def _do_work(self) -> None:

@@ -33,7 +33,6 @@ class Ports:
         return {task: f"{HOST}:{held.getsockname()[1]}" for task, held in self._held.items()}
 
     def release(self) -> None:
-        """Release all ports."""
         for held in self._held.values():
             held.close()
         self._held.clear()
@@ -63,25 +62,22 @@ def claim() -> socket.socket:
 
 
 def port_here(endpoint: str) -> int | None:
-    """Return the endpoint's port if it is on this machine; None if it is on a virtual network."""
+    """Return the port of an endpoint on this machine; None if the endpoint is on a virtual network."""
     host, _, port = endpoint.rpartition(":")
     return int(port) if host in (HOST, "localhost") and port.isdecimal() else None
 
 
 def listening(endpoints: Mapping[Task, str], pids: Mapping[Task, int]) -> frozenset[Task]:
-    """Return the running tasks, the keys of `pids`, at whose endpoint something listens.
-
-    For a task on a virtual network, that is looked up in its own network namespace.
-    """
+    """Return those tasks in `pids` on whose endpoint a process listens, perhaps in the task's network namespace."""
     here = procfs.listening_ports()
-    found = set[Task]()
-    for task in endpoints.keys() & pids.keys():
+
+    def is_open(task: Task) -> bool:
         port = port_here(endpoints[task])
-        if port in here or (port is None and port_of(endpoints[task]) in procfs.listening_ports(pids[task])):
-            found.add(task)
-    return frozenset(found)
+        return port in here or (port is None and port_of(endpoints[task]) in procfs.listening_ports(pids[task]))
+
+    return frozenset(filter(is_open, endpoints.keys() & pids.keys()))
 
 
 def port_of(endpoint: str) -> int:
-    """The number in `host:port`."""
+    """Return the number in `host:port`."""
     return int(endpoint.rpartition(":")[2])

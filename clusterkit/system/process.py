@@ -17,7 +17,7 @@ from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run or a campaign
-HELPERS: set[int] = set()  # children of this process that it has started for itself, and reaps itself
+HELPERS: set[int] = set()  # the pids of helper processes, which `end_helper` reaps
 KILLED_WITHIN = 2.0  # seconds for a helper process to end after SIGKILL
 
 
@@ -31,11 +31,11 @@ class Child:
     oom_kills: int  # the system's count when it started
     process: subprocess.Popen[bytes] | None = None  # None if a fork server forked it
     reached: list[int] = field(default_factory=list)  # the signals sent while its first process ran
-    grace_until: float = 0.0  # until when its group may end after SIGTERM, in monotonic seconds
+    grace_until: float = 0.0  # the end of the grace period, in monotonic seconds
 
 
 def code_of(module: str) -> str:
-    """Return the code for `python -c` that runs a module's `main`. Unlike `-m`, it always runs this very clusterkit."""
+    """Return code for `python -c` that runs a module's `main`. Unlike `-m`, it always runs this copy of clusterkit."""
     root = str(Path(__file__).resolve().parents[2])
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
 
@@ -57,7 +57,7 @@ def start_helper(argv: Sequence[str], channel: int, log: int, env: Mapping[str, 
 
 
 def end_helper(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
-    """Wait for a helper that was asked to end; kill it after `within` seconds. Its wait is bounded."""
+    """Wait for a helper that was asked to end; kill it after `within` seconds. Never waits for ever."""
     ended = select.poll()
     ended.register(pidfd, select.POLLIN)
     if not ended.poll(within * 1000):
@@ -75,16 +75,16 @@ def become_subreaper() -> None:
 
 
 def heed_children(ended: Callable[[], None]) -> Callable[[], object]:
-    """Call `ended` in the main thread, from which this is called, when a child has ended; return what undoes that."""
+    """Call `ended` when a child has ended; return a function that undoes this. Both run in the main thread."""
     before = signal.signal(signal.SIGCHLD, lambda *_: ended())
     return lambda: signal.signal(signal.SIGCHLD, before)
 
 
 def signal_attempt(child: Child, number: int) -> None:
-    """Signal every process of the group, and record in `child.reached` whether the first one still ran.
+    """Signal every process of the group; record the signal in `child.reached` if the first process still ran.
 
-    One that ends between the check and the signal counts as reached. That restarts a program once too often at worst;
-    the reverse could take a program that obeyed the signal for one that had finished.
+    A process that ends between the check and the signal counts as reached. At worst, that restarts a program once too
+    often. The reverse could mistake a program that obeyed the signal for one that had finished.
     """
     ended = select.poll()
     ended.register(child.pidfd, select.POLLIN)
@@ -94,7 +94,7 @@ def signal_attempt(child: Child, number: int) -> None:
 
 
 def signal_group(child: Child, number: int) -> None:
-    """Signal every process of the group. Its leader is reaped only after the group, so nobody else has the id."""
+    """Signal every process of the group. Its leader is reaped last, so the id can't have been reused."""
     try:
         os.killpg(child.pid, number)
     except (ProcessLookupError, PermissionError):  # none left, or none that this user may signal
@@ -102,9 +102,9 @@ def signal_group(child: Child, number: int) -> None:
 
 
 def exit_of(child: Child) -> Exit | None:
-    """Return how the process ended, without reaping it. Call it when its pidfd is readable.
+    """Return how the process ended, without reaping it; call it when its pidfd is readable.
 
-    None while a debugger holds its status.
+    Returns None while a debugger withholds the status.
     """
     info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     if info is None:
@@ -126,7 +126,7 @@ def reap(child: Child) -> None:
 
 
 def _killed_for_memory(child: Child) -> bool:
-    """Whether the OOM killer killed this process; if the kernel's log is not readable, whether it killed any."""
+    """Whether the OOM killer killed this process or, without access to the kernel's log, any process."""
     if procfs.oom_kills() <= child.oom_kills:
         return False
     try:
@@ -152,7 +152,7 @@ def _kernel_log() -> str:
 
 
 def why_not_startable(python: str, env: Mapping[str, str]) -> str | None:
-    """Start an interpreter and return why that fails, as a clause; None if it does not."""
+    """Start an interpreter; return why that fails, as a clause, or None."""
     try:
         probe = subprocess.run(
             [python, "-S", "-c", "pass"],

@@ -1,6 +1,6 @@
 """Reads /proc. Every function raises CannotLook if it runs out of descriptors or memory.
 
-For what is gone, or not readable for this user, they return an empty value or None.
+If a process is gone, or not readable for this user, they return None or an empty value.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds; the first for a /proc that does not tell
-OF_KERNEL, EXITING = 0x00200000, 0x00000004  # among the flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
-ENV_START, ENV_END = 47, 48  # in /proc/PID/stat, from the state on; 0 while a program is just started
-UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # there: clock ticks, clock ticks, clock ticks since boot, pages
+STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds: the longest wait for an environment, and the time between two looks
+OF_KERNEL, EXITING = 0x00200000, 0x00000004  # flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
+# Indexes of fields in /proc/PID/stat, counted from the state.
+ENV_START, ENV_END = 47, 48  # both 0 while a program is being started
+UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # clock ticks, clock ticks, clock ticks since boot, pages
 LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 
@@ -60,16 +61,13 @@ def stat(pid: int) -> tuple[str, int, int] | None:
 
 
 def start_of(pid: int) -> int | None:
-    """Return when the process started, in clock ticks since boot; None if it is gone. No other with its pid has it."""
+    """Return when the process started, in clock ticks since boot; None if it is gone. It tells reused pids apart."""
     fields = _stat(f"/proc/{pid}")
     return None if fields is None else int(fields[STARTTIME])
 
 
 def use(pid: int) -> tuple[float, int, float] | None:
-    """Return the seconds of CPU that a process has used, its memory (RSS) in bytes, and its age in seconds.
-
-    None if it is gone.
-    """
+    """Return a process's CPU seconds, memory (RSS) in bytes and age in seconds; None if it is gone."""
     fields = _stat(f"/proc/{pid}")
     if fields is None:
         return None
@@ -82,7 +80,7 @@ def use(pid: int) -> tuple[float, int, float] | None:
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:
     """Return the nanoseconds that each thread of a process has run, and has waited for a CPU.
 
-    Empty if the process is gone, or the kernel was built without CONFIG_SCHED_INFO.
+    Empty if the kernel was built without CONFIG_SCHED_INFO.
     """
     found = {}
     for name in _names(f"/proc/{pid}/task"):
@@ -99,7 +97,7 @@ def thread_state(pid: int, thread: int) -> str | None:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process has ended and waits to be reaped, or is gone."""
+    """Whether the process has ended: it waits to be reaped, or is gone."""
     seen = stat(pid)
     return seen is None or seen[0] in "ZX"
 
@@ -107,19 +105,17 @@ def is_zombie(pid: int) -> bool:
 def environ(pid: int) -> dict[str, str]:
     """Return the environment with which the process started its program.
 
-    While it is just starting one, Linux shows neither its arguments nor its environment: then this waits for a moment.
+    Linux shows an empty one while a program is being started: then this waits for a moment.
     """
-    raw, until = _read(f"/proc/{pid}/environ"), time.monotonic() + STARTS_WITHIN
-    while raw == b"" and not _has_none(pid) and time.monotonic() < until:
+    until = time.monotonic() + STARTS_WITHIN
+    while (raw := _read(f"/proc/{pid}/environ")) == b"" and not _has_none(pid) and time.monotonic() < until:
         time.sleep(LOOK_AGAIN)
-        raw = _read(f"/proc/{pid}/environ")
-    raw = raw or b""
-    pairs = (item.partition(b"=") for item in raw.split(b"\0") if item)
+    pairs = (item.partition(b"=") for item in (raw or b"").split(b"\0") if item)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
 def _has_none(pid: int) -> bool:
-    """Whether an environment that seems empty is: its process is over, or the kernel's, or has started with none."""
+    """Whether a process without an environment stays so: it has ended, is the kernel's, or was started without one."""
     fields = _stat(f"/proc/{pid}")
     if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & (OF_KERNEL | EXITING):
         return True
@@ -142,23 +138,22 @@ def links(pid: int) -> set[str]:
 
 
 def has_handler(pid: int, signal: int) -> bool:
-    """Whether the process has a handler for the signal."""
     return bool(int(status_of(pid, "SigCgt") or "0", 16) >> (signal - 1) & 1)
 
 
 def status_of(pid: int, name: str) -> str | None:
-    """Return the first word of the line `name` in /proc/PID/status; None if there is no such process or line."""
+    """Return the first word of the line `name` in /proc/PID/status; None without such a process or line."""
     lines = (_read(f"/proc/{pid}/status") or b"").decode(errors="replace").splitlines()
     return next((line.split()[1] for line in lines if line.startswith(f"{name}:")), None)
 
 
 def listening_ports(pid: int | None = None) -> frozenset[int]:
-    """Return the TCP ports on which anything listens in the network namespace of a process, by default this one."""
+    """Return the TCP ports that are listened on in a process's network namespace, by default this process's."""
     return frozenset(_listeners("self" if pid is None else pid).values())
 
 
 def listening_ports_of(pid: int) -> frozenset[int]:
-    """Return the TCP ports on which the process itself listens."""
+    """Return the TCP ports on which the process itself listens, in this network namespace."""
     own = links(pid)
     return frozenset(port for inode, port in _listeners().items() if f"socket:[{inode}]" in own)
 
@@ -171,7 +166,7 @@ def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:
 
 
 def _listeners(pid: int | str = "self") -> dict[int, int]:
-    """Return the port of each listening socket, by inode."""
+    """Map the inode of each listening socket to its port."""
     return {int(f[9]): int(f[1].rpartition(":")[2], 16) for f in tcp_sockets(pid, LISTENS)}
 
 
@@ -198,13 +193,13 @@ def parent(pid: int) -> int | None:
 
 
 def _stat(place: str) -> list[bytes] | None:
-    """The fields in `stat` of a process or thread, from its state on; None if it is gone."""
+    """Return the fields in `stat` of a process or thread, from its state on; None if it is gone."""
     text = _read(f"{place}/stat")
     return None if text is None else text.rpartition(b")")[2].split()
 
 
 def _read(path: str) -> bytes | None:
-    """Read a file; None if it does not exist or is not readable. Without a buffer, which takes as long as the file."""
+    """Read a file; None if it does not exist or is not readable. Unbuffered, which takes half the time."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read()
@@ -214,7 +209,6 @@ def _read(path: str) -> bytes | None:
 
 
 def _names(directory: str) -> list[str]:
-    """List a directory; empty if it does not exist or is not readable."""
     try:
         return os.listdir(directory)
     except OSError as error:

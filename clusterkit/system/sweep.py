@@ -18,10 +18,7 @@ PATIENCE = 10.0  # seconds for a process to die of SIGKILL; one that hangs in th
 
 
 class WillNotDie(ClusterkitError):
-    """SIGKILL did not end processes in time.
-
-    `pids` are theirs; `unseen` says, if it is not empty, why it could not be checked whether any process is left.
-    """
+    """SIGKILL did not end these processes in time, or `unseen`, a clause, says why that could not be checked."""
 
     def __init__(self, pids: Collection[int], within: float, unseen: str = "") -> None:
         names = ", ".join(map(str, sorted(pids)))
@@ -37,8 +34,8 @@ class WillNotDie(ClusterkitError):
 def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = None) -> int:
     """Kill the processes that `find` returns, until it returns no new ones. Returns how many were killed.
 
-    A zombie counts as new once, since its children have another parent by the next call of `find`; after that it is
-    ignored, as a debugger may hold it. Retries when there are no free descriptors. Raises WillNotDie after `within`
+    A zombie counts as new once, since its children get another parent before the next call of `find`; after that it is
+    ignored, since a debugger may keep it. Retries while no descriptor is free. Raises WillNotDie after `within`
     seconds, by default PATIENCE.
     """
     seen, killed = set[int](), set[int]()
@@ -61,7 +58,7 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
 
 
 def end_descendants(parent: int, within: float | None = None) -> int:
-    """Kill and reap everything below `parent`, which is this process, until nothing is left. Raises WillNotDie."""
+    """Kill and reap all descendants of `parent`, which is this process. Raises WillNotDie."""
 
     def find() -> list[int]:
         reap_zombies(procfs.children(parent))
@@ -76,7 +73,7 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE)
     Raises WillNotDie at `until` (monotonic seconds), and CannotLook if there is no free descriptor to wait with.
     """
     with contextlib.ExitStack() as stack:
-        waiting = dict(_pidfds(pids, stack))  # maybe not of all; the caller finds the others again
+        waiting = dict(_pidfds(pids, stack))  # perhaps not of all processes; the caller finds the rest again
         poll = select.poll()
         for pidfd in waiting:
             with contextlib.suppress(OSError):
@@ -110,7 +107,7 @@ def _lives(pid: int) -> bool:
 
 
 def _pidfds(pids: Collection[int], stack: contextlib.ExitStack) -> Iterator[tuple[int, int]]:
-    """Open as many pidfds as there are free descriptors. Raises CannotLook if there is none."""
+    """Open as many pidfds as there are free descriptors. Raises CannotLook if none is free."""
     found = False
     for pid in pids:
         try:

@@ -1,4 +1,4 @@
-"""Wakes a thread that waits on descriptors, and the main thread when a signal comes just before it sleeps."""
+"""Wakes a thread that waits on descriptors: for another thread, or for a signal that arrives just before the wait."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MANY = 4096  # bytes, one for each signal
 
 
 class Wakeup:
-    """A descriptor that is readable once a signal has come, until `clear`. For the main thread; one at a time.
+    """A descriptor that is readable from the arrival of a signal until `clear`. For the main thread; one at a time.
 
-    Python runs a handler between two instructions of the main thread. If the signal comes after the last one of them,
-    and before the thread sleeps in the kernel, the handler runs when something else ends the sleep: perhaps never.
+    Python runs a handler between two instructions of the main thread. If the signal arrives after the last of them,
+    and before the thread sleeps in the kernel, the handler runs only when something else ends the sleep: perhaps never.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,6 @@ class Wakeup:
         self.close()
 
     def fileno(self) -> int:
-        """Return the descriptor, for a poll object."""
         return self._descriptor
 
     def clear(self) -> None:
@@ -37,9 +36,9 @@ class Wakeup:
             os.read(self._descriptor, MANY)
 
     def wait(self, descriptor: int, timeout: float | None = None) -> bool:
-        """Wait until something can be read from another descriptor, or it is at its end; return whether it is so.
+        """Wait until another descriptor is readable or closed; return whether it is.
 
-        Handlers run meanwhile, and a signal ends the wait, as does the end of `timeout` seconds.
+        Signal handlers run meanwhile. A signal ends the wait, and so do `timeout` seconds.
         """
         poll = select.poll()
         for each in (self._descriptor, descriptor):
@@ -56,29 +55,28 @@ class Wakeup:
 
 
 class Bell:
-    """A descriptor that is readable from `ring`, which any thread or signal handler may call, until `clear`."""
+    """A descriptor that is readable from `ring` until `clear`. Any thread or signal handler may ring."""
 
     def __init__(self) -> None:
         self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._rung = False  # since it was cleared; to ring again takes no call of the system
+        self._rung = False  # whether it was rung since `clear`; then ringing again needs no system call
 
     def fileno(self) -> int:
-        """Return the descriptor, for a selector."""
         return self._descriptor
 
     def ring(self) -> None:
-        """Wake whoever waits. Never waits itself."""
+        """Wake the thread that waits. Never blocks."""
         if not self._rung:
             self._rung = True
             os.eventfd_write(self._descriptor, 1)
 
     def clear(self) -> None:
-        """Forget the rings so far; who clears looks at what they were for after that."""
+        """Forget the rings so far. Call this before looking at the work that they announced."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._descriptor)
-        self._rung = False  # last: a ring before this is not needed, one after it is heard
+        self._rung = False  # last: a ring before this line is superfluous, and one after it wakes the thread
 
     def close(self) -> None:
-        """Close the descriptor; whoever rings after that fails."""
+        """Close the descriptor; after that, `ring` fails."""
         os.close(self._descriptor)
         self._rung = False

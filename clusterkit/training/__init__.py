@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from clusterkit.training.checkpoint_store import CheckpointUnreadable as CheckpointUnreadable
     from clusterkit.training.checkpointer import Checkpointer as Checkpointer
     from clusterkit.training.checkpointer import CheckpointMismatch as CheckpointMismatch
-    from clusterkit.training.devices import StrategyUnavailable as StrategyUnavailable
     from clusterkit.training.exporting import export as export
     from clusterkit.training.keras_callback import ReportProgress as ReportProgress
     from clusterkit.training.preemption import on_preemption as on_preemption
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from clusterkit.training.sharding import sharded as sharded
     from clusterkit.training.sidecar import new_checkpoints as new_checkpoints
     from clusterkit.training.strategies import NoTPU as NoTPU
+    from clusterkit.training.strategies import StrategyUnavailable as StrategyUnavailable
     from clusterkit.training.strategies import strategy as strategy
     from clusterkit.training.this_task import attempt as attempt
     from clusterkit.training.this_task import checkpoint_dir as checkpoint_dir
@@ -52,35 +52,21 @@ _HOMES = {
     "backup": ("Backup",),
     "checkpoint_store": ("Checkpoint", "CheckpointUnreadable"),
     "checkpointer": ("Checkpointer", "CheckpointMismatch"),
-    "devices": ("StrategyUnavailable",),
     "exporting": ("export",),
     "keras_callback": ("ReportProgress",),
     "preemption": ("on_preemption",),
     "progress": ("phase", "report"),
-    "this_task": (
-        "attempt",
-        "checkpoint_dir",
-        "has_ps",
-        "in_cluster",
-        "is_chief",
-        "is_coordinator",
-        "is_evaluator",
-        "num_ps",
-        "num_workers",
-        "restart_reason",
-        "run_id",
-        "task",
-        "task_index",
-        "task_type",
-        "tensorboard_dir",
-    ),
     "rounds": ("Rounds",),
     "scaling": ("per_replica_batch", "scaled"),
     "schedule": ("learning_rate",),
     "server": ("serve",),
     "sharding": ("sharded",),
     "sidecar": ("new_checkpoints",),
-    "strategies": ("NoTPU", "strategy"),
+    "strategies": ("NoTPU", "StrategyUnavailable", "strategy"),
+    "this_task": (
+        *("attempt", "checkpoint_dir", "has_ps", "in_cluster", "is_chief", "is_coordinator", "is_evaluator", "num_ps"),
+        *("num_workers", "restart_reason", "run_id", "task", "task_index", "task_type", "tensorboard_dir"),
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -88,10 +74,9 @@ __all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> object:
-    home = _HOME_OF.get(name)
-    if home is None:
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{home}"), name)
+    value: object = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
 

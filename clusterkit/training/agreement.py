@@ -1,4 +1,4 @@
-"""Agreement on one checkpoint among the workers of a MultiWorkerMirroredStrategy job: the chief chooses."""
+"""Lets the workers of a MultiWorkerMirroredStrategy job restore the same checkpoint: the chief chooses it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,14 @@ def follow_chief(key: str, choose: Callable[[], Checkpoint | None], is_chief: bo
     """Return the chief's choice in every worker.
 
     The chief publishes its choice through TensorFlow's coordination service, and the other workers wait for it there;
-    TensorFlow raises an error in them if the chief dies. If no strategy has been created yet, the service does not
-    exist, and each worker chooses for itself: all read the same directory, and none writes to it before all have
-    restored.
+    TensorFlow raises an error in them if the chief dies. Before a strategy is created, the service does not exist, and
+    each worker chooses for itself: all read the same directory, and none writes to it before all have restored.
 
     Why not a collective operation: its tensors would need the strategy, and a replica context to run in.
 
     Args:
         key: the name of this choice in the coordination service; the same in all workers, and new for each choice.
-        choose: selects a checkpoint, or returns None where there is none.
-        is_chief: whether this task is the chief.
-
-    Returns:
-        The checkpoint that the chief chose; None if it found none.
+        choose: selects a checkpoint, or returns None if none exists.
     """
     try:
         from tensorflow.python.eager import context  # the service has no public name

@@ -15,7 +15,6 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # not 
 from clusterkit.training import preemption as preempting
 from clusterkit.training import resumption, this_task
 from clusterkit.training.checkpointer import Checkpointer
-from clusterkit.training.data_order import DataOrder
 from clusterkit.training.keras_callback import ReportProgress
 
 
@@ -34,12 +33,12 @@ class Backup(ReportProgress):
 
     It replaces Keras's BackupAndRestore, which does not work with more than one worker in Keras 3: all workers write
     and delete the same file, and the batch that it saves is never restored. It also reports progress, as
-    `ReportProgress` does. Put it last in the list of callbacks, so that it saves what the others change at the end of
-    an epoch.
+    `ReportProgress` does. Put it last in the list of callbacks, so that it saves changes that the others make at the
+    end of an epoch.
 
-    To resume within an epoch, it reads the batches that were already trained and skips them, and restores the metrics.
-    This is exact if the order of the data follows from a seed, as in the tasks of a multi-worker job, or if it is not
-    shuffled. Data that is read with ``steps_per_epoch`` begins anew. Other callbacks start afresh, such as
+    To resume within an epoch, it reads and skips the batches that were already trained, and restores the metrics. This
+    is exact if the data is not shuffled, or if a seed determines its order, as in the tasks of a multi-worker job. Data
+    that is read with ``steps_per_epoch`` restarts from its beginning. Other callbacks start afresh, such as
     EarlyStopping with its patience; a `fit` that was stopped early stays stopped.
 
     Args:
@@ -78,8 +77,8 @@ class Backup(ReportProgress):
         self._handler: preempting.Preemption | None = None
         self._checkpointer: Checkpointer
         self._logs: Mapping[str, Any] = {}  # of the last batch
-        self._order: DataOrder
-        self._saved_position: Any  # variables, so that they are saved with the model
+        self._order: resumption.DataOrder
+        self._saved_position: Any  # this and the next are variables, so that they are saved with the model
         self._saved_results: Any
 
     @property
@@ -105,7 +104,7 @@ class Backup(ReportProgress):
         super().on_train_begin(logs)
         self._build()
         self._position = Position(0, 0, 0)
-        self._order = DataOrder()
+        self._order = resumption.DataOrder()
         self._order.begin()
         self._unsaved = self._skipped = 0  # batches
         self._trained = False
@@ -154,7 +153,7 @@ class Backup(ReportProgress):
         self._order.end()
         if self._handler is not None:
             self._handler.close()
-        if self._trained:  # saves what other callbacks changed at the end, such as restoring the best weights
+        if self._trained:  # saves changes that other callbacks made at the end, such as restoring the best weights
             self._position = self._position._replace(stopped=int(self.model.stop_training))
             self.save(self._steps())
         self.wait()
@@ -182,7 +181,7 @@ class Backup(ReportProgress):
             resumption.skip_batches(self.model, batches, self._restore_results)
 
     def _results(self) -> dict[str, Any]:
-        """Return the number of iterators; within an epoch also its logs and metrics so far, of all workers together."""
+        """Return the number of iterators and, within an epoch, its logs and metrics so far, over all workers."""
         in_epoch = self._position.batches > 0
         iterators = {"iterators": self._order.before(in_epoch)}
         if not in_epoch:
@@ -198,7 +197,7 @@ class Backup(ReportProgress):
         return found
 
     def _restore_results(self) -> Mapping[str, Any]:
-        """Restore the metrics, and return the logs. The chief's first replica gets what all have counted together."""
+        """Restore the metrics, and return the logs. The chief's first replica gets the counts of all replicas."""
         saved = {"logs": {}, "metrics": [], **self._restored_results()}
         variables, strategy = resumption.metric_variables(self.model), self.model.distribute_strategy
         if len(variables) == len(saved["metrics"]):

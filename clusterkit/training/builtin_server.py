@@ -1,7 +1,7 @@
 """The program that workers and ps of a parameter-server job run with `--servers builtin`: it only serves.
 
-The tasks' interpreter runs this file by its path. clusterkit need not be installed there: `main` imports the
-clusterkit that this file belongs to.
+The tasks' interpreter runs this file by its path. clusterkit need not be installed there: `main` imports the copy of
+clusterkit that contains this file.
 """
 
 from __future__ import annotations

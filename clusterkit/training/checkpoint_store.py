@@ -1,7 +1,8 @@
-"""A directory of checkpoints that stays consistent if the task is killed at any moment: write aside, seal, rename.
+"""A directory of checkpoints that stays consistent if the task is killed at any moment.
 
-A complete checkpoint is a directory ``ckpt-<step>`` with TensorFlow's files and ``manifest.json``, which holds the size
-in bytes and the SHA-256 of every file. Directories whose names start with a dot are incomplete or being removed.
+Checkpoints are written under hidden names, sealed with a manifest, and renamed. A complete checkpoint is a directory
+``ckpt-<step>`` with TensorFlow's files and ``manifest.json``, which holds the size in bytes and the SHA-256 of every
+file. Directories whose names start with a dot are incomplete or being removed.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import operator
 import os
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from clusterkit.training.replacement import remove
+
 MANIFEST: Final = "manifest.json"
-AGAIN_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds, before each further attempt to read a file
-MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # a damaged checkpoint
-LOOK_EVERY = 0.1  # seconds between two looks for a checkpoint that is not there yet
+AGAIN_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds before each further attempt to read a file
+MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # they mean damage
+LOOK_EVERY = 0.1  # seconds between two looks for a checkpoint that is not visible yet
 T = TypeVar("T")
 _COMPLETE = re.compile(r"ckpt-(0|[1-9][0-9]*)")
 _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")
@@ -41,7 +43,7 @@ class Damaged(Exception):
 
 
 def as_step(step: int) -> int:
-    """Return the number of a step as an integer. Raises ValueError if it is none, or negative."""
+    """Return the number of a step as an integer. Raises ValueError if it is negative or not an integer."""
     try:
         value = operator.index(step)
     except TypeError:
@@ -52,7 +54,7 @@ def as_step(step: int) -> int:
 
 
 class CheckpointUnreadable(Exception):
-    """A checkpoint can't be read now, and may be intact. It is neither skipped nor removed."""
+    """A checkpoint can't be read at the moment. It may be intact, so it is neither skipped nor removed."""
 
 
 class CheckpointStore:
@@ -91,29 +93,27 @@ class CheckpointStore:
         if os.path.lexists(final):
             # Why not exchange the two names at once: network file systems do not support it. Between the two renames
             # `found` returns the old one under its hidden name.
-            self.discard(replaced)
+            remove(replaced)
             final.rename(replaced)
         staged.rename(final)
         _sync(self.directory)
-        self.discard(replaced)
+        remove(replaced)
         return str(final)
 
-    def discard(self, path: Path) -> None:
-        """Remove a directory, or a file of its name; ignore it if it is already gone, wholly or partly."""
-        shutil.rmtree(path, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            path.unlink()
-
     def clean(self, finish: bool = True) -> None:
-        """Remove what this task's interrupted saves left behind; `finish` an interrupted replacement, too.
+        """Remove the leftovers of this task's interrupted saves; `finish` an interrupted replacement, too.
 
-        Only the task that publishes may do that: for another one it may just be going on.
+        Only the task that publishes may finish one: to any other task it may still be in progress.
         """
         for name in self._names():
+            path = self.directory / name
             if name.startswith(self._prefix):
-                self.discard(self.directory / name)
+                remove(path)
             elif finish and (match := _REPLACED.fullmatch(name)):
-                self._finish_replacement(self.directory / name, self.directory / f"ckpt-{match[1]}")
+                if (final := self.directory / f"ckpt-{match[1]}").exists():
+                    remove(path)
+                else:
+                    path.rename(final)
 
     def found(self) -> list[Checkpoint]:
         """Return all checkpoints, newest first, without checking whether they are damaged."""
@@ -127,12 +127,12 @@ class CheckpointStore:
         return [Checkpoint(step, steps[step]) for step in sorted(steps, reverse=True)]
 
     def has(self, path: str, within: float) -> bool:
-        """Wait for a checkpoint that another host has saved, or a later one; return whether it came in that time.
+        """Return whether a checkpoint that another host has saved, or a later one, appears within so many seconds.
 
-        A network file system may show it some time later, half a minute on NFS.
+        A network file system may show it late, half a minute on NFS.
         """
         if Path(path).parent != self.directory or (named := _COMPLETE.fullmatch(Path(path).name)) is None:
-            return True  # not one of these
+            return True  # it is not in this directory
         until = time.monotonic() + within
         while not any(found.step >= int(named[1]) for found in self.found()):
             if time.monotonic() >= until:
@@ -161,13 +161,7 @@ class CheckpointStore:
         for path in doomed:
             # Renamed first, so that no task reads a checkpoint that is half removed.
             with contextlib.suppress(FileNotFoundError):
-                self.discard(path.rename(self._unused()))
-
-    def _finish_replacement(self, replaced: Path, final: Path) -> None:
-        if final.exists():
-            self.discard(replaced)
-        else:
-            replaced.rename(final)
+                remove(path.rename(self._unused()))
 
     def _unused(self) -> Path:
         # Random, not the pid: in a container a restarted task may have the same pid.
@@ -215,7 +209,7 @@ def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
 
 
 def _patiently(read: Callable[[Path], T], path: Path) -> T:
-    """Return what `read` does; if it fails, try again. Raises OSError if the file is missing, CheckpointUnreadable."""
+    """Call `read`, again if it fails. Raises OSError if the file is missing, and otherwise CheckpointUnreadable."""
     waits = iter(AGAIN_AFTER)
     while True:
         try:
@@ -232,7 +226,7 @@ def _patiently(read: Callable[[Path], T], path: Path) -> T:
 
 
 def _seal(directory: Path, step: int) -> None:
-    """Write the manifest and sync everything to disk, so that the rename cannot reach the disk first."""
+    """Write the manifest, and sync everything to disk, so that the rename can't reach the disk first."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     files = {
         str(path.relative_to(directory)): {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in paths

@@ -15,12 +15,13 @@ import tensorflow as tf
 from clusterkit.training import agreement, progress, resumption, this_task
 from clusterkit.training.background import PHASE, Background, finish_all, not_saved
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, as_step, verify
+from clusterkit.training.replacement import remove
 from clusterkit.training.snapshot import Snapshots
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
-SOON = 1.0  # seconds in which a checkpoint is waited for without a word
-VISIBLE_WITHIN = 60.0  # seconds that it may take a file system to show what another host has saved
-_restores = itertools.count(1)  # numbers the choices of a checkpoint alike in all workers
+SOON = 1.0  # seconds to wait for a checkpoint before a message is printed
+VISIBLE_WITHIN = 60.0  # seconds within which a file system shows files that another host has saved
+_restores = itertools.count(1)  # numbers the calls of `restore`, in the same way in all workers
 
 
 class CheckpointMismatch(ValueError):
@@ -108,8 +109,8 @@ class Checkpointer:
     def save(self, step: int, *, wait: bool = False) -> str | None:
         """Save the state after `step` steps, atomically: if killed meanwhile, the earlier checkpoints stay intact.
 
-        It returns once the values are copied, or earlier values are written: it waits for the checkpoint before this
-        one. Later changes of the variables do not matter. A checkpoint counts only when it is complete on disk.
+        It waits until the previous checkpoint is on disk, and returns once the values are copied, so later changes of
+        the variables do not matter. A checkpoint counts only when it is complete on disk.
 
         Every worker of a MultiWorkerMirroredStrategy job must call this at the same step, since saving may need a
         collective operation. Only the chief's checkpoint is kept. It replaces a checkpoint of the same step.
@@ -155,7 +156,7 @@ class Checkpointer:
                 ``Checkpointer(model=model)`` restores checkpoints that also hold an optimizer.
 
         Returns:
-            The number of steps done when the checkpoint was saved; 0 if there is none, and then nothing changes.
+            The number of steps done when the checkpoint was saved; 0, with nothing changed, if no checkpoint exists.
 
         Raises:
             CheckpointMismatch: the checkpoint is intact but does not fit the program, which has changed since.
@@ -167,14 +168,14 @@ class Checkpointer:
             self._wait_for(os.environ.get("CLUSTERKIT_RESTORE", ""))
             found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
             while found is not None and not self._read(found, partial or this_task.is_evaluator()):
-                found = self._choose()  # another task has removed it meanwhile
+                found = self._choose()  # another task has removed the first choice meanwhile
         self._step, self._restored = (found.step if found else 0), found
-        if not this_task.is_evaluator():  # which restores checkpoints, but does not resume training
+        if not this_task.is_evaluator():  # an evaluator restores checkpoints, but does not resume training
             progress.channel().send("resumed", step=self._step, path=found.path if found else None)
         return self._step
 
     def _wait_for(self, named: str) -> None:
-        """Wait for the checkpoint that this attempt has to find: another host has saved it."""
+        """Wait for the checkpoint that this attempt must resume from, which another host has saved."""
         if self._store.has(named, SOON):
             return
         _warn(f"waits up to {VISIBLE_WITHIN:g} s for {named}, which its host does not see yet.")
@@ -182,9 +183,9 @@ class Checkpointer:
             _warn(f"did not see {named} within {VISIBLE_WITHIN:g} s. Do all hosts share {self.directory}?")
 
     def _begin(self, step: int, wait: bool) -> None:
-        """Copy the values, or write them if that is not possible, and leave the rest to the background."""
-        # Workers in step that wait for a checkpoint all write it: one that had no part in it would return at once, and
-        # its exit after a preemption would leave the chief no more than the grace period.
+        """Copy the values, or write them here if copying is not possible; the background does the rest."""
+        # Of workers in step, all write a checkpoint that they wait for. Otherwise they would return before the chief,
+        # and exit after a preemption, which leaves the chief only the grace period.
         snapshot = self._snapshots.take() if self._in_background and not (wait and this_task.is_in_step()) else None
         if snapshot is not None:
             if this_task.is_chief():
@@ -197,15 +198,15 @@ class Checkpointer:
         if this_task.is_chief():
             self._background.start(step, lambda: self._publish(staged, step))
         else:
-            self._store.discard(staged)
+            remove(staged)
 
     def _staged(self, write: Callable[[str], object]) -> Path:
-        """Return a hidden directory with the files that `write`, which gets their prefix, has written there."""
+        """Create a hidden directory, and call `write` with the prefix of the files to write there."""
         staged = self._store.stage()
         try:
             write(str(staged / PREFIX))
         except BaseException:
-            self._store.discard(staged)
+            remove(staged)
             raise
         return staged
 
@@ -213,7 +214,7 @@ class Checkpointer:
         try:
             path = self._store.publish(staged, step)
         finally:
-            self._store.discard(staged)
+            remove(staged)
         progress.channel().send("checkpoint", step=step, path=path)
         self._store.prune(step, self._keep, self._damaged)
         self._damaged.clear()
@@ -231,17 +232,16 @@ class Checkpointer:
             if os.path.lexists(found.path):
                 _warn(f"skipped the checkpoint {found.path}: {damage}. Trying the next older one.")
                 self._damaged.append(found.path)
-            else:  # the chief has saved newer ones and removed it meanwhile
+            else:  # the chief has removed it meanwhile, and so has saved newer ones
                 return self._choose()
         return None
 
     def _read(self, found: Checkpoint, partial: bool) -> bool:
-        """Restore the values; return whether the checkpoint was there. Workers in step have agreed on it: Damaged."""
+        """Restore the values; return False if the checkpoint is gone. Workers in step, which agreed on it, raise."""
         try:
             prefix = str(Path(found.path, PREFIX))
-            status = tf.train.Checkpoint(**resumption.restorable(self._state, tf.train.list_variables(prefix))).read(
-                prefix
-            )
+            state = resumption.restorable(self._state, tf.train.list_variables(prefix))
+            status = tf.train.Checkpoint(**state).read(prefix)
             if partial:
                 status.assert_existing_objects_matched().expect_partial()
             else:

@@ -15,7 +15,7 @@ EVALUATION = "evaluation"
 
 
 class _Fits:
-    """The calls of `fit` in this process that are over: their steps, and the optimizers that they have used."""
+    """The completed calls of `fit` in this process: their number of steps, and the optimizers that they used."""
 
     done = 0
     optimizers: ClassVar[WeakSet[Any]] = WeakSet()
@@ -26,10 +26,10 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
 
         model.fit(dataset, epochs=10, callbacks=[training.ReportProgress()])
 
-    The step is the number of batches that `fit` has trained, in all calls of `fit` in this process, and with those
-    before a restored checkpoint: the `iterations` that the model's optimizer has when it is first used. With parameter
-    servers, where Keras reports no batches, the step is the optimizer's `iterations`. Evaluations are reported as a
-    phase, so that they do not count as a stall.
+    The step is the number of batches trained in all calls of `fit` in this process, plus those before a restored
+    checkpoint: the `iterations` of the model's optimizer when it is first used. With parameter servers, where Keras
+    reports no batches, the step is the optimizer's `iterations`. Evaluations are reported as a phase, so that they do
+    not count as a stall.
 
     Args:
         every: report each batch whose number is a multiple of this. Each report fetches the logs from the device, so
@@ -85,7 +85,7 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         progress.report(self._steps(), total=self._total, **metrics)
 
     def _steps(self) -> int:
-        """Return the number of steps, which includes those before a restart."""
+        """Return the number of steps, including those before a restart."""
         return self._iterations() if this_task.has_ps() else self._done
 
     def _iterations(self) -> int:

@@ -96,7 +96,7 @@ class Preemption:
     def _save(self) -> None:
         if isinstance(self._checkpointer, _BackgroundSaver):
             self._checkpointer.save(self._done, wait=True)
-        else:  # of the program's own
+        else:  # the program's own saver
             self._checkpointer.save(self._done)
 
     def _exit(self) -> None:
@@ -111,7 +111,7 @@ class Preemption:
 
 
 class _SingleTask(Preemption):
-    """Saves and exits at the next step, without asking other tasks."""
+    """Saves and exits at the next step, without agreement with other tasks."""
 
     def __init__(self, checkpointer: Saver, before: Any) -> None:
         super().__init__(checkpointer, before)
@@ -158,7 +158,7 @@ class _MultiWorker(Preemption):
         self._handler.save_checkpoint_if_preempted()
 
 
-_current: _MultiWorker | None = None  # the one that TensorFlow's handler works for
+_current: _MultiWorker | None = None  # the object whose methods TensorFlow's handler calls
 
 
 @functools.cache
@@ -180,7 +180,7 @@ def _tensorflow_handler() -> tuple[Any, Any]:
     # The handler reads a deprecated property of its own, and warns about it.
     tf.get_logger().addFilter(lambda record: "total_run_calls" not in record.getMessage())
     experimental = tf.distribute.experimental
-    # The handler needs a manager: it restores its newest checkpoint and counts in it. This one stays empty.
+    # The handler needs a CheckpointManager, to restore its newest checkpoint and to count in it. This one stays empty.
     nowhere = str(Path(this_task.checkpoint_dir()) / ".none")
     empty = tf.train.CheckpointManager(tf.train.Checkpoint(), nowhere, max_to_keep=1)
     config = experimental.TerminationConfig(exit_fn=leave, save_fn=save)

@@ -1,15 +1,21 @@
-"""Profiles of this task on request, while it trains: TensorFlow's profiler, with files for TensorBoard."""
+"""Profiles this task while it trains, when the supervisor requests it: with TensorFlow's profiler, for TensorBoard."""
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
+import select
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from clusterkit.training import progress, this_task
+
+_READ_SIZE = 1 << 12  # bytes
 
 
 class Profile:
@@ -45,7 +51,7 @@ class Profile:
                 progress.on_report(self._on_report)
 
     def end(self, why: str = "the program ended before its next report") -> None:
-        """Stop and write the profile, or report `why` there is none if it has not started; do nothing if it is over."""
+        """Stop and write the profile; if it has not started, report `why`. Does nothing if the profile is over."""
         with self._lock:
             if self._is_running:
                 self._stop()
@@ -103,3 +109,43 @@ def _newest_profile() -> Path:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
+
+
+def listen(progress: str) -> None:
+    """Start a thread that reads requests from the FIFO `requests` beside the FIFO `progress`, if it exists."""
+    try:
+        # Opened for writing too, so that reads never meet the end of file.
+        pipe = os.open(Path(progress).with_name("requests"), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:  # this supervisor sends no requests
+        return
+    threading.Thread(target=_serve, args=(pipe,), name="clusterkit requests", daemon=True).start()
+
+
+def _serve(pipe: int) -> None:
+    profile: Profile | None = None
+    while True:
+        timeout = None if profile is None else max(0.0, profile.until - time.monotonic())
+        ready, _, _ = select.select([pipe], [], [], timeout)
+        if not ready and profile is not None:
+            profile.end(f"it reported no step within {profile.seconds:g} s")
+            profile = None
+        # Reads return whole lines: each is written in one call, and is shorter than PIPE_BUF.
+        for line in os.read(pipe, _READ_SIZE).splitlines() if ready else ():
+            with suppress(ValueError, KeyError, TypeError):  # a request that this version does not know
+                profile = _handle(json.loads(line), profile)
+
+
+def _handle(request: dict[str, Any], profile: Profile | None) -> Profile | None:
+    """Carry out a request. Returns the profile that is running afterwards, if any."""
+    number = int(request["request"])
+    if request["do"] == "profile":
+        if profile is not None:
+            profile.end("another profile was requested")
+        steps = request["steps"]
+        new = Profile(number, None if steps is None else int(steps), float(request["seconds"]))
+        new.begin()
+        return new
+    if request["do"] == "end-profile" and profile is not None and profile.request == number:
+        profile.end()
+        return None
+    return profile

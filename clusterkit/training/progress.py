@@ -39,7 +39,7 @@ class ProgressChannel:
             self._write(b"%b%d%b}\n" % (self._progress, step, b"" if total is None else b',"total":%d' % total))
 
     def progress_with(self, step: int, metrics: Mapping[str, Number], total: int | None = None) -> None:
-        """Report a step with metrics; those that do not fit into a line are left out."""
+        """Report a step with metrics; metrics that do not fit into a line are left out."""
         if self._fd is not None:
             of = b"" if total is None else b',"total":%d' % total
             self._write(self._progress + b'%d%b,"metrics":{%b}}\n' % (step, of, _encode(metrics, LINE_LIMIT - 160)))
@@ -104,14 +104,14 @@ def channel() -> ProgressChannel:
     if _channel is None:
         _channel = _open()
         if path := os.environ.get("CLUSTERKIT_PROGRESS"):
-            from clusterkit.training.requests import listen  # here, since it imports this module
+            from clusterkit.training.profiler import listen  # here, since it imports this module
 
             listen(path)
     return _channel
 
 
 def on_report(call: Callable[[int], None] | None) -> None:
-    """Call `call` with the step of each report from now on; None stops that, and its cost."""
+    """Call `call` with the step of each report from now on; None removes the callback, and its cost."""
     global _channel
     opened = channel()
     plain = opened.plain if isinstance(opened, ObservedChannel) else opened
@@ -159,13 +159,13 @@ def end_phase(name: str) -> None:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """A context manager for long work that makes no steps, so that it does not count as a stall.
+    """A context manager for long work without steps, so that it does not count as a stall.
 
         with training.phase("evaluation"):
             model.evaluate(dataset)
 
-    `Checkpointer` and `ReportProgress` use it for checkpoints and evaluations. A phase longer than ten minutes counts
-    as a stall all the same. Outside clusterkit it does nothing.
+    `Checkpointer` and `ReportProgress` use it for checkpoints and evaluations. A phase longer than ten minutes still
+    counts as a stall. Outside clusterkit it does nothing.
 
     Args:
         name: the kind of work, for messages.

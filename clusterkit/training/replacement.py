@@ -34,7 +34,7 @@ def recover(path: Path) -> None:
 def remove(path: Path) -> None:
     """Remove a file or directory as far as possible; ignore one that is already gone."""
     shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+    with contextlib.suppress(OSError):
         path.unlink()
 
 

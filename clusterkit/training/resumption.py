@@ -1,13 +1,13 @@
-"""How Keras's `fit` is made to resume: at which epoch, and after which batch. For Keras 2 and Keras 3."""
+"""Makes Keras's `fit` resume at an epoch and a batch, with the data in the same order. For Keras 2 and Keras 3."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
 def is_keras_2(model: Any) -> bool:
-    """Return whether the model is a Keras 2 model (tf_keras)."""
     return hasattr(model, "_maybe_load_initial_counters_from_ckpt")
 
 
@@ -19,13 +19,15 @@ def build(optimizer: Any, variables: list[Any]) -> None:
         optimizer.build(variables)
 
 
-OWN = "own_"  # the beginning of the names under which Backup saves a model's own optimizers
+LAYER, OPTIMIZER = "keras.src.layers.layer", "keras.src.optimizers.base_optimizer"  # modules of base classes
+OWN = "own_"  # the prefix of the names under which Backup saves a model's own optimizers
 
 
 def own_optimizers(model: Any) -> dict[str, Any]:
-    """Return the optimizers of a Keras 3 model beside that of `compile`, such as a GAN's, by their names for Backup.
+    """Return a Keras 3 model's optimizers besides that of `compile`, such as a GAN's, by their names for Backup.
 
-    TensorFlow finds those that are attributes, and none in a list. What has no variables yet is restored when it has.
+    TensorFlow finds those that are attributes, but none in a list. An optimizer without variables is restored when it
+    creates them.
     """
     found: dict[str, Any] = {}
     attributes = {name: value for name, value in vars(model).items() if not name.startswith("_self_")}  # TensorFlow's
@@ -33,18 +35,18 @@ def own_optimizers(model: Any) -> dict[str, Any]:
         several = (
             value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
         )
-        found |= {f"{OWN}{name}_{key}": each for key, each in several if _is_optimizer(each)}
-        if _is_optimizer(value):
+        found |= {f"{OWN}{name}_{key}": each for key, each in several if _is_of_keras_3(each, OPTIMIZER)}
+        if _is_of_keras_3(value, OPTIMIZER):
             found[f"{OWN}{name}"] = value
     return {name: each for name, each in found.items() if each is not getattr(model, "optimizer", None)}
 
 
-def _is_optimizer(value: Any) -> bool:
-    return any(kind.__module__ == "keras.src.optimizers.base_optimizer" for kind in type(value).__mro__)
+def _is_of_keras_3(value: Any, module: str) -> bool:
+    return any(kind.__module__ == module for kind in type(value).__mro__)
 
 
 class _Counters:
-    """Stands in for `model._training_state`, which Keras 2's `fit` asks for its first epoch after `on_train_begin`."""
+    """Stands in for `model._training_state`, from which Keras 2's `fit` gets its first epoch after `on_train_begin`."""
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
@@ -73,8 +75,8 @@ def reset_start(model: Any) -> None:
 def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, Any]]) -> None:
     """Make `fit` read the first batches without training on them. Call it in `on_train_begin`.
 
-    `fit` counts them as usual, and callbacks see their numbers. `restore` is called when they are read; it restores
-    the metrics, and what it returns is what `fit` takes for the last batch's logs.
+    `fit` counts them as usual, and callbacks see their numbers. After them, `restore` is called: it restores the
+    metrics, and returns the logs that `fit` uses as those of the last batch.
     """
     train: Callable[[Any], Any] = model.train_function
     left = batches
@@ -94,7 +96,7 @@ def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, An
 
 
 def build_metrics(model: Any, batch: Any) -> None:
-    """Create the metrics of a Keras 3 model, which `fit` does in its first step; with a strategy, it has already."""
+    """Create the metrics of a Keras 3 model, as `fit` does in its first step or, with a strategy, before."""
     metrics = None if is_keras_2(model) else getattr(model, "_compile_metrics", None)
     if metrics is not None and not metrics.built:
         model._symbolic_build(data_batch=batch)
@@ -114,18 +116,14 @@ def batches_at_once(model: Any) -> int:
     return int(at_once.numpy()) if hasattr(at_once, "numpy") else int(at_once or 1)
 
 
-RESULTS = "results"  # the name under which Backup saves the metrics of an epoch that is not over
-SEEDS = "_seeds"  # the end of the names under which Checkpointer saves random states
+RESULTS = "results"  # the name under which Backup saves the metrics of an incomplete epoch
+SEEDS = "_seeds"  # the suffix of the names under which Checkpointer saves random states
 
 
 def random_states(objects: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return what random layers of Keras 3, such as Dropout, draw next, by name: TensorFlow does not save it."""
-    found = {f"{name}{SEEDS}": _seeds(each) for name, each in objects.items() if _is_of_keras_3(each)}
+    """Return the random states of Keras 3 layers, such as Dropout, by name: TensorFlow does not save them."""
+    found = {f"{name}{SEEDS}": _seeds(each) for name, each in objects.items() if _is_of_keras_3(each, LAYER)}
     return {name: states for name, states in found.items() if states}
-
-
-def _is_of_keras_3(layer: Any) -> bool:
-    return any(kind.__module__ == "keras.src.layers.layer" for kind in type(layer).__mro__)
 
 
 def _seeds(layer: Any) -> list[Any]:
@@ -134,9 +132,9 @@ def _seeds(layer: Any) -> list[Any]:
 
 
 def restorable(objects: Mapping[str, Any], entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return those of the objects that a checkpoint with these entries can have, by name.
+    """Return the objects that a checkpoint with these entries can contain, by name.
 
-    One of an earlier clusterkit lacks what Checkpointer and Backup have saved only since then.
+    A checkpoint of an earlier clusterkit lacks the objects that only later versions save.
     """
     saved = {key.partition("/")[0] for key, _ in entries}
     return {
@@ -144,3 +142,57 @@ def restorable(objects: Mapping[str, Any], entries: Iterable[tuple[str, Any]]) -
         for name, each in objects.items()
         if name in saved or not (name == RESULTS or name.endswith(SEEDS) or name.startswith(OWN))
     }
+
+
+class DataOrder:
+    """Keeps the order of the data that Keras 3's `fit` reads the same after a restart.
+
+    A dataset's shuffle draws from its seed for each new iterator, even if nothing reads it, and Keras creates one or
+    two per epoch. So this counts them, and a resumed `fit` first creates as many as were created before its epoch.
+    """
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._due = 0
+        self._epochs = 0
+        self._data: Any = None  # Keras's iterator over the epochs of this `fit`
+
+    def begin(self) -> None:
+        """Count from now on. Call it in `on_train_begin`; `end` stops it."""
+        if (kind := _iterators()) is None:
+            return
+        plain = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
+
+        def _get_iterator(data: Any) -> Any:
+            if self._data is None:
+                self._data = data
+                self._catch_up(data, plain(data))
+            self._made += data is self._data
+            return plain(data)
+
+        _get_iterator.__wrapped__ = plain  # type: ignore[attr-defined]
+        kind._get_iterator = _get_iterator
+
+    def resume(self, iterators: int, epochs: int) -> None:
+        """Continue after this many iterators and epochs of the earlier attempt. Call it in `on_train_begin`."""
+        self._due, self._epochs = iterators, epochs
+
+    def before(self, in_epoch: bool) -> int:
+        """Return how many iterators were created before the current epoch or, between two epochs, the next one."""
+        return self._made - in_epoch
+
+    def end(self) -> None:
+        if (kind := _iterators()) is not None:
+            kind._get_iterator = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
+
+    def _catch_up(self, data: Any, dataset: Any) -> None:
+        permutations = getattr(data.data_adapter, "permutations", None)  # of arrays: see task/patches/order.py
+        if permutations is not None and self._epochs:
+            permutations.assign_add(self._epochs)
+        for _ in range(self._due):
+            iter(dataset)
+        self._made = self._due
+
+
+def _iterators() -> Any:
+    return getattr(sys.modules.get("keras.src.backend.tensorflow.trainer"), "TFEpochIterator", None)

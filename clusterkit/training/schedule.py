@@ -12,7 +12,7 @@ from clusterkit.training import scaling
 
 @tf.keras.utils.register_keras_serializable(package="clusterkit")
 class GradualWarmup(tf.keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # it ships no types
-    """Grows from `base` to `scale * base` in `warmup_steps` steps; then stays there, or is `scale` times `after`."""
+    """Grows from `base` to `scale * base` in `warmup_steps` steps; then stays there, or follows `scale * after`."""
 
     def __init__(self, base: float, scale: float, warmup_steps: int = 0, after: Any = None) -> None:
         super().__init__()

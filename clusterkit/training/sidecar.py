@@ -1,4 +1,4 @@
-"""New checkpoints for an evaluator that runs beside the training. Standard library only."""
+"""New checkpoints for an evaluator that runs alongside the training. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
 
 from clusterkit.training import progress, this_task
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore
 
-
-class _Identity(NamedTuple):
-    """Distinguishes checkpoints of the same step: a restarted program may have replaced one."""
-
-    path: str
-    inode: int
-    changed: int
+# Path, inode and time of change: a restarted program may have replaced a checkpoint by another one of the same step.
+_Identity = tuple[str, int, int]
 
 
 def new_checkpoints(
@@ -56,7 +50,7 @@ def new_checkpoints(
                 ended.wait(poll)
                 continue
             seen = newest
-            checkpoint = _newest_intact(store)
+            checkpoint = next((found for found in store.intact() if isinstance(found, Checkpoint)), None)
             if checkpoint is None or (identity := _identity(checkpoint)) is None or identity == yielded:
                 continue
             yielded = identity
@@ -71,16 +65,12 @@ def _newest(store: CheckpointStore) -> _Identity | None:
     return _identity(found[0]) if found else None
 
 
-def _newest_intact(store: CheckpointStore) -> Checkpoint | None:
-    return next((found for found in store.intact() if isinstance(found, Checkpoint)), None)
-
-
 def _identity(checkpoint: Checkpoint) -> _Identity | None:
     try:
         status = Path(checkpoint.path).stat()
     except FileNotFoundError:  # removed meanwhile
         return None
-    return _Identity(checkpoint.path, status.st_ino, status.st_mtime_ns)
+    return checkpoint.path, status.st_ino, status.st_mtime_ns
 
 
 @contextmanager

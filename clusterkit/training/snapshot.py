@@ -1,4 +1,4 @@
-"""Copies of the values that `tf.train.Checkpoint` saves, which are written while the variables change."""
+"""Copies the values that `tf.train.Checkpoint` saves, so that they can be written while the variables change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 from clusterkit.training import this_task
 
 OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"  # the entry of a checkpoint that describes its objects
-MOST_FETCHED = 1 << 30  # bytes that a coordinator fetches from its parameter servers; more, and they write themselves
+MOST_FETCHED = 1 << 30  # bytes that a coordinator fetches; parameter servers write larger models themselves
 
 
 class Entry(NamedTuple):
@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
 
 
 class Snapshots:
-    """Takes snapshots of what a `tf.train.Checkpoint` saves.
+    """Takes snapshots of the objects in a `tf.train.Checkpoint`.
 
     Why not TensorFlow's `CheckpointOptions(enable_async=True)` (2.21): with a Keras 3 model and its optimizer, the
     second save raises ValueError, since it creates variables then; objects that it cannot copy are skipped with a
@@ -55,19 +55,19 @@ class Snapshots:
     def __init__(self, checkpoint: tf.train.Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._fetch: Any = None
-        self._names: list[Entry] = []  # of what `_fetch` returns
+        self._names: list[Entry] = []  # the entries that `_fetch` returns, without values
         self._edges: list[tuple[str, Any]] = []
         self._entries: list[Entry] | None = None
 
     def take(self) -> Snapshot | None:
-        """Copy all values. Returns None if that is not possible, or too much for a coordinator's memory."""
+        """Copy all values. Returns None if that is impossible, or would take too much of a coordinator's memory."""
         try:
             return Snapshot(self._from_ps() if this_task.has_ps() else self._from_here())
         except NotCopyable:
             return None
 
     def _from_ps(self) -> list[Entry]:
-        """Fetch all values in one call: one call for each takes several times as long."""
+        """Fetch all values in one call, since one call per value takes several times as long."""
         if self._fetch is None:
             if _size(self._checkpoint) > MOST_FETCHED:
                 raise NotCopyable
@@ -100,10 +100,10 @@ class Snapshots:
 
 
 def _gather(checkpoint: tf.train.Checkpoint) -> list[Entry]:
-    """Return what the checkpoint's saver would write. Raises NotCopyable."""
+    """Return the entries that the checkpoint's saver would write. Raises NotCopyable."""
     try:
         by_object, _, special_savers, _ = checkpoint._saver._gather_serialized_tensors()
-    except (AttributeError, TypeError, ValueError):  # another TensorFlow; or an error that the saver raises again
+    except (AttributeError, TypeError, ValueError):  # another TensorFlow, or an error that the saver will raise again
         raise NotCopyable from None
     if special_savers:
         raise NotCopyable
@@ -121,21 +121,15 @@ def _read(entry: Entry) -> Any:
     return value.tensor if hasattr(value, "slice_spec") else value
 
 
-def _reads(value: Any) -> bool:
-    """Whether it is a description of how to read a tensor, not one that was read."""
-    return callable(getattr(value, "_tensor", None))
-
-
 def _copy(tensor: Any) -> Any:
     has_no_array = tensor.dtype in (tf.variant, tf.resource)
     return tensor if has_no_array else tensor.numpy()
 
 
 def _stay_valid(entries: list[Entry], edges: list[tuple[str, Any]]) -> bool:
-    """Whether all entries read their values when asked, and no object hides variables that it makes later."""
-    return all(_reads(entry.value) or entry.key == OBJECT_GRAPH for entry in entries) and not any(
-        hasattr(type(child), "get_slot_names") for _, child in edges
-    )
+    """Whether all entries hold functions that read values anew, and no object creates hidden variables later."""
+    are_functions = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
+    return are_functions and not any(hasattr(type(child), "get_slot_names") for _, child in edges)
 
 
 def _edges(root: Any) -> list[tuple[str, Any]]:

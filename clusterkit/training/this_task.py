@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 DEFAULT_TYPE = "worker"  # outside a cluster the program counts as worker:0
-
-
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -58,7 +56,7 @@ def in_cluster() -> bool:
     It is False in the evaluator, which is not a member of the cluster and should not create a distributed strategy.
     """
     config = _task_config()
-    return config.task_type != "evaluator" and sum(_training_sizes(config).values()) > 1
+    return config.task_type != "evaluator" and sum(config.sizes.values()) - config.sizes.get("evaluator", 0) > 1
 
 
 @do_not_convert
@@ -163,10 +161,6 @@ def tensorboard_dir() -> str:
     return str(run_directory() / "tensorboard" / task())
 
 
-def _training_sizes(config: TaskConfig) -> dict[str, int]:
-    return {name: size for name, size in config.sizes.items() if name != "evaluator"}
-
-
 def _task_config() -> TaskConfig:
     # Not cached: a program or a test may set TF_CONFIG after importing this module.
     text = os.environ.get("TF_CONFIG", "")
@@ -184,7 +178,7 @@ def _without_cluster() -> TaskConfig:
 
 
 def parse_tf_config(text: str) -> TaskConfig:
-    """Parse the text of TF_CONFIG. Raises ValueError where it is malformed."""
+    """Parse the text of TF_CONFIG. Raises ValueError if it is malformed."""
     try:
         config = json.loads(text)
     except json.JSONDecodeError as error:

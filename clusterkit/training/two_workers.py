@@ -1,4 +1,4 @@
-"""The program that `clusterkit doctor --deep` runs: an all-reduce over its workers, with a check of the sum."""
+"""The program that `clusterkit doctor --deep` runs: its workers compute a sum together, and check it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import types
 from pathlib import Path
 
 from clusterkit import training
-from clusterkit.training import progress, requests
+from clusterkit.training import profiler, progress
 
 parser = argparse.ArgumentParser()
 parser.add_argument("seconds", type=float, nargs="?", default=0.02)
@@ -44,7 +44,7 @@ if training.has_ps() and training.task_type() in ("worker", "ps"):
     progress.channel().send("ready")
     time.sleep(3600)
 if options.some_steps:
-    requests.select = types.SimpleNamespace(select=select_late)
+    profiler.select = types.SimpleNamespace(select=select_late)
 for step in range(1_000_000):
     is_recorded = where is not None
     training.report(step, loss=1 / (step + 1))

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from clusterkit.doctor.deep import run_job
-from clusterkit.doctor.interpreter import ask_interpreter
+from clusterkit.doctor.diagnosis import Grade
+from clusterkit.doctor.facts import ask_interpreter
 from clusterkit.network.virtual import why_not
 from clusterkit.words.resources import Network
 from tests.commands import Clusterkit
@@ -181,8 +182,8 @@ def test_the_small_job_is_a_job_of_its_own(
     program = tmp_path / "program.py"
     program.write_text(text)
     env = {**os.environ, "CLUSTERKIT_UP_WORKERS": "7", "CLUSTERKIT_UP_RUN_ID": "mine", "TMPDIR": str(tmp_path)}
-    done = run_job(sys.executable, env, Network.HOST, program)
-    assert (done.succeeded, words in done.text) == (succeeded, True), done.text
+    grade, text = run_job(sys.executable, env, Network.HOST, program)
+    assert (grade is Grade.FINE, words in text) == (succeeded, True), text
     assert not list(tmp_path.glob("clusterkit-doctor-*"))
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from clusterkit.doctor import machine_rules, python_rules, rules
-from clusterkit.doctor.diagnosis import Grade
+from clusterkit.doctor.diagnosis import Grade, as_json, as_text
 from clusterkit.doctor.machine_rules import PortFacts
 from clusterkit.doctor.python_rules import Interpreter
-from clusterkit.doctor.rules import DeepRun, Facts, diagnose, is_well
-from clusterkit.doctor.text import as_json, as_text
+from clusterkit.doctor.rules import Facts, diagnose
 from clusterkit.words.model import Program, ProgramKind
 from tests.doctor.doctoring import (
     BARE,
@@ -104,8 +103,8 @@ ROWS: list[tuple[str, Facts, str, Grade, str]] = [
     ("a proxy", environment({"http_proxy": "http://proxy:80"}), "proxy", NOTE, "without that proxy"),
     ("options in the environment", environment({"CLUSTERKIT_UP_PS": "2"}), "defaults", NOTE, "CLUSTERKIT_UP_PS"),
     ("inside a task", environment({"CLUSTERKIT_TASK": "worker:1"}), "inside", DOUBT, "inside the task worker:1"),
-    ("a small job that failed", healthy(deep=DeepRun(False, "It failed.")), "deep", WRONG, "It failed."),
-    ("a small job", healthy(deep=DeepRun(True, "It ran.")), "deep", FINE, "It ran."),
+    ("a small job that failed", healthy(deep=(WRONG, "It failed.")), "deep", WRONG, "It failed."),
+    ("a small job", healthy(deep=(FINE, "It ran.")), "deep", FINE, "It ran."),
     ("enough for a job", asking(healthy()), "job", FINE, "There is enough for 2 workers (multi-worker mirrored)."),
     ("what `up` warns of", asking(healthy(shortages=("8 tasks share 2 cores.",))), "shortage", DOUBT, "8 tasks share"),
     ("what `up` refuses", asking(healthy(refusals=("There is no GPU.",))), "lacking", WRONG, "There is no GPU."),
@@ -132,7 +131,6 @@ def test_a_healthy_machine_has_nothing_wrong() -> None:
     """Nor anything doubtful; also where a job is asked about."""
     for facts in (healthy(), asking(healthy())):
         assert bad(facts) == {}
-        assert is_well(diagnose(facts))
         assert as_text(diagnose(facts), color=False).endswith("\nNothing is wrong.\n")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.training.data_order import DataOrder
+from clusterkit.training.resumption import DataOrder
 
 
 class Data:

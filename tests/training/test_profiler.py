@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.training import progress, requests
+from clusterkit.training import profiler, progress
 from clusterkit.training.profiler import Profile
 
 
@@ -148,8 +148,7 @@ def test_a_window_is_over_in_time(supervisor: Supervisor, recorder: Recorder, mo
     waits = queue.SimpleQueue[float | None]()
     pipe, writer = os.pipe()
     clock = SimpleNamespace(monotonic=lambda: 1000.0)
-    for module in ("profiler", "requests"):
-        monkeypatch.setattr(f"clusterkit.training.{module}.time", clock)
+    monkeypatch.setattr("clusterkit.training.profiler.time", clock)
 
     def select(reading: list[int], *_: object) -> tuple[list[int], list[int], list[int]]:
         timeout = _[-1]
@@ -159,10 +158,10 @@ def test_a_window_is_over_in_time(supervisor: Supervisor, recorder: Recorder, mo
             raise SystemExit
         return (reading if timeout is None else []), [], []
 
-    monkeypatch.setattr("clusterkit.training.requests.select.select", select)
+    monkeypatch.setattr("clusterkit.training.profiler.select.select", select)
     os.write(writer, b'{"do": "profile", "request": 3, "steps": null, "seconds": 60}\n')
     with pytest.raises(SystemExit):
-        requests._serve(pipe)
+        profiler._serve(pipe)
     assert [waits.get() for _ in range(3)] == [None, 60.0, None]
     assert recorder.calls == ["start", "stop"]
     assert len(supervisor.answers()) == 1
