@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import FaultOutcome, Outcome, Timed
-from clusterkit.recovery.report import recovery_report
+from clusterkit.ledger.report import recovery_report
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import TaskType

@@ -16,7 +16,7 @@ from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
 from clusterkit.client.arrivals import Arrivals, Piece
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader, Stamped
-from clusterkit.recovery.reading import report_of, result_of
+from clusterkit.ledger.reading import report_of, result_of
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report

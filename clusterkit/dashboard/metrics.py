@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from clusterkit.dashboard.counters import Counters
 from clusterkit.dashboard.entities import Entity, Goodput, Run, TaskRow
-from clusterkit.recovery.incident import Ended
+from clusterkit.ledger.incident import Ended
 from clusterkit.words.printable import printable
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

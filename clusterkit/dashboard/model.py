@@ -16,9 +16,9 @@ from clusterkit.dashboard.matrix import Matrix
 from clusterkit.dashboard.rows import NO_USAGE, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
 from clusterkit.dashboard.series import MOST_CURVES, Curves
 from clusterkit.dashboard.stories import stories
-from clusterkit.recovery.goodput import GoodputFold
-from clusterkit.recovery.incident import Ended
-from clusterkit.recovery.startup import StartupFold
+from clusterkit.ledger.goodput import GoodputFold
+from clusterkit.ledger.incident import Ended
+from clusterkit.ledger.startup import StartupFold
 from clusterkit.views.status import RunStatus
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task

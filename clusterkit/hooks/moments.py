@@ -7,8 +7,8 @@ from typing import Any
 
 from clusterkit.client.paths import RunPaths
 from clusterkit.hooks.document import Document, about
-from clusterkit.recovery.incident import Incident
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.ledger.incident import Incident
+from clusterkit.ledger.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words.job import Hook, JobSpec
 from clusterkit.words.model import Task

@@ -18,8 +18,8 @@ from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.directory import RunDirectory, RunInfo
+from clusterkit.ledger.account import AccountFold
 from clusterkit.machine import Machine
-from clusterkit.recovery.account import AccountFold
 from clusterkit.supervisor import signals
 from clusterkit.supervisor.allocation import again, ends
 from clusterkit.supervisor.beside import start_beside, start_hooks

@@ -38,8 +38,8 @@ def _write(run: RunDirectory, reason: str) -> None:
     """Write how far the run had come; if that can't be found out, the reason alone."""
     with suppress(Exception):  # whatever is in the journal, or hinders the imports, which no other run needs
         from clusterkit.client.journal import JournalReader, events_of
-        from clusterkit.recovery.account import account
-        from clusterkit.recovery.lost import lost_result
+        from clusterkit.ledger.account import account
+        from clusterkit.ledger.lost import lost_result
 
         lines, info = JournalReader(run).new(), run.info()
         events, written = events_of(lines, "m"), max((at for at, _ in events_of(lines)), default=0.0)

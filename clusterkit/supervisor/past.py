@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.journal import JournalReader, Stamped, events_of
+from clusterkit.ledger.account import account
 from clusterkit.machine.before import Before, before_of
-from clusterkit.recovery.account import account
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Began, Continued
 from clusterkit.words.job import JobSpec

@@ -18,7 +18,7 @@ from clusterkit.words.outcome import Asked, Exit
 from clusterkit.words.states import TaskState
 from tests.dashboard.histories import AFTER, feed, model_of, random_history, stamped
 from tests.histories import job, task
-from tests.recovery.recovering import Told, ps_job
+from tests.ledger.recovering import Told, ps_job
 
 MANY = 2500  # more than the page keeps of anything
 Samples = dict[tuple[str, ...], float]

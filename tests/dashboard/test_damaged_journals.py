@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.client.journal import JournalLine
 from clusterkit.dashboard.journal import Happening
-from clusterkit.recovery.account import AccountFold
+from clusterkit.ledger.account import AccountFold
 from clusterkit.words import wire
 from tests.dashboard.histories import WALL, model_of, random_history, shown
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from clusterkit.dashboard.counters import Counters
 from clusterkit.dashboard.entities import Attempt, Entity, Goodput, Mark, Part, Run
 from clusterkit.dashboard.metrics import CAUSES, MOST_REPORTED, OTHER, STATES, Scraped, exposition
-from clusterkit.recovery.incident import Ended
+from clusterkit.ledger.incident import Ended
 from clusterkit.views.listing import run_state
 from clusterkit.views.status import RunPhase
 from clusterkit.words.faults import FaultAction

@@ -18,8 +18,8 @@ from clusterkit.words.job import Hook, JobSpec, Limits, RestartPolicy, RestartRu
 from clusterkit.words.outcome import Exit, Failure, RoleKind
 from clusterkit.words.reports import Progressed
 from tests.histories import SIGABRT, SIGINT, SIGKILL, job, task
-from tests.recovery.recovering import UNAVAILABLE, Told, gang, ps_job
-from tests.recovery.test_walk import Noted
+from tests.ledger.recovering import UNAVAILABLE, Told, gang, ps_job
+from tests.ledger.test_walk import Noted
 
 KEYS = [
     *("schema", "event", "time", "skipped", "run", "directory", "program", "elapsed", "message", "step", "checkpoint"),

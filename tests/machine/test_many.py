@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.ledger.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, Limits, RestartRules
 from tests.efforts import calls

@@ -26,7 +26,7 @@ from clusterkit.client.control_socket import connect
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.job.step_regex import problem_of
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.ledger.report import RecoveryFold
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.journal import Journal
 from clusterkit.system.exchange import parse_line

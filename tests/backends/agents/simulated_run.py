@@ -15,8 +15,8 @@ from unittest import mock
 from clusterkit.backends.agents import backend as agents_backend
 from clusterkit.backends.agents.backend import AgentsBackend
 from clusterkit.client.directory import RunDirectory
+from clusterkit.ledger.report import RecoveryFold
 from clusterkit.machine import Machine
-from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
 from clusterkit.system.inbox import Inbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from clusterkit.recovery.startup import StartupFold, startup
+from clusterkit.ledger.startup import StartupFold, startup
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from clusterkit.client.directory import RunDirectory, RunInfo
-from clusterkit.recovery.lost import lost_result
-from clusterkit.recovery.reading import result_of
+from clusterkit.ledger.lost import lost_result
+from clusterkit.ledger.reading import result_of
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words.events import Event
 from clusterkit.words.outcome import Exit, RunResult, RunState

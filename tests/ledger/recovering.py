@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from clusterkit.recovery.goodput import GoodputFold, goodput
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.ledger.goodput import GoodputFold, goodput
+from clusterkit.ledger.report import RecoveryFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.goodput import PER_SECOND, Goodput

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from clusterkit.ledger.conditions import Conditions
+from clusterkit.ledger.costs import Costs, Worst, cases, cause_text, recovery_text
+from clusterkit.ledger.incident import Incident
+from clusterkit.ledger.report import RecoveryFold
+from clusterkit.ledger.stretch import DOWN, Kind, Stretch, parts_of
+from clusterkit.ledger.training_time import TrainingTime
 from clusterkit.machine.restart import restart_scope
-from clusterkit.recovery.conditions import Conditions
-from clusterkit.recovery.costs import Costs, Worst, cases, cause_text, recovery_text
-from clusterkit.recovery.incident import Incident
-from clusterkit.recovery.report import RecoveryFold
-from clusterkit.recovery.stretch import DOWN, Kind, Stretch, parts_of
-from clusterkit.recovery.training_time import TrainingTime
 from clusterkit.words import events as ev
 from clusterkit.words.goodput import PER_SECOND, Goodput
 from clusterkit.words.job import JobSpec

@@ -10,8 +10,8 @@ from clusterkit.words import events as ev
 from clusterkit.words.job import Limits, RestartPolicy, RestartRules
 from clusterkit.words.startup import Stage
 from tests.histories import SIGINT, SIGKILL, job, task
-from tests.recovery.recovering import SOON, UNAVAILABLE, Told
-from tests.recovery.splitting import BEGUN, NEVER, dies, gang, one_task, ps_job
+from tests.ledger.recovering import SOON, UNAVAILABLE, Told
+from tests.ledger.splitting import BEGUN, NEVER, dies, gang, one_task, ps_job
 
 
 def nothing(told: Told) -> None:

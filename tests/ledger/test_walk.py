@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from clusterkit.ledger.account import AccountFold
 from clusterkit.machine import Machine
-from clusterkit.recovery.account import AccountFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.account import Account as AccountOfRun
@@ -18,9 +18,9 @@ from clusterkit.words.recovery import RecoveryReport
 from clusterkit.words.resources import Network
 from tests.histories import SIGTERM, faults
 from tests.journal import Line
+from tests.ledger.recovering import check_sums
 from tests.machine.test_walk import Walk
 from tests.recoveries import Account, check_same
-from tests.recovery.recovering import check_sums
 
 WALKS, BLOCKS = 480, 2
 STEPS = 200

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from clusterkit.ledger.incident import Ended, FaultIncident, Incident
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
-from clusterkit.recovery.incident import Ended, FaultIncident, Incident
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task

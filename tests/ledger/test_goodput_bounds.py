@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from clusterkit.recovery.goodput import GoodputFold
+from clusterkit.ledger.goodput import GoodputFold
 from clusterkit.words import events as ev
 from clusterkit.words.outcome import Exit
 from clusterkit.words.startup import Stage
 from clusterkit.words.states import TaskState
 from tests.histories import job, task
-from tests.recovery.recovering import check_sums
-from tests.recovery.splitting import BEGUN, dies, gang, one_task, ps_job
+from tests.ledger.recovering import check_sums
+from tests.ledger.splitting import BEGUN, dies, gang, one_task, ps_job
 
 
 def test_a_run_that_continues_in_another_allocation() -> None:

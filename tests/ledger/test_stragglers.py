@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.recovery.account import account
-from clusterkit.recovery.stragglers import StragglerFold
+from clusterkit.ledger.account import account
+from clusterkit.ledger.stragglers import StragglerFold
 from clusterkit.views.stragglers import MOST, straggler_lines
 from clusterkit.words import events as ev
 from clusterkit.words import wire

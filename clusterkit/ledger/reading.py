@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
-from clusterkit.recovery.account import account
-from clusterkit.recovery.lost import lost_result
+from clusterkit.ledger.account import account
+from clusterkit.ledger.lost import lost_result
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clusterkit.recovery.goodput import GoodputFold
-from clusterkit.recovery.startup import StartupFold
-from clusterkit.recovery.stragglers import StragglerFold
+from clusterkit.ledger.goodput import GoodputFold
+from clusterkit.ledger.startup import StartupFold
+from clusterkit.ledger.stragglers import StragglerFold
 from clusterkit.words.account import Account
 from clusterkit.words.events import Event
 from clusterkit.words.job import JobSpec
