@@ -1,41 +1,264 @@
-"""The account of a run, as one fold over its events."""
+"""The account of time: what a run's time went into, and what cost most."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
-from clusterkit.ledger.goodput import GoodputFold
-from clusterkit.ledger.startup import StartupFold
-from clusterkit.ledger.stragglers import StragglerFold
-from clusterkit.words.account import Account
-from clusterkit.words.events import Event
-from clusterkit.words.job import JobSpec
+from clusterkit.ledger.attempts import Attempts
+from clusterkit.ledger.conditions import Conditions
+from clusterkit.ledger.costs import Costs, Worst, cases, cause_text, recovery_text
+from clusterkit.ledger.incident import Incident
+from clusterkit.ledger.incidents import Incidents
+from clusterkit.ledger.stretch import DOWN, Kind, Stretch, parts_of
+from clusterkit.ledger.training_time import TrainingTime
+from clusterkit.words import events as ev
+from clusterkit.words.goodput import PER_SECOND, Goodput
+from clusterkit.words.model import Task
+
+LATEST = 1e11  # seconds; a damaged journal may have any time
 
 
-class AccountFold:
-    """Takes each event of a run with its time in seconds, and reports at any time what is known so far."""
+class TimeAccount:
+    """How the time of a run so far divides. It keeps a bounded amount, however many steps are reported.
 
-    def __init__(self, job: JobSpec) -> None:
-        self._goodput = GoodputFold(job)
-        self._startup = StartupFold(job)
-        self._stragglers = StragglerFold()
+    Training is what lies between two steps that a training task reported for the first time. A step counts when the
+    restart scope of what failed is back. What was trained since the checkpoint that a restarted task resumed from is
+    lost, once it has reported a new step.
+    """
 
-    def take(self, at: float, event: Event) -> None:
-        """Take in an event."""
-        self._goodput.take(at, event)
-        self._startup.take(at, event)
-        self._stragglers.take(at, event)
+    def __init__(self, attempts: Attempts, incidents: Incidents) -> None:
+        self._attempts, self._incidents = attempts, incidents
+        self.conditions = Conditions()
+        self._now = 0  # microseconds since the run began, as all times here
+        self._before = 0  # when the event before was
+        self._parts = Counter[str]()  # of what is settled, without `training`
+        self._training = TrainingTime()
+        self._seen = False  # whether a step was reported
+        self._step = 0  # the newest; before the first one, where training begins
+        self._own: dict[Task, int] = {}  # the newest of each task's present attempt
+        self._stretch = Stretch(0, Kind.WAITING)
+        self._repairs: list[Incident] = []  # restarts that a new step is waited for
+        self._unspawned = set[Task]()  # what restarts, and has no process yet
+        self._begun_by = set[int]()  # the faults with which recoveries began
+        self._costs = Costs()
 
-    def report(self, now: float | None = None) -> Account:
-        """The account up to `now`, on the clock of the events; by default, up to the last event."""
-        told = self._goodput.recoveries.report()
-        goodput, startup = self._goodput.report(now), self._startup.report()
-        return Account(told.recoveries, told.faults, goodput, startup, self._stragglers.report())
+    def advance(self, now: float) -> None:
+        """Move the clock on to an event, in seconds since the run began."""
+        self._before, self._now = self._now, round(now * PER_SECOND)
+
+    def report(self, now: float | None = None) -> Goodput:
+        """The split up to `now`, in seconds since the run began; by default, up to the last event."""
+        until = self._now
+        if now is not None and not self.conditions.finished:
+            until = max(until, round(now * PER_SECOND))
+        parts = self._parts + self._of_stretch(until)
+        training = self._training
+        parts["training"] += training.made + training.share
+        parts["compilation"] += training.first - training.share
+        costliest, most = self._costs.most(parts, self._cases(self._of_stretch(until)))
+        if not self._seen and costliest in ("startup", "compilation", "ending"):  # they may be the training
+            costliest, most = "", ""
+        return Goodput.of(parts, self._seen, costliest, most)
+
+    # Steps.
+
+    def progressed(self, event: ev.Progressed) -> None:
+        """The newest attempt of a task reported a step."""
+        task, step = event.task, event.step
+        if not self._attempts.trains(task) or self.conditions.over:
+            return
+        own, self._own[task] = self._own.get(task, -1), step
+        if self._repairs:
+            if not self.conditions.failed and all(one.course.settled for one in self._repairs):
+                self._recovered(step)
+        elif not self.conditions.failed and (step > self._step or step < own):
+            self._stepped(step)
+        else:
+            return
+        if event.total is not None and step >= event.total and not self._repairs:
+            self.conditions.complete = True
+            self.become()
+
+    def _stepped(self, step: int) -> None:
+        """A new step: what came before it is settled."""
+        stretch, conditions = self._stretch, self.conditions
+        if not self._seen:
+            self._take_first_step()
+        elif stretch.plain and stretch.kind is Kind.RUNNING and conditions.stalled is None:
+            self._training.step(self._now - stretch.begin)
+        else:
+            self._settle_step()
+        self._begin_step(step)
+        if self._training.first and self._training.known:
+            self._parts["compilation"] += self._training.divide()
+
+    def _begin_step(self, step: int) -> None:
+        self._step = step
+        self._training.reach(step)
+        self.conditions.stepped()
+        self._stretch.restart(self._now, self._kind())
+
+    def _settle_step(self) -> None:
+        if self.conditions.complete:  # there are more steps than it said
+            self.conditions.complete = False
+            self._stretch.rename(lambda kind: Kind.RUNNING if kind is Kind.ENDING else kind)
+        if self._stretch.plain and self._stretch.kind in (Kind.SAVING, Kind.EVALUATING):
+            self._stretch.rename(lambda _: Kind.RUNNING)  # steps are made beside it
+        self._settle()
+
+    def _settle(self) -> Counter[str]:
+        parts = self._of_stretch(self._now)
+        for part, (time, what) in self._cases(parts).items():
+            if part != "recovering" or not self._repairs:  # what a recovery lost is yet to come
+                self._costs.note(part, time, what)
+        self._training.made += parts["training"]
+        self._parts += parts
+        del self._parts["training"]
+        return parts
+
+    def _cases(self, parts: Counter[str]) -> dict[str, Worst]:
+        first = self._repairs[0] if self._repairs else None
+        cause = None if first is None else cause_text(first, self._incidents.began(first))
+        return cases(parts, self._stretch.begin, self.conditions, cause)
+
+    def _of_stretch(self, until: int) -> Counter[str]:
+        return parts_of(self._stretch.times(until), self._training.usual, self.conditions.stalled is not None)
+
+    def _take_first_step(self) -> None:
+        self._see()
+        before, after = self._stretch.times(self._now)
+        self._settle()
+        if not after:
+            self._training.first = before[Kind.FIRST_STEP]
+            self._parts["compilation"] -= self._training.first
+
+    def _see(self) -> None:
+        """Steps are reported, so what came before them can be told."""
+        if not self._seen:
+            self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.UNSEEN else kind)
+        self._seen = True
+
+    def _recovered(self, step: int) -> None:
+        """The first new step after restarts: what they computed again is lost."""
+        self._see()
+        self._parts["compilation"] += self._training.divide()
+        spent = self._settle()["recovering"]
+        lost = self._training.return_to(min(map(_kept, self._repairs)))
+        self._parts["lost"] += lost
+        first = self._repairs[0]
+        self._costs.note("recovering", spent + lost, recovery_text(first, self._incidents.began(first), spent, lost))
+        self._repairs = []
+        self._begin_step(step)
+
+    # Everything else.
+
+    def become(self) -> None:
+        """Note what the run does from now on."""
+        self._stretch.become(self._now, self._kind())
+
+    def _kind(self) -> Kind:
+        conditions = self.conditions
+        if conditions.over:
+            return Kind.ENDING
+        if conditions.paused:
+            return Kind.PAUSED
+        if conditions.failed:
+            return Kind.FAILED
+        if self._repairs:
+            return Kind.RESTARTING if self._unspawned else Kind.AGAIN
+        if not self._seen:
+            return conditions.beginning
+        return conditions.kind()
+
+    def spawned(self, task: Task) -> None:
+        """A process exists."""
+        self._own.pop(task, None)
+        self._unspawned.discard(task)
+        self.conditions.spawned(task, self._attempts.trains(task))
+
+    def exited(self, task: Task, ok: bool) -> None:
+        """The newest attempt of a task ended, or could not be started."""
+        self.conditions.exited(task, ok, self._incidents.halts(task))
+
+    def failed(self, task: Task) -> None:
+        """An attempt failed."""
+        if self._incidents.halts(task):
+            self.conditions.failed.add(task)
+
+    def resumed(self, task: Task, step: int) -> None:
+        """A task begins after that step."""
+        if self._attempts.trains(task):
+            self._prepared(step)
+
+    def prepared(self, task: Task) -> None:
+        """A task begins its first step."""
+        if self._attempts.trains(task):
+            self._prepared(self._step)
+
+    def saved(self, task: Task, step: int) -> None:
+        """A checkpoint of that step is complete."""
+        if self._attempts.trains(task) and step > self._step and not self._repairs:
+            self._training.reach(step, self._of_stretch(self._now)["training"])
+
+    def stalled(self, task: Task | None) -> None:
+        """A stall was warned of. It began with the last step."""
+        if self._seen and not self._repairs and not self.conditions.failed:
+            self.conditions.stalled = str(task or "")
+
+    def _prepared(self, step: int) -> None:
+        """The first step begins now, after that one; what came before was still preparation."""
+        if not self._seen:
+            self._step = step
+            self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.FIRST_STEP else kind)
+            self.conditions.beginning = Kind.FIRST_STEP
+
+    def planned(self, tasks: Iterable[Task]) -> None:
+        """A restart is decided. If training tasks are in it, the recovery has begun with what is repaired."""
+        self._unspawned.update(tasks)
+        self.conditions.failed.difference_update(tasks)
+        known = self._repairs
+        self._repairs = self._incidents.repairs()
+        for incident in self._repairs:
+            if incident not in known:
+                self._date_back(incident)
+        if self._repairs:
+            self.conditions.failed.clear()
+
+    def _date_back(self, incident: Incident) -> None:
+        """A recovery begins with the fault or the death; a pause or a stall before that is not part of it."""
+        at = incident.began if self._begun_by & set(incident.faults) else self._incidents.began(incident)
+        self._begun_by |= set(incident.faults)
+        kept = {Kind.PAUSED, Kind.ENDING} | ({Kind.RUNNING} if self.conditions.stalled is not None else set())
+        kept |= DOWN - {Kind.FAILED}
+        since = min(self._now, round(min(max(at, 0.0), LATEST) * PER_SECOND))
+        self._stretch.rename(lambda kind: kind if kind in kept else Kind.RESTARTING, since)
+
+    def continued(self, tasks: Iterable[Task]) -> None:
+        """The run continues elsewhere, and every task starts again. Between the allocations, it was recovering."""
+        self.conditions.lose_everything()
+        self._unspawned = set(tasks)
+        self._repairs = self._incidents.repairs()
+        self._stretch.become(self._before, self._kind())
+        for incident in self._repairs:
+            self._date_back(incident)
+
+    def ends(self, event: ev.Succeeded | ev.Stopping | ev.Finished) -> None:
+        """The run ends. What came after the last step of a job that is done belongs to its end."""
+        done = isinstance(event, ev.Succeeded)
+        if not self.conditions.over:
+
+            def rename(kind: Kind) -> Kind:
+                if kind is Kind.FAILED or (done and self._seen and kind is Kind.RUNNING):
+                    return Kind.ENDING
+                if not self._seen and (kind is Kind.STARTING or (done and kind in (Kind.FIRST_STEP, Kind.AGAIN))):
+                    return Kind.UNSEEN
+                return kind
+
+            self._stretch.rename(rename)
+        self.conditions.end(event)
 
 
-def account(job: JobSpec, events: Iterable[tuple[float, Event]]) -> Account:
-    """The account of these events, each with its time in seconds."""
-    fold = AccountFold(job)
-    for at, event in events:
-        fold.take(at, event)
-    return fold.report()
+def _kept(incident: Incident) -> int:
+    """The last step that was not computed again."""
+    return incident.resumed[0] if incident.resumed is not None else (incident.first_report or 1) - 1
