@@ -6,7 +6,7 @@ import ast
 
 from tests.test_house import MODULES, breaches, room_of
 
-READERS = ("views", "recovery", "dashboard", "hooks", "api")
+READERS = ("views", "ledger", "dashboard", "hooks", "api")
 SENTENCES = {"reason", "why", "detail", "said", "message", "sentence"}  # fields and variables with text for people
 LOOKS = {"startswith", "endswith", "find", "index", "partition", "rpartition", "split", "count"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from clusterkit.client.directory import RunDirectory
-from clusterkit.recovery.reading import report_of
+from clusterkit.ledger.reading import report_of
 from clusterkit.words.account import Account
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.goodput import Goodput

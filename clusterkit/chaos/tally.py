@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import FaultOutcome, Outcome, Timed
-from clusterkit.recovery.report import recovery_report
+from clusterkit.ledger.ledger import ledger_of
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import TaskType
@@ -34,7 +34,7 @@ class Row:
 
 def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[FaultOutcome, ...]:
     """Return the outcome of each injected fault. It counts as recovered if the run passed or the recovery completed."""
-    report = recovery_report(job, events)
+    report = ledger_of(job, events).incidents.report()
     times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
     return tuple(
         FaultOutcome(

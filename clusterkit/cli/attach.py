@@ -16,7 +16,8 @@ from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
 from clusterkit.client.arrivals import Arrivals, Piece
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader, Stamped
-from clusterkit.recovery.reading import report_of, result_of
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.ledger.reading import report_of, result_of
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
@@ -34,8 +35,10 @@ class LiveConsole:
         seen = self._journal.newest()
         before = [piece for piece in self._arrivals.new() if show.wants(piece.task)]
         self.console = Console(sys.stdout.fileno(), info.job.tasks if info else (), show)
+        self._ledger = Ledger(info.job if info else None)
+        self._status_line = self.console.follow(self._ledger.run)
         for at, event in seen:
-            self.console.see(at, event)
+            self._take(at, event)
         for piece in self._arrivals.last_lines(before, tail) if tail else ():
             self._output(piece)
 
@@ -47,7 +50,7 @@ class LiveConsole:
             if isinstance(item, Piece):
                 self._output(item)
             else:
-                self.console.see(*item)
+                self._take(*item)
                 self._tell(item[1])
 
     def end(self) -> int:
@@ -64,6 +67,10 @@ class LiveConsole:
 
     def _output(self, piece: Piece) -> None:
         self.console.output(piece.task, piece.attempt, self._arrivals.read(piece))
+
+    def _take(self, at: float, event: Event) -> None:
+        with self._status_line:
+            self._ledger.take(at, event)
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, Drained):

@@ -16,6 +16,7 @@ from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore, new_run_id
+from clusterkit.ledger.status import RunPhase
 from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Display, up
@@ -23,7 +24,6 @@ from clusterkit.system.files import make_private, take_room
 from clusterkit.system.ports import listening
 from clusterkit.system.procfs import lineage
 from clusterkit.views.readiness import Readiness
-from clusterkit.views.status import RunPhase
 from clusterkit.words.durations import compact
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.job import JobSpec
@@ -111,9 +111,8 @@ class Beginning:
         if look.status.phase is RunPhase.WAITING:
             echo(f" ✘ The job failed: {printable(look.status.reason)}. Waiting for a change to its program.", err=True)
             return True
-        tasks = look.status.tasks
-        pids = {task: status.pid for task, status in tasks.items() if status.alive and status.pid}
-        new, silent, over = self._readiness.look(tasks, listening(look.info.endpoints, pids), time.monotonic())
+        listens = listening(look.info.endpoints, look.status.pids)
+        new, silent, over = self._readiness.look(look.status.tasks, listens, time.monotonic())
         for task in new:
             echo(f" ✔ {task} is {'running' if self._job.shape is Shape.SINGLE else 'ready'}", err=True)
         if over and silent:

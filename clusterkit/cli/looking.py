@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
-from clusterkit.views.status import RunStatus
 from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ class RunSnapshot:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.info = run.info()
-        self.status = RunStatus(self.info.job.tasks, self.info.endpoints) if self.info else RunStatus(())
+        self._ledger = Ledger(self.info.job, self.info.endpoints) if self.info else Ledger(None)
+        self.status = self._ledger.run
         self._journal = JournalReader(run)
         self.live = False
         self.refresh()
@@ -36,7 +37,7 @@ class RunSnapshot:
         """Read what the run has written since."""
         self.live = self.run.is_live()  # first, so that everything written before the end is read below
         for at, event in self._journal.newest():
-            self.status.take(at, event)
+            self._ledger.take(at, event)
 
     def row(self) -> dict[str, Any]:
         """The run, for `ls`."""
@@ -50,6 +51,4 @@ class RunSnapshot:
 
     def pids(self) -> dict[Task, int]:
         """The tasks that have a process."""
-        if not self.live:
-            return {}
-        return {task: of.pid for task, of in self.status.tasks.items() if of.alive and of.pid is not None}
+        return self.status.pids if self.live else {}

@@ -14,7 +14,7 @@ from typing import TypeVar
 from clusterkit.client.directory import RunDirectory
 from clusterkit.dashboard.board import map_text
 from clusterkit.dashboard.journal import JournalBlocks
-from clusterkit.dashboard.metrics import Scraped
+from clusterkit.dashboard.metrics import Scraped, scraped
 from clusterkit.dashboard.model import RunModel
 from clusterkit.dashboard.rows import NO_USAGE, Usage
 from clusterkit.system.procfs import Meter
@@ -86,7 +86,7 @@ class LiveRun:
             journal = os.stat(self.run.journal).st_size
         except OSError:
             journal = 0
-        return Scraped(self.model.board.entities(), now, journal, self.model.counters, self.model.ended)
+        return scraped(self.model.board.entities(), now, journal, self.model.ledger)
 
     def message(self, version: int | None, offset: int = -1) -> Message:
         """What changed since a version of this board; None: since an offset of the journal, on whatever board."""
@@ -128,7 +128,7 @@ class LiveRun:
 
     def _sample(self) -> Usage:
         try:
-            return self._meter.sample(self.model.pids)
+            return self._meter.sample(self.model.ledger.run.pids)
         except CannotLook:
             return NO_USAGE
 

@@ -1,4 +1,4 @@
-"""The matrix of the virtual network: what faults do to the packets from each task to each other one."""
+"""The matrix of the virtual network: what open faults do to the packets from each task to each other one."""
 
 from __future__ import annotations
 

@@ -19,9 +19,11 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from clusterkit.dashboard.counters import Counters
 from clusterkit.dashboard.entities import Entity, Goodput, Run, TaskRow
-from clusterkit.recovery.incident import Ended
+from clusterkit.ledger.incident import Ended
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.model import Task
 from clusterkit.words.printable import printable
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -41,13 +43,16 @@ E = TypeVar("E")
 class Scraped:
     """A run as it is now: its entities, the seconds since it began, the bytes of its journal, and what was counted.
 
-    Entities are views, of which there are so many at most: nothing may be counted by them.
+    Entities are views, of which there are so many at most: nothing may be counted by them. `restarts` are by task and
+    by how the attempt before ended, `faults` by action; `saved` is when the newest checkpoint was complete.
     """
 
     entities: Mapping[str, Entity]
     now: float
     journal: int
-    counters: Counters = field(default_factory=Counters)
+    restarts: Mapping[tuple[Task, str], int] = field(default_factory=dict)
+    faults: Mapping[FaultAction, int] = field(default_factory=dict)
+    saved: float | None = None
     ended: Sequence[Ended] = ()
 
     @property
@@ -62,6 +67,13 @@ class Scraped:
     def tasks(self) -> list[TaskRow]:
         """Those that have metrics."""
         return self.all(TaskRow)[:MOST_TASKS]
+
+
+def scraped(entities: Mapping[str, Entity], now: float, journal: int, ledger: Ledger) -> Scraped:
+    """A run with copies of what its ledger counts, since that changes in another thread."""
+    faults = Counter(one.event.action for one in ledger.faults.known.values() if one.took_hold)
+    ended = tuple(ledger.incidents.ended)
+    return Scraped(entities, now, journal, dict(ledger.attempts.restarts), faults, ledger.run.saved, ended)
 
 
 class _Collector(Collector):
@@ -107,8 +119,8 @@ def _of_run(runs: Sequence[Scraped]) -> Iterator[Metric]:
         state.add_metric(labels, {name: name == now for name in STATES})
         _add(duration, labels, one.now if run.ended is None else run.ended)
         _add(journal, labels, one.journal)
-        if one.counters.saved is not None and not run.state:
-            _add(age, labels, max(0.0, one.now - one.counters.saved))
+        if one.saved is not None and not run.state:
+            _add(age, labels, max(0.0, one.now - one.saved))
     return iter((info, state, duration, journal, age))
 
 
@@ -158,7 +170,7 @@ def _of_failures(runs: Sequence[Scraped]) -> Iterator[Metric]:
         within = [(str(edge), sum(time <= edge for time in times)) for edge in BUCKETS]
         recovery.add_metric(labels, buckets=[*within, ("+Inf", len(times))], sum_value=sum(times))
         lost.add_metric(labels, sum(ended.lost for ended in one.ended))
-        for action, count in sorted(one.counters.faults.items()):
+        for action, count in sorted(one.faults.items()):
             faults.add_metric([*labels, action], count)
     return iter((restarts, recovery, lost, faults))
 
@@ -183,7 +195,7 @@ def _of_time(runs: Sequence[Scraped]) -> Iterator[Metric]:
 
 def _restarts(one: Scraped) -> Counter[tuple[str, str]]:
     tasks, found = {row.task for row in one.tasks()}, Counter[tuple[str, str]]()
-    for (task, cause), count in one.counters.restarts.items():
+    for (task, cause), count in one.restarts.items():
         if str(task) in tasks:
             found[str(task), cause if cause in CAUSES else OTHER] += count
     return found

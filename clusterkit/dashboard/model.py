@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from clusterkit.client.directory import RunInfo
 from clusterkit.client.paths import RunPaths
 from clusterkit.dashboard.account import goodput_entity, startup_entities
 from clusterkit.dashboard.board import Board
-from clusterkit.dashboard.counters import Counters
 from clusterkit.dashboard.entities import SeriesInfo, Verdict
-from clusterkit.dashboard.lanes import Lanes
+from clusterkit.dashboard.lanes import bar, links
 from clusterkit.dashboard.marks import Marks
 from clusterkit.dashboard.matrix import Matrix
 from clusterkit.dashboard.rows import NO_USAGE, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
 from clusterkit.dashboard.series import MOST_CURVES, Curves
 from clusterkit.dashboard.stories import stories
-from clusterkit.recovery.goodput import GoodputFold
-from clusterkit.recovery.incident import Ended
-from clusterkit.recovery.startup import StartupFold
-from clusterkit.views.status import RunStatus
+from clusterkit.ledger.attempts import MOST_KEPT, Key
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
@@ -42,14 +39,10 @@ class RunModel:
         self.offset = self.settled = 0
         self.board, self.curves = Board(), Curves()
         job = None if info is None else info.job
-        self._status = RunStatus(job.tasks, info.endpoints) if job is not None and info is not None else RunStatus(())
-        self._goodput = None if job is None else GoodputFold(job)
-        self._startup = None if job is None else StartupFold(job)
-        self._lanes, self._marks, self._matrix = Lanes(job), Marks(), Matrix(job)
-        self.counters = Counters()
-        self._first: float | None = None  # of the run's clock
+        self.ledger = Ledger(job) if info is None else Ledger(job, info.endpoints)
+        self._marks, self._matrix = Marks(), Matrix(job)
         self._began = 0.0 if info is None else info.created
-        self._at, self._wall = 0.0, self._began  # of the newest event: seconds since the run began, and wall time
+        self._wall = self._began  # of the newest event
         self._ended: float | None = None
         self._tensorboard: str | None = None
         self._verdicts = 0
@@ -57,7 +50,7 @@ class RunModel:
         self.written: RunResult | None = None  # in place of a supervisor that was killed
         self._run = new_run(paths, info)
         self._tasks: dict[Task, int] = {}  # what is to be refreshed, with the offset of its last change
-        self._bars: dict[tuple[Task, int], int] = {}
+        self._bars: dict[Key, int] = {}
         self._series: dict[tuple[str, str], int] = {}
         self._names: dict[tuple[str, Task], tuple[str, str]] = {}  # of curves, as they are shown
         self._incidents: int | None = None
@@ -65,46 +58,31 @@ class RunModel:
             self.board.put(JOB, resolved_entity(info, info.endpoints), 0)
 
     @property
-    def pids(self) -> dict[Task, int]:
-        """The process ids of the tasks that are running."""
-        return {task: of.pid for task, of in self._status.tasks.items() if of.alive and of.pid is not None}
-
-    @property
     def attempts(self) -> dict[Task, int]:
         """The newest attempt of each task."""
-        return {task: of.attempt for task, of in self._status.tasks.items()}
-
-    @property
-    def ended(self) -> Sequence[Ended]:
-        """Every recovery that has ended."""
-        return () if self._goodput is None else self._goodput.recoveries.ended
+        return {task: of.attempt for task, of in self.ledger.run.tasks.items()}
 
     @property
     def is_over(self) -> bool:
         """Whether the journal says that the run has ended."""
-        return self._status.result is not None
+        return self.ledger.run.result is not None
 
     def seconds(self, wall: float) -> float:
         """A wall time in seconds since the run began."""
-        return self._at + wall - self._wall
+        return self.ledger.now + wall - self._wall
 
     def take(self, offset: int, clock: float, wall: float, event: ev.Event) -> None:
         """Take in an event, with the time of the run's clock and the wall time."""
-        if self._first is None:
-            self._first, self._began = clock, wall
-        at = self._at = max(self._at, clock - self._first)
+        if self.ledger.began is None:
+            self._began = wall
         self.offset, self._wall = offset, wall
-        self._status.take(wall, event)
-        self._lanes.take(at, event)
-        self.counters.take(at, event)
-        if self._goodput is not None and self._startup is not None:
-            self._goodput.take(clock, event)
-            self._startup.take(clock, event)
+        self.ledger.take(clock, event, wall)
+        at = self.ledger.now
         if isinstance(event, ev.Progressed):
             self._progressed(offset, at, event)
         elif not isinstance(event, ev.Ticked):
             self._happened(offset, at, event)
-        if self._lanes.changed:
+        if self.ledger.attempts.changed:
             self._note_bars()
 
     def sample(self, wall: float, usage: Usage) -> None:
@@ -117,13 +95,13 @@ class RunModel:
         """Bring the board up to date; `everything`: also what only needs to be once a second."""
         if live is not self._live:
             self._live = live
-            self._lanes.touch_open()
+            self.ledger.attempts.changed |= {(one.task, one.number) for one in self.ledger.attempts.running()}
             self._note_bars()
         now = Now(wall, live, self._began, usage, self._end(live), self._tensorboard, self.written)
-        for task in self._status.tasks if everything else list(self._tasks):
-            row = task_entity(self._status.tasks[task], now)
+        for task in self.ledger.run.tasks if everything else list(self._tasks):
+            row = task_entity(self.ledger.run.tasks[task], now)
             self.board.put(f"task/{task}", row, self._tasks.pop(task, self.offset), always=True)
-        self.board.put(RUN, run_entity(self._run, self._status, now), self.offset, always=True)
+        self.board.put(RUN, run_entity(self._run, self.ledger.run, now), self.offset, always=True)
         if self._incidents is not None:
             self._tell_stories(self._incidents)
             self._incidents = None
@@ -136,11 +114,11 @@ class RunModel:
             self.settled = self.offset
 
     def _end(self, live: bool) -> float | None:
-        return None if live else self._at if self._ended is None else self._ended
+        return None if live else self.ledger.now if self._ended is None else self._ended
 
     def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
         self._tasks[event.task] = offset
-        if self._recovery_waits():
+        if self.info is not None and self.ledger.incidents.is_open:  # a step can change a story
             self._incidents = offset
         self._add("step", event.task, at, event.step, offset)
         for name, value in event.metrics.items():
@@ -160,10 +138,6 @@ class RunModel:
         if added:
             self._series[shown] = offset
 
-    def _recovery_waits(self) -> bool:
-        """Whether a step can change a story."""
-        return self._goodput is not None and self._goodput.recoveries.is_open
-
     def _happened(self, offset: int, at: float, event: ev.Event) -> None:
         self._tasks |= dict.fromkeys(self._touched(event), offset)
         self._incidents = offset
@@ -176,8 +150,7 @@ class RunModel:
             self.board.put(f"cell/{key[0]}/{key[1]}", self._matrix.cell(*key), offset)
         self._matrix.changed.clear()
         match event:
-            case ev.Stalled(text):
-                self._lanes.stall(text)
+            case ev.Stalled():
                 self._add_verdict(offset, at, event)
             case ev.Placed(_, endpoints) if self.info is not None:
                 self.board.put(JOB, resolved_entity(self.info, endpoints), offset)
@@ -194,9 +167,9 @@ class RunModel:
         """The tasks whose rows an event can change."""
         task = getattr(event, "task", None)
         if isinstance(task, Task):
-            return {task: None} if task in self._status.tasks else {}
+            return {task: None} if task in self.ledger.run.tasks else {}
         many = ev.Placed | ev.Continued | ev.Finished | ev.FaultInjected | ev.FaultTook | ev.FaultHealed
-        return self._status.tasks if isinstance(event, many) else {}
+        return self.ledger.run.tasks if isinstance(event, many) else {}
 
     def _add_verdict(self, offset: int, at: float, event: ev.Stalled) -> None:
         tasks = tuple((str(task), _doing(seen)) for task, seen in sorted(event.vitals.items()))
@@ -206,24 +179,26 @@ class RunModel:
         self._verdicts += 1
 
     def _note_bars(self) -> None:
-        self._bars |= dict.fromkeys(self._lanes.changed, self.offset)
-        self._lanes.changed.clear()
+        self._bars |= dict.fromkeys(self.ledger.attempts.changed, self.offset)
+        self.ledger.attempts.changed.clear()
 
     def _refresh_bars(self) -> None:
-        lost_at = None if self._live else self._at
+        lost_at, attempts = None if self._live else self.ledger.now, self.ledger.attempts
         for (task, attempt), offset in self._bars.items():
-            bar = self._lanes.bar(task, attempt)
-            entity = None if bar is None else bar.entity(lost_at)
+            known = attempts.of[task]
+            shown = attempt > next(reversed(known)) - MOST_KEPT
+            entity = bar(known[attempt], lost_at) if shown else None
             self.board.put(f"attempt/{task}/{attempt}", entity, offset, lost_at is not None)
+            self.board.put(f"attempt/{task}/{attempt - MOST_KEPT}", None, offset)
         self._bars.clear()
-        for number, link in enumerate(self._lanes.links()):
+        for number, link in enumerate(links(attempts)):
             self.board.put(f"link/{number}", link, self.offset)
 
     def _refresh_account(self) -> None:
-        if self._goodput is None or self._startup is None:
+        if self.info is None:
             return
-        self.board.put("goodput", goodput_entity(self._goodput.report()), self.offset)
-        for key, start in startup_entities(self._startup.report()):
+        self.board.put("goodput", goodput_entity(self.ledger.time.report()), self.offset)
+        for key, start in startup_entities(self.ledger.startup.report()):
             self.board.put(key, start, self.offset)
 
     def _refresh_series(self, name: str, task: str, offset: int) -> None:
@@ -233,9 +208,9 @@ class RunModel:
             self.board.put(f"series/{name}/{task}", info, offset, always=name in ("cpu", "memory"))
 
     def _tell_stories(self, offset: int) -> None:
-        if self._goodput is None:
+        if self.info is None:
             return
-        told = stories(self._goodput.recoveries.report())
+        told = stories(self.ledger.incidents.report())
         for number, story in enumerate(told):
             self.board.put(f"story/{number}", story, offset)
         number = len(told)

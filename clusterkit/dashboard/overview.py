@@ -12,8 +12,8 @@ from clusterkit.client.store import RunStore
 from clusterkit.dashboard.entities import RunRow
 from clusterkit.dashboard.journal import JournalBlocks
 from clusterkit.dashboard.rows import clean, shape_text
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.views.listing import run_state
-from clusterkit.views.status import RunStatus
 from clusterkit.words.errors import CannotLook
 
 MOST_RUNS = 5000  # in the list, the newest
@@ -29,7 +29,7 @@ class _Known:
     over: bool
     info: RunInfo | None
     journal: JournalBlocks
-    status: RunStatus
+    ledger: Ledger
 
 
 class Overview:
@@ -64,11 +64,11 @@ class Overview:
 
     def _read(self, run: RunDirectory, known: _Known, live: bool) -> None:
         result = None if live else run.result()
-        status = known.status
+        status = known.ledger.run
         if result is None:
             while (block := known.journal.next()) is not None:
                 for one in block:
-                    status.take(one.wall, one.event)
+                    known.ledger.take(one.clock, one.event, one.wall)
         seconds = max(0.0, time.time() - known.row.wall) if live else None if result is None else result.duration
         known.row = replace(
             known.row,
@@ -83,7 +83,6 @@ class Overview:
 def _new(run: RunDirectory) -> _Known:
     info = run.info()
     job = None if info is None else info.job
-    status = RunStatus(job.tasks, info.endpoints) if job is not None and info is not None else RunStatus(())
     row = RunRow(
         id=run.run_id,
         program="" if job is None else clean(str(job.program)),
@@ -95,7 +94,7 @@ def _new(run: RunDirectory) -> _Known:
         restarts=0,
         text="",
     )
-    return _Known((), row, False, info, JournalBlocks(run), status)
+    return _Known((), row, False, info, JournalBlocks(run), Ledger(job))
 
 
 def _times(run: RunDirectory) -> Times:

@@ -23,7 +23,7 @@ from clusterkit.dashboard.log_extract import MOST, extract
 from clusterkit.dashboard.markdown import ToldRun, campaign_markdown, run_markdown
 from clusterkit.dashboard.series import Points
 from clusterkit.dashboard.trace import trace_document
-from clusterkit.recovery.reading import report_of
+from clusterkit.ledger.reading import report_of
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.printable import printable_lines
 

@@ -12,9 +12,9 @@ from clusterkit.dashboard.stories import tasks_named
 from clusterkit.job.flags import command_of, options_of
 from clusterkit.job.jobtext import job_text
 from clusterkit.job.tfconfig import cluster_json, tf_config
+from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
-from clusterkit.views.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.words import durations
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec

@@ -1,4 +1,4 @@
-"""Moments: the events of a run that hooks are told of, as a fold over all of its events."""
+"""Moments: what of a run hooks are told of."""
 
 from __future__ import annotations
 
@@ -7,61 +7,38 @@ from typing import Any
 
 from clusterkit.client.paths import RunPaths
 from clusterkit.hooks.document import Document, about
-from clusterkit.recovery.incident import Incident
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.ledger.attempts import Key
+from clusterkit.ledger.incident import Incident
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.words import events as ev
-from clusterkit.words.job import Hook, JobSpec
+from clusterkit.words.job import Hook
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, FailureRole, RoleKind, RunState
 from clusterkit.words.printable import printable
 
-_MENDS = ev.Progressed | ev.Ready | ev.Checkpointed | ev.Resumed  # with what a recovery can end
-_Key = tuple[Task, int]
-
 
 class Moments:
-    """Takes each event of a run with its time in seconds, and returns what there is to tell.
+    """Takes each event of a run after its ledger, with the same time, and returns what there is to tell.
 
     A failure is told once it is decided that it is a cause: those that followed from it are not told.
     """
 
-    def __init__(self, job: JobSpec, paths: RunPaths) -> None:
-        self._job, self._paths = job, paths
-        self._recoveries = RecoveryFold(job)
-        self._began: float | None = None
-        self._step: int | None = None
-        self._checkpoint: str | None = None
-        self._failures: dict[_Key, Failure] = {}  # of which it is not decided yet what brought them about
-        self._roles: dict[_Key, FailureRole] = {}  # what was decided of those that are not told yet
-        self._faults: dict[int, str] = {}  # what was injected, by number
-        self._explained: dict[_Key, int] = {}  # the number of the fault behind an attempt's end
+    def __init__(self, ledger: Ledger, paths: RunPaths) -> None:
+        self._ledger, self._paths = ledger, paths
+        self._mending: list[Incident] = []  # the restarts that had not ended when the event before came
+        self._failures: dict[Key, Failure] = {}  # of which it is not decided yet what brought them about
+        self._roles: dict[Key, FailureRole] = {}  # what was decided of those that are not told yet
 
     def take(self, at: float, event: ev.Event) -> list[Document]:
         """Take in an event; return what follows from it."""
-        self._began = at if self._began is None else self._began
-        mending = self._recoveries.mending() if isinstance(event, _MENDS) else []
-        self._recoveries.take(at, event)
-        self._note(event)
-        return [*self._decided(at, event), *self._mended(at, [one for one in mending if one.ended is not None])]
-
-    def _note(self, event: ev.Event) -> None:
+        mended = [one for one in self._mending if one.ended is not None]
+        self._mending = self._ledger.incidents.mending()
         match event:
-            case ev.Progressed(task, _, step) if task.trains and not self._job.is_server(task):
-                self._step = step
-            case ev.Checkpointed(_, _, _, path):
-                self._checkpoint = path
-            case ev.FaultInjected(number, fault):
-                self._faults[number] = fault
             case ev.Failed(failure):
                 self._failures[failure.task, failure.attempt] = failure
-            case ev.AttemptEnded(task, attempt):
-                self._note_end((task, attempt), event)
-
-    def _note_end(self, key: _Key, ended: ev.AttemptEnded) -> None:
-        if ended.fault is not None:
-            self._explained[key] = ended.fault
-        if ended.role is not None and key in self._failures:
-            self._roles[key] = ended.role
+            case ev.AttemptEnded(task, attempt, role=role) if role is not None and (task, attempt) in self._failures:
+                self._roles[task, attempt] = role
+        return [*self._decided(at, event), *self._mended(at, mended)]
 
     def _decided(self, at: float, event: ev.Event) -> Iterator[Document]:
         match event:
@@ -104,7 +81,7 @@ class Moments:
         for key in [key for key, role in self._roles.items() if role.kind is RoleKind.CAUSE]:
             yield from self._failed(at, self._failures[key], self._followed(key))
 
-    def _followed(self, cause: _Key) -> list[Failure]:
+    def _followed(self, cause: Key) -> list[Failure]:
         """What failed together with a cause."""
         return [self._failures[key] for key, role in self._roles.items() if (role.task, role.attempt) == cause != key]
 
@@ -112,8 +89,8 @@ class Moments:
         """What ended together is one recovery, from the first failure on."""
         if not incidents:
             return
-        first = min(incidents, key=self._recoveries.began)
-        told = [one.recovery(self._recoveries.began(one)) for one in incidents]
+        first = min(incidents, key=self._ledger.incidents.began)
+        told = [one.recovery(self._ledger.incidents.began(one)) for one in incidents]
         seconds = max(one.seconds or 0.0 for one in told)
         death = first.deaths[0] if first.deaths else None
         lost = [one.lost for one in told if one.lost is not None]
@@ -152,23 +129,25 @@ class Moments:
         )
 
     def _about(self, failure: Failure) -> dict[str, Any]:
-        fault = self._explained.get((failure.task, failure.attempt))
+        number = self._ledger.attempts.explained.get((failure.task, failure.attempt))
+        fault = None if number is None else self._ledger.faults.known.get(number)
         return {
             **about(failure),
-            "fault": None if fault is None else self._faults.get(fault),
+            "fault": None if fault is None else fault.event.fault,
             "log": str(self._paths.log(failure.task, failure.attempt)),
         }
 
     def _document(self, hook: Hook, at: float, message: str, **fields: Any) -> Document:
+        ledger, checkpoint = self._ledger, self._ledger.run.checkpoint
         return Document(
             event=hook,
             run=self._paths.run_id,
             directory=str(self._paths.path),
-            program=str(self._job.program),
-            elapsed=round(at - (self._began or 0.0), 3),
+            program=str(ledger.job.program),
+            elapsed=round(at - (ledger.began or 0.0), 3),
             message=printable(message),
-            step=self._step,
-            checkpoint=None if self._checkpoint is None else printable(self._checkpoint),
+            step=ledger.run.trained,
+            checkpoint=None if checkpoint is None else printable(checkpoint[1]),
             **fields,
         )
 

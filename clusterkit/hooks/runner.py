@@ -16,9 +16,10 @@ from clusterkit.companions.process import Companion, Script
 from clusterkit.hooks.command import TERM_FOR
 from clusterkit.hooks.document import Document
 from clusterkit.hooks.moments import Moments
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.system.inbox import Inbox
 from clusterkit.words.events import Event, Impaired, LifelineLost
-from clusterkit.words.job import Hook, JobSpec
+from clusterkit.words.job import Hook
 from clusterkit.words.model import number_of
 from clusterkit.words.spelling import listed
 
@@ -43,10 +44,10 @@ class HookRunner:
     """
 
     def __init__(
-        self, job: JobSpec, run: RunDirectory, inbox: Inbox, say: Say, env: Mapping[str, str], bound: float = BOUND
+        self, ledger: Ledger, run: RunDirectory, inbox: Inbox, say: Say, env: Mapping[str, str], bound: float = BOUND
     ) -> None:
-        self._commands = job.hooks.commands
-        self._moments = Moments(job, run)
+        self._commands = ledger.job.hooks.commands
+        self._moments = Moments(ledger, run)
         self._log, self._inbox, self._say, self._bound = run.hooks_log, inbox, say, bound
         self._queue = deque[_Waiting]()
         self._running: Hook | None = None

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from clusterkit.client.directory import RunDirectory
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
 from clusterkit.warm.choice import marks
@@ -43,23 +44,23 @@ def start_beside(
 
 
 def start_hooks(
-    job: JobSpec,
+    ledger: Ledger,
     run: RunDirectory,
     inbox: Inbox,
     console: Console,
     past: Iterable[tuple[float, Event]],
     stack: ExitStack,
 ) -> Observer:
-    """Start what runs the job's hooks, if there are any, and return what has to see each event of the run.
+    """Start what runs the job's hooks, if there are any, and return what has to see each event after `ledger`.
 
     At the stack's end the hooks that still wait run, and that of the run's end.
     """
-    if not job.hooks.commands:
+    if not ledger.job.hooks.commands:
         return lambda event, now: None
     from clusterkit.hooks.runner import HookRunner
 
     env = {**marks(run), "CLUSTERKIT_TASK": "hooks"}
-    hooks = HookRunner(job, run, inbox, lambda text: console.say(text, bad=True), env)
+    hooks = HookRunner(ledger, run, inbox, lambda text: console.say(text, bad=True), env)
     stack.callback(hooks.end)
     hooks.recall(past)
     return hooks.see

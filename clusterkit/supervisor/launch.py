@@ -18,8 +18,8 @@ from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.directory import RunDirectory, RunInfo
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.machine import Machine
-from clusterkit.recovery.account import AccountFold
 from clusterkit.supervisor import signals
 from clusterkit.supervisor.allocation import again, ends
 from clusterkit.supervisor.beside import start_beside, start_hooks
@@ -140,9 +140,10 @@ def _run(
     run: Run, seed: int, directory: RunDirectory, inbox: Inbox, console: Console, backend: Backend, past: Past
 ) -> tuple[RunResult, Account]:
     job, level = run.prepared.job, run.display.level
-    full, fold = [False], AccountFold(job)
+    full, ledger, ahead = [False], Ledger(job), time.time() - past.clock()
     for at, event in past.events:
-        fold.take(at, event)
+        ledger.take(at, event, at + ahead)
+    status_line = console.follow(ledger.run)
 
     def storage_failed(error: str) -> None:
         if not full[0]:
@@ -153,8 +154,8 @@ def _run(
 
     def observe(event: Event, now: float) -> None:
         journal.write(event, now)
-        console.see(time.time(), event)
-        fold.take(now, event)
+        with status_line:
+            ledger.take(now, event, time.time())
         tell_hooks(event, now)
         if isinstance(event, Crashed):
             console.say(keep_crash(directory, event), bad=True)
@@ -171,13 +172,13 @@ def _run(
         stack.callback(control.stop)
         stack.callback(backend.shut)
         start_beside(job, directory, inbox.put, console.say if level <= Level.INFO else None, stack)
-        tell_hooks = start_hooks(job, directory, inbox, console, past.events, stack)
+        tell_hooks = start_hooks(ledger, directory, inbox, console, past.events, stack)
         machine = Machine(job, seed, past.before)
         loop = Loop(machine, backend, inbox, observe, control.answer, past.first, past.clock)
         result = explained(loop.run(), job)
         if not result.final:
             backend.leave()
-        recovered = fold.report()
+        recovered = ledger.account()
         _write_result(directory, result, recovered, console)
     return result, recovered
 

@@ -38,15 +38,17 @@ def _write(run: RunDirectory, reason: str) -> None:
     """Write how far the run had come; if that can't be found out, the reason alone."""
     with suppress(Exception):  # whatever is in the journal, or hinders the imports, which no other run needs
         from clusterkit.client.journal import JournalReader, events_of
-        from clusterkit.recovery.account import account
-        from clusterkit.recovery.lost import lost_result
+        from clusterkit.ledger.ledger import ledger_of
+        from clusterkit.ledger.takeover import lost_result
 
         lines, info = JournalReader(run).new(), run.info()
         events, written = events_of(lines, "m"), max((at for at, _ in events_of(lines)), default=0.0)
         later = max(0.0, time.time() - written)
-        if info is not None and (result := lost_result(events, reason, later)) is not None:
-            run.write_result(result, account(info.job, events))
-            return
+        if info is not None:
+            ledger = ledger_of(info.job, events)
+            if (result := lost_result(ledger, reason, later)) is not None:
+                run.write_result(result, ledger.account())
+                return
     run.write_failure(1, reason, lost=True)
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.client.journal import JournalReader, Stamped, events_of
-from clusterkit.machine.before import Before, before_of
-from clusterkit.recovery.account import account
+from clusterkit.ledger.ledger import ledger_of
+from clusterkit.ledger.takeover import before_of
+from clusterkit.machine.before import Before
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Began, Continued
 from clusterkit.words.job import JobSpec
@@ -64,7 +65,7 @@ def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
     past = _read(directory)
     if (over := past.before.final) is not None:  # its supervisor was lost before it wrote that to result.json
         with suppress(OSError):
-            directory.write_result(over, account(job, past.events))
+            directory.write_result(over, ledger_of(job, past.events).account())
         raise RunOver(directory.run_id, over)
     if past.info is not None and past.info.job.tasks != job.tasks:
         raise BadJob([_another_job(directory.run_id, past.info.job, job)])
@@ -75,11 +76,13 @@ def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
 def _read(directory: RunDirectory) -> Past:
     lines = JournalReader(directory).new()
     events = events_of(lines, "m")
-    before, ahead = before_of(events), 0.0
+    info = directory.info()
+    ledger = ledger_of(None if info is None else info.job, events)
+    before, ahead = before_of(ledger), 0.0
     if events:
         written = max(at for at, _ in events_of(lines, "t"))
         ahead = before.last + max(0.0, time.time() - written) - time.monotonic()
-    return Past(before, events, directory.info(), ahead)
+    return Past(before, events, info, ahead)
 
 
 def _another_job(run_id: str, old: JobSpec, new: JobSpec) -> str:

@@ -25,7 +25,7 @@ class Scalars:
     def __init__(self, run: RunDirectory) -> None:
         info = run.info()
         self._directory = run.tensorboard / "clusterkit"
-        self._series = Series(info.job.tasks if info else ())
+        self._series = Series(info.job if info else None)
         self._journal = JournalReader(run)
         self._meter = Meter()
         self._record: int | None = None

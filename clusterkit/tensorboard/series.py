@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from clusterkit.views.status import RunStatus
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.words.events import Event, Exited, Progressed
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
 EVERY = 2.0  # seconds between two samples
@@ -27,14 +28,15 @@ class Scalar:
 class Series:
     """Converts events to scalars, one event at a time. A restarted task continues its series."""
 
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        self._status = RunStatus(tasks)
+    def __init__(self, job: JobSpec | None) -> None:
+        self._ledger = Ledger(job)
+        self._status = self._ledger.run
         self._sampled = 0.0
 
     @property
     def pids(self) -> dict[Task, int]:
         """The process ids of the tasks that are running."""
-        return {task: of.pid for task, of in self._status.tasks.items() if of.alive and of.pid is not None}
+        return self._status.pids
 
     def take(self, at: float, event: Event) -> Iterator[Scalar]:
         """Yield the metrics of a report, after a sample of all tasks if the last one is `EVERY` seconds old.
@@ -43,7 +45,7 @@ class Series:
         """
         if at - self._sampled >= EVERY or isinstance(event, Exited):
             yield from self.sample(at)
-        self._status.take(at, event)
+        self._ledger.take(at, event)
         if isinstance(event, Progressed):
             for name, value in event.metrics.items():
                 if value is not None:

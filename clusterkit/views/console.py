@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.views.prefixed import Chunk, Prefixer
 from clusterkit.views.screen import Screen
-from clusterkit.views.status import RunStatus
 from clusterkit.views.statusline import status_line
-from clusterkit.words.events import Crashed, Event
+from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.printable import printable_lines
 
@@ -52,7 +52,7 @@ class Console:
         self, descriptor: int, tasks: Collection[Task], show: Show, post: Callable[[Crashed], None] = exit_on_crash
     ) -> None:
         self._show = show
-        self._status = RunStatus(tasks)
+        self._status: RunStatus | None = None
         self._screen = Screen(descriptor, None if show.group is None else self._status_line, show.group)
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
@@ -83,11 +83,10 @@ class Console:
             self._queue.append((task, attempt, chunk))
             self._awake.notify()
 
-    def see(self, at: float, event: Event) -> None:
-        """Take note of an event for the status line; `at` is wall time."""
-        if self._show.group is not None:
-            with self._awake:
-                self._status.take(at, event)
+    def follow(self, status: RunStatus) -> threading.Condition:
+        """Show this in the status line. Whoever changes it has to hold the lock that is returned."""
+        self._status = status
+        return self._awake
 
     def say(self, sentence: str, bad: bool = False) -> None:
         """Show a sentence of the supervisor, after all that was taken before."""
@@ -157,7 +156,7 @@ class Console:
 
     def _status_line(self, width: int) -> str:
         with self._awake:
-            return status_line(self._status, time.time(), width, self._show.color)
+            return "" if self._status is None else status_line(self._status, time.time(), width, self._show.color)
 
     def _take(self) -> tuple[list[_Item], int]:
         """The oldest items, about PIECE bytes of them, and the bytes of output in them."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.views.status import RunPhase, RunStatus, TaskStatus
+from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.views.tables import Column, age, number, size, table
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from clusterkit.views.status import TaskStatus
+from clusterkit.ledger.status import TaskStatus
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task
 from clusterkit.words.states import TaskState

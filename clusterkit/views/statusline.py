@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from clusterkit.ledger.status import RunPhase, RunStatus
 from clusterkit.views.narrate import waiting
-from clusterkit.views.status import RunPhase, RunStatus
 from clusterkit.words.columns import columns, fitted
 from clusterkit.words.durations import shown
 from clusterkit.words.model import number_of

@@ -16,8 +16,8 @@ from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.states import TaskState
+from tests.ledger.test_walk import Noted
 from tests.machine.test_walk import STEPS
-from tests.recovery.test_walk import Noted
 
 WALL = 1_795_000_000.0  # when all of them began
 AFTER = WALL + 1e6  # when they are looked at

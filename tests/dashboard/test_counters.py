@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.dashboard import stories
 from clusterkit.dashboard.journal import Happening
-from clusterkit.dashboard.metrics import Scraped, families
+from clusterkit.dashboard.metrics import families, scraped
 from clusterkit.dashboard.model import RunModel
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
@@ -18,7 +18,7 @@ from clusterkit.words.outcome import Asked, Exit
 from clusterkit.words.states import TaskState
 from tests.dashboard.histories import AFTER, feed, model_of, random_history, stamped
 from tests.histories import job, task
-from tests.recovery.recovering import Told, ps_job
+from tests.ledger.recovering import Told, ps_job
 
 MANY = 2500  # more than the page keeps of anything
 Samples = dict[tuple[str, ...], float]
@@ -27,10 +27,10 @@ Samples = dict[tuple[str, ...], float]
 def counted(model: RunModel) -> Samples:
     """Every sample of a counter or a histogram."""
     model.refresh(AFTER, True)
-    scraped = Scraped(model.board.entities(), 1.0, 1, model.counters, model.ended)
+    found = scraped(model.board.entities(), 1.0, 1, model.ledger)
     return {
         (sample.name, *sorted(sample.labels.values())): sample.value
-        for family in families([scraped])
+        for family in families([found])
         if family.type in ("counter", "histogram")
         for sample in family.samples
     }
@@ -150,6 +150,6 @@ def test_the_age_of_a_checkpoint_is_that_of_the_newest() -> None:
     events: list[tuple[float, ev.Event]] = [(0.0, ev.Began())]
     events += [(float(n), ev.Checkpointed(task("worker:0"), 1, n, f"ckpt-{n}")) for n in range(1, 1204)]
     model = model_of(spec, stamped(events), live=True)
-    scraped = Scraped(model.board.entities(), 1210.0, 1, model.counters, model.ended)
-    (age,) = [one for one in families([scraped]) if one.name == "clusterkit_checkpoint_age_seconds"]
+    found = scraped(model.board.entities(), 1210.0, 1, model.ledger)
+    (age,) = [one for one in families([found]) if one.name == "clusterkit_checkpoint_age_seconds"]
     assert [sample.value for sample in age.samples] == [7.0]

@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.client.journal import JournalLine
 from clusterkit.dashboard.journal import Happening
-from clusterkit.recovery.account import AccountFold
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.words import wire
 from tests.dashboard.histories import WALL, model_of, random_history, shown
 
@@ -70,7 +70,7 @@ def test_what_is_left_of_a_journal_is_told(damage: Any) -> None:
         known = [known for line in damage(lines, dice) if (known := JournalLine(0, line).event("m")) is not None]
         left = [Happening(place, clock, WALL + clock, event) for place, (clock, event) in enumerate(known, 1)]
         assert "run" in shown(model_of(job, left))
-        fold = AccountFold(job)
+        fold = Ledger(job)
         for one in left:
             fold.take(one.clock, one.event)
-        assert fold.report(left[-1].clock).goodput is not None
+        assert fold.account(left[-1].clock).goodput is not None

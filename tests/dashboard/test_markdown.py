@@ -18,7 +18,7 @@ from clusterkit.words.recovery import RecoveryReport
 from tests.client.test_campaigns import RECORD
 from tests.dashboard.told import RUN, entities
 from tests.histories import task
-from tests.recovery.recovering import ps_job
+from tests.ledger.recovering import ps_job
 
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.M | re.S)
 SPAN = re.compile(r"(?<!`)(`+)(?!`)(.*?[^`])\1(?!`)")

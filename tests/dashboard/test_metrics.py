@@ -13,12 +13,11 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families as parse
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from clusterkit.dashboard.counters import Counters
 from clusterkit.dashboard.entities import Attempt, Entity, Goodput, Mark, Part, Run
 from clusterkit.dashboard.metrics import CAUSES, MOST_REPORTED, OTHER, STATES, Scraped, exposition
-from clusterkit.recovery.incident import Ended
+from clusterkit.ledger.incident import Ended
+from clusterkit.ledger.status import RunPhase
 from clusterkit.views.listing import run_state
-from clusterkit.views.status import RunPhase
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import RunResult, RunState
 from tests.dashboard.told import RUN, entities, row
@@ -55,10 +54,9 @@ def values(family: Metric) -> dict[tuple[str, ...], float]:
 
 def scraped(changes: Mapping[str, Entity] | None = None, now: float = 30.0) -> Scraped:
     """The made-up run, with changes."""
-    counters = Counters(saved=8.0)
-    counters.restarts.update([(task("chief:0"), "collateral"), (task("worker:0"), "fault")])
-    counters.faults.update([FaultAction.KILL, FaultAction.SLOW])
-    return Scraped({**entities(), **(changes or {})}, now, 4096, counters, [Ended(4.0, 12)])
+    restarts = {(task("chief:0"), "collateral"): 1, (task("worker:0"), "fault"): 1}
+    faults = {FaultAction.KILL: 1, FaultAction.SLOW: 1}
+    return Scraped({**entities(), **(changes or {})}, now, 4096, restarts, faults, 8.0, [Ended(4.0, 12)])
 
 
 def test_each_state_of_a_run_is_one_of_the_metric() -> None:
@@ -122,8 +120,9 @@ def test_labels_are_bounded() -> None:
     """Whatever a program reports, a job has, or a file says."""
     metrics = {f"{'m' * 200}{n}": 1.0 for n in range(50)} | {f"n{n}": float(n) for n in range(50)}
     many: dict[str, Any] = {f"task/worker:{n}": row(f"worker:{n}", metrics=metrics) for n in range(300)}
+    strange = {(task(f"worker:{n}"), "strange"): 1 for n in range(300)}
     run = scraped(many)
-    run.counters.restarts.update((task(f"worker:{n}"), "strange") for n in range(300))
+    run = replace(run, restarts={**run.restarts, **strange})
     found = scrape(run)
     assert len(found["clusterkit_task_step"].samples) <= 200
     per_task = [sample for sample in found["clusterkit_task_reported"].samples if sample.labels["task"] == "worker:7"]

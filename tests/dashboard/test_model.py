@@ -16,7 +16,7 @@ from clusterkit.words.resources import Network
 from clusterkit.words.states import TaskState
 from tests.dashboard.histories import AFTER, feed, model_of, random_history, shown, stamped
 from tests.histories import job, task
-from tests.recovery.recovering import UNAVAILABLE, Told, gang, ps_job
+from tests.ledger.recovering import UNAVAILABLE, Told, gang, ps_job
 
 SEEDS = range(24)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.hooks.runner import HookRunner
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.system.inbox import Inbox
 from clusterkit.words import events as ev
 from clusterkit.words.job import Hooks
@@ -54,7 +55,7 @@ class Running:
         self.inbox, self.said = Inbox(), list[str]()
         env = {"CLUSTERKIT_RUN_ID": directory.name, "CLUSTERKIT_RUN_DIR": str(directory), "CLUSTERKIT_TASK": "hooks"}
         spec = replace(job(workers=1), hooks=hooks)
-        self.hooks = HookRunner(spec, self.run, self.inbox, self.said.append, env, bound)
+        self.hooks = HookRunner(Ledger(spec), self.run, self.inbox, self.said.append, env, bound)
         self.failures = 0
 
     def fails(self, error: str = "") -> None:

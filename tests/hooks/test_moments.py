@@ -12,14 +12,15 @@ import pytest
 from clusterkit.client.paths import Paths
 from clusterkit.hooks.document import LONGEST, Document
 from clusterkit.hooks.moments import Moments
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.job import Hook, JobSpec, Limits, RestartPolicy, RestartRules
 from clusterkit.words.outcome import Exit, Failure, RoleKind
 from clusterkit.words.reports import Progressed
 from tests.histories import SIGABRT, SIGINT, SIGKILL, job, task
-from tests.recovery.recovering import UNAVAILABLE, Told, gang, ps_job
-from tests.recovery.test_walk import Noted
+from tests.ledger.recovering import UNAVAILABLE, Told, gang, ps_job
+from tests.ledger.test_walk import Noted
 
 KEYS = [
     *("schema", "event", "time", "skipped", "run", "directory", "program", "elapsed", "message", "step", "checkpoint"),
@@ -30,8 +31,11 @@ KEYS = [
 
 def told_of(spec: JobSpec, events: list[tuple[float, ev.Event]]) -> list[dict[str, Any]]:
     """Every document, as a command would read it."""
-    moments = Moments(spec, Paths(PurePath("/runs/one")))
-    documents = [document for at, event in events for document in moments.take(at, event)]
+    ledger = Ledger(spec)
+    moments, documents = Moments(ledger, Paths(PurePath("/runs/one"))), []
+    for at, event in events:
+        ledger.take(at, event)
+        documents += moments.take(at, event)
     return [json.loads(json.dumps(document.encode(1e9, 0))) for document in documents]
 
 

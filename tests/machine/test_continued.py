@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.machine.before import Before, before_of
+from clusterkit.ledger.ledger import ledger_of
+from clusterkit.ledger.takeover import before_of
+from clusterkit.machine.before import Before
 from clusterkit.machine.beginning import ALLOCATIONS
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
@@ -29,7 +31,7 @@ def begun(spec: JobSpec, happened: list[tuple[float, ev.Event]]) -> History:
 
 def continued(run: History, happened: list[tuple[float, ev.Event]], gap: float = 100.0) -> History:
     """The run's next allocation, after its supervisor was lost or had suspended it."""
-    before = before_of(happened)
+    before = before_of(ledger_of(run.job, happened))
     again = History(run.job, seed=run.seed, now=before.last + gap, before=before, observe=run.observe)
     again.checkpoint = run.checkpoint
     again.send(ev.Continued(before.allocations + 1))
@@ -156,7 +158,7 @@ def test_a_guardian_that_is_lost_is_no_verdict_about_the_run() -> None:
     again.exits("worker:0", code=0)
     again.after(60)
     assert again.result.final
-    assert before_of(happened).final == again.result
+    assert before_of(ledger_of(GANG, happened)).final == again.result
 
 
 def test_a_run_that_had_succeeded_is_not_done_again() -> None:
@@ -236,8 +238,9 @@ def test_any_journal_can_be_continued(seed: int) -> None:
     """Events in no order, of other tasks, at times that go back; the seed is in the test's name."""
     draw = random.Random(seed)
     chosen = [(draw.uniform(-1e3, 1e3), draw.choice(EVENTS)) for _ in range(draw.randrange(60))]
-    before = before_of(chosen)
-    run = History(draw.choice((PS, GANG)), before=before, now=before.last + 1)
+    spec = draw.choice((PS, GANG))
+    before = before_of(ledger_of(spec, chosen))
+    run = History(spec, before=before, now=before.last + 1)
     run.send(ev.Continued(before.allocations + 1))
     run.after(5)
     assert run.over == (before.done is not None or before.stopped is not None)

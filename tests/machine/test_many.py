@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, Limits, RestartRules
 from tests.efforts import calls
@@ -97,9 +97,9 @@ def faulty(spec: JobSpec, fault: str) -> JobSpec:
 def effort(story: Callable[[History], None], spec: JobSpec) -> float:
     """How many Python functions a history calls for each task, counted from the beginning of its run.
 
-    What the recovery report takes of it is counted as well: the supervisor keeps that, too.
+    What the ledger takes of it is counted as well: the supervisor keeps that, too.
     """
-    fold = RecoveryFold(spec)
+    fold = Ledger(spec)
     run = History(spec, forked=True, observe=lambda event, now: fold.take(now, event))
     count = calls(lambda: story(run.begin()))
     assert run.over

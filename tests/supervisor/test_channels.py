@@ -26,7 +26,7 @@ from clusterkit.client.control_socket import connect
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
 from clusterkit.job.step_regex import problem_of
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.journal import Journal
 from clusterkit.system.exchange import parse_line
@@ -103,7 +103,7 @@ def test_the_progress_pipe(tmp_path: Path, noise: Noise) -> None:
 
 def take_in(events: list[Happened], directory: Path) -> None:
     """What the supervisor's loop does with events."""
-    run, fold = History(job(workers=1)), RecoveryFold(job(workers=1))
+    run, fold = History(job(workers=1)), Ledger(job(workers=1))
     directory.mkdir()
     journal = Journal(directory / "journal.jsonl", time.time, lambda error: pytest.fail(error))
 
@@ -120,7 +120,7 @@ def take_in(events: list[Happened], directory: Path) -> None:
         run.exits("worker:0", code=0)
     run.after(60)
     journal.close()
-    fold.report()
+    fold.account()
     assert run.over
     read = [event for _, event in JournalReader(RunDirectory(directory)).events("m")]
     assert [event for event in read if any(event == one for one in events[:50])][:50] == events[:50]

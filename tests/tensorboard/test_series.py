@@ -13,7 +13,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import Exit
 from clusterkit.words.states import TaskState
-from tests.histories import task
+from tests.histories import job, task
 from tests.support import CHILDREN
 
 WORKER, PS = task("worker:0"), task("ps:0")
@@ -22,7 +22,7 @@ BEGAN = 1_000_000.0
 
 def begun() -> Series:
     """The series of a run with two running tasks."""
-    series = Series([WORKER, PS])
+    series = Series(job(workers=1, ps=1))
     series.sample(BEGAN)
     list(series.take(BEGAN, ev.Began()))
     for member in (WORKER, PS):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.ledger.status import RunPhase
 from clusterkit.views.edits import files
 from clusterkit.views.narrate import Level, is_bad, sentence
-from clusterkit.views.status import RunPhase, RunStatus
 from clusterkit.words import events as ev
-from tests.histories import task
+from tests.histories import job, task
 
 BOTH = (task("worker:0"), task("worker:1"))
 
@@ -57,9 +58,10 @@ def test_of_many_files_some_are_named() -> None:
 
 def test_a_run_waits_until_its_tasks_start_again() -> None:
     """That is its phase, for `ls` and the page."""
-    status = RunStatus(BOTH)
-    status.take(0.0, ev.Began())
-    status.take(1.0, ev.WaitsForChange("why", "train.py"))
+    ledger = Ledger(job(workers=2))
+    status = ledger.run
+    ledger.take(0.0, ev.Began())
+    ledger.take(1.0, ev.WaitsForChange("why", "train.py"))
     assert (status.phase, status.reason) == (RunPhase.WAITING, "why")
-    status.take(2.0, planned(3))
+    ledger.take(2.0, planned(3))
     assert (status.phase, status.reason) == (RunPhase.RUNNING, "")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from clusterkit.ledger.status import TaskStatus
 from clusterkit.views.readiness import Look, Readiness
-from clusterkit.views.status import TaskStatus
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Task
 from clusterkit.words.outcome import Exit

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.views.listing import Usage, run_state, task_row, tasks_table
-from clusterkit.views.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult, RunState
 from clusterkit.words.states import TaskState
-from tests.histories import task
+from tests.histories import job, task
 
 CHIEF, WORKER = task("chief:0"), task("worker:1")
 KILLED = Exit(signal=9)
@@ -35,10 +38,10 @@ def ends(of: Task, attempt: int, how: Exit, asked: Asked | None = None) -> list[
 
 def status_of(*events: tuple[float, ev.Event]) -> RunStatus:
     """The status of a run with a chief and a worker."""
-    status = RunStatus([CHIEF, WORKER], {WORKER: "127.0.0.1:5"})
+    ledger = Ledger(replace(job(chief=1, workers=2), given_up=(task("worker:0"),)), {WORKER: "127.0.0.1:5"})
     for at, event in events:
-        status.take(at, event)
-    return status
+        ledger.take(at, event)
+    return ledger.run
 
 
 def test_nothing_has_happened() -> None:
@@ -107,10 +110,10 @@ def test_a_worker_that_is_given_up_is_shown_as_such() -> None:
     shrunk = ev.Shrunk((WORKER,), (CHIEF,), FAILURE, 3, 2, 1, True)
     told = [*starts(WORKER, 1, 7), *ends(WORKER, 1, KILLED), (9.5, shrunk)]
     assert status_of(*told).tasks[WORKER].shown_state == "draining"
-    status = status_of(*told, (9.6, ev.Changed(WORKER, 1, TaskState.DOWN)))
+    told.append((9.6, ev.Changed(WORKER, 1, TaskState.DOWN)))
+    status = status_of(*told)
     assert [of.shown_state for of in status.tasks.values()] == ["waiting", "given up"]
-    status.take(20.0, ev.Continued(2))
-    assert status.tasks[WORKER].shown_state == "down"
+    assert status_of(*told, (20.0, ev.Continued(2))).tasks[WORKER].shown_state == "down"
 
 
 def test_an_exit_that_nobody_asked_for_is_the_tasks_own() -> None:
@@ -231,11 +234,12 @@ def test_faults_that_are_open_are_shown_with_the_state() -> None:
         ev.FaultInjected(2, "memory worker:1", FaultAction.MEMORY, (WORKER,)),
         ev.FaultInjected(3, "kill worker:1", FaultAction.KILL, (WORKER,)),
     ]
-    status = status_of(*starts(WORKER, 1, 77), *((2.0, event) for event in injected))
+    told = [*starts(WORKER, 1, 77), *((2.0, event) for event in injected)]
+    status = status_of(*told)
     assert task_row(status.tasks[WORKER], 3.0, True, None)["faults"] == ["slow", "memory"]
     assert "running (slow) (memory)   1" in tasks_table([task_row(status.tasks[WORKER], 3.0, True, None)])
-    status.take(4.0, ev.FaultTook(2, "it has more", done=False))
-    status.take(5.0, ev.FaultHealed(1, "slow worker:1", FaultAction.SLOW, (WORKER,), "its time is over"))
+    healed = ev.FaultHealed(1, "slow worker:1", FaultAction.SLOW, (WORKER,), "its time is over")
+    status = status_of(*told, (4.0, ev.FaultTook(2, "it has more", done=False)), (5.0, healed))
     assert task_row(status.tasks[WORKER], 6.0, True, None)["faults"] == []
 
 
@@ -253,5 +257,5 @@ def test_a_straggler_is_shown_with_the_state_as_long_as_it_is_one() -> None:
         row = task_row(status.tasks[WORKER], 3.0, True, None)
         assert row["straggler"] == "about 4.5 times as slow as its peers: it is stopped 78 % of the time"
         assert "running (straggler)   1" in tasks_table([row])
-        status.take(4.0, end)
+        status = status_of(*starts(WORKER, 1, 77), (2.0, slow), (4.0, end))
         assert task_row(status.tasks[WORKER], 5.0, True, None)["straggler"] is None

@@ -6,32 +6,28 @@ import re
 
 import pytest
 
-from clusterkit.views.status import RunStatus
+from clusterkit.ledger.ledger import Ledger, ledger_of
+from clusterkit.ledger.status import RunStatus
 from clusterkit.views.statusline import status_line
 from clusterkit.words import events as ev
 from clusterkit.words.columns import columns
-from clusterkit.words.model import Task
+from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import Exit as Ended
 from clusterkit.words.outcome import Failure, RunResult, RunState
 from clusterkit.words.states import TaskState
 from tests.histories import job, task
 
-TASKS = job(workers=2, ps=1).tasks
+JOB = job(workers=2, ps=1)
 CHIEF, WORKER = task("chief:0"), task("worker:1")
 FAILURE = Failure(WORKER, 1, Ended(signal=9), 5.0)
 RESTART = ev.RestartPlanned((WORKER,), FAILURE, (), 1.0, 1, 3)
 SIGINT = "clusterkit got SIGINT"
 
 
-def running(*events: tuple[float, ev.Event], tasks: tuple[Task, ...] = tuple(TASKS)) -> RunStatus:
+def running(*events: tuple[float, ev.Event], spec: JobSpec = JOB) -> RunStatus:
     """The status of a run all of whose tasks run, after these events."""
-    status = RunStatus(tasks)
-    status.take(0.0, ev.Began())
-    for one in tasks:
-        status.take(0.0, ev.Changed(one, 1, TaskState.RUNNING))
-    for at, event in events:
-        status.take(at, event)
-    return status
+    up = [(0.0, ev.Changed(one, 1, TaskState.RUNNING)) for one in spec.tasks]
+    return ledger_of(spec, [(0.0, ev.Began()), *up, *events]).run
 
 
 def steps(*made: int, total: int | None = None) -> list[tuple[float, ev.Event]]:
@@ -42,7 +38,7 @@ def steps(*made: int, total: int | None = None) -> list[tuple[float, ev.Event]]:
 @pytest.mark.parametrize(
     ("status", "now", "line"),
     [
-        (RunStatus(TASKS), 0.0, "4 waiting"),
+        (Ledger(JOB).run, 0.0, "4 waiting"),
         (running(), 0.4, "4 running · 0 s"),
         (running((1.0, ev.Changed(WORKER, 2, TaskState.STARTING))), 200.0, "3 running, 1 starting · 3 min 20 s"),
         (running((1.0, ev.Paused(WORKER, 1, True))), 9.0, "3 running, 1 paused · 9 s"),
@@ -87,11 +83,9 @@ def test_what_has_no_room_is_left_out_in_order(width: int, line: str) -> None:
 @pytest.mark.parametrize("color", [False, True])
 def test_it_never_exceeds_the_width(color: bool) -> None:
     """Whatever is known, at any width, with many tasks and with few."""
-    many = running(*((1.0, ev.Changed(one, 1, state)) for one, state in zip(TASKS, TaskState, strict=False)))
-    stopping = running(
-        (9.0, ev.Stopping(SIGINT, tuple(TASKS), 10.0, interrupted=True)), tasks=tuple(job(workers=60).tasks)
-    )
-    for status in (many, stopping, running(*steps(7, 2**60, total=2**61), (1.0, RESTART)), RunStatus(())):
+    many = running(*((1.0, ev.Changed(one, 1, state)) for one, state in zip(JOB.tasks, TaskState, strict=False)))
+    stopping = running((9.0, ev.Stopping(SIGINT, tuple(JOB.tasks), 10.0, interrupted=True)), spec=job(workers=60))
+    for status in (many, stopping, running(*steps(7, 2**60, total=2**61), (1.0, RESTART)), Ledger(None).run):
         for width in range(200):
             line = status_line(status, 1e9, width, color)
             assert columns(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= width
@@ -101,16 +95,18 @@ def test_it_never_exceeds_the_width(color: bool) -> None:
 def test_ctrl_c_is_answered_as_long_as_it_waits() -> None:
     """For those tasks that still run; a second one ends the waiting."""
     workers = tuple(job(workers=3).tasks)
-    status = running(
-        (9.0, ev.Interrupted(2)), (9.0, ev.Stopping(SIGINT, workers, 10.0, interrupted=True)), tasks=workers
-    )
+    events: list[tuple[float, ev.Event]] = [
+        (9.0, ev.Interrupted(2)), (9.0, ev.Stopping(SIGINT, workers, 10.0, interrupted=True)),
+    ]  # fmt: skip
+    status = running(*events, spec=job(workers=3))
     assert status_line(status, 9.0, 80) == (
         "Waiting up to 10 s for worker:0, worker:1 and worker:2; Ctrl-C again kills."
     )
     assert status_line(status, 9.0, 60) == "Waiting up to 10 s for 3 tasks; Ctrl-C again kills."
     assert status_line(status, 9.0, 30) == "Waiting up to 10 s for 3 task…"
     assert status_line(status, 9.0, 80, color=True).startswith("\x1b[1mWaiting")
-    status.take(9.5, ev.Changed(workers[0], 1, TaskState.DOWN))
+    events.append((9.5, ev.Changed(workers[0], 1, TaskState.DOWN)))
+    status = running(*events, spec=job(workers=3))
     assert status_line(status, 9.0, 80) == "Waiting up to 10 s for worker:1 and worker:2; Ctrl-C again kills."
-    status.take(9.6, ev.Interrupted(2))
+    status = running(*events, (9.6, ev.Interrupted(2)), spec=job(workers=3))
     assert status_line(status, 9.7, 80) == "1 down, 2 running · 9 s"

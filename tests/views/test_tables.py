@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.ledger.status import RunStatus
 from clusterkit.views.listing import TASKS, Usage, run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.recoveries import DROPPED, TITLES, recovery_lines
-from clusterkit.views.status import RunStatus
 from clusterkit.views.tables import Column, table, table_lines
 from clusterkit.words import events as ev
 from clusterkit.words.columns import columns
@@ -26,7 +27,7 @@ ENDPOINTS = {one: f"127.0.0.1:3{number}073" for number, one in enumerate(job(wor
 
 def status(killed: bool) -> RunStatus:
     """A run of four tasks whose chief reports steps; one may have been killed."""
-    made = RunStatus(ENDPOINTS, ENDPOINTS)
+    made = Ledger(job(workers=2, ps=1), ENDPOINTS)
     for number, one in enumerate(ENDPOINTS):
         made.take(0.0, ev.Changed(one, 1, TaskState.RUNNING))
         made.take(0.0, ev.Spawned(one, 1, f"pid {2290 + number}"))
@@ -36,7 +37,7 @@ def status(killed: bool) -> RunStatus:
         made.take(4.0, ev.Exited(task("worker:1"), 1, Exit(signal=9)))
         made.take(4.0, ev.Changed(task("worker:1"), 2, TaskState.RUNNING))
         made.take(4.0, ev.Spawned(task("worker:1"), 2, "pid 2300"))
-    return made
+    return made.run
 
 
 def ps(width: int | None, killed: bool = True) -> list[str]:

@@ -28,6 +28,8 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.client.store import RunStore
 from clusterkit.doctor import text as doctor
 from clusterkit.doctor.diagnosis import Diagnosis
+from clusterkit.ledger.ledger import Ledger, ledger_of
+from clusterkit.ledger.status import RunStatus
 from clusterkit.supervisor.journal import Journal
 from clusterkit.views.console import Console, Show
 from clusterkit.views.goodput import goodput_lines, startup_lines
@@ -35,7 +37,6 @@ from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.narrate import failed, sentence
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
-from clusterkit.views.status import RunStatus
 from clusterkit.views.timeline import event_text, timeline, timeline_text
 from clusterkit.words import events as ev
 from clusterkit.words import wire
@@ -47,6 +48,7 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, RunResult
 from clusterkit.words.recovery import RecoveryReport
 from clusterkit.words.startup import Startup
+from tests.histories import job
 
 FORGED = "FORGED"
 HOSTILE = (
@@ -99,10 +101,7 @@ def test_events(kind: type) -> None:
 
 def hostile_status() -> RunStatus:
     """The status after one event of each kind."""
-    status = RunStatus([WORKER])
-    for kind in KINDS:
-        status.take(0.0, made(kind))
-    return status
+    return ledger_of(job(workers=1), [(0.0, made(kind)) for kind in KINDS]).run
 
 
 VIEWS: dict[str, Callable[[], str]] = {
@@ -112,7 +111,7 @@ VIEWS: dict[str, Callable[[], str]] = {
     "recoveries": lambda: "\n".join(recovery_lines(made(RecoveryReport))),
     "a failure": lambda: failed(made(Failure)),
     "ps": lambda: tasks_table(task_rows(hostile_status(), 1.0, True, {})),
-    "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), RunStatus([]))]),
+    "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), Ledger(None).run)]),
     "check": lambda: check_text([made(Finding)]),
     "doctor": lambda: doctor.as_text([made(Diagnosis)], color=False),
     "chaos": lambda: campaign.failure(made(Outcome), made(Shrunk), lambda outcome: ""),

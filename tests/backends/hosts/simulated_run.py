@@ -15,8 +15,8 @@ from unittest import mock
 from clusterkit.backends.hosts import backend as agents_backend
 from clusterkit.backends.hosts.backend import AgentsBackend
 from clusterkit.client.directory import RunDirectory
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.machine import Machine
-from clusterkit.recovery.report import RecoveryFold
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
 from clusterkit.system.inbox import Inbox
@@ -85,7 +85,7 @@ class SimulatedRun:
 
     def play(self, script: Script) -> RunResult:
         """Run the job to its end. The script goes on at each milestone."""
-        self._fold, self._script = RecoveryFold(self.job), script(self)
+        self._ledger, self._script = Ledger(self.job), script(self)
         with ExitStack() as stack:
             inbox = self.inbox = Inbox()
             stack.callback(inbox.close)
@@ -93,6 +93,7 @@ class SimulatedRun:
             stack.callback(os.close, nowhere)
             self._console = Console(nowhere, self.job.tasks, Show())
             stack.callback(self._console.close)
+            self._status_line = self._console.follow(self._ledger.run)
             backend = AgentsBackend(self.job, SEED, inbox, self._console.output, self.hosts)
             stack.callback(backend.shut)
             self.mark("begin")
@@ -104,7 +105,7 @@ class SimulatedRun:
             self._awaited = next(self._script)
             self.counts.clear()
             self.result = Loop(Machine(self.job, SEED), backend, inbox, self._observe, print).run()
-            self.report = self._fold.report()
+            self.report = self._ledger.incidents.report()
             self.mark("over")
         self.mark("shut")
         return self.result
@@ -112,8 +113,8 @@ class SimulatedRun:
     def _observe(self, event: ev.Event, now: float) -> None:
         """What launch.py does for each event; then go on with the script, where this is its next milestone."""
         self._journal.write(event, now)
-        self._console.see(time.time(), event)
-        self._fold.take(now, event)
+        with self._status_line:
+            self._ledger.take(now, event, time.time())
         if (told := sentence(event)) is not None and told[0] >= Level.INFO:
             self._console.say(told[1])
         self.events += 1

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.machine import Machine
-from clusterkit.recovery.account import AccountFold
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.account import Account as AccountOfRun
@@ -18,9 +18,9 @@ from clusterkit.words.recovery import RecoveryReport
 from clusterkit.words.resources import Network
 from tests.histories import SIGTERM, faults
 from tests.journal import Line
+from tests.ledger.recovering import check_sums
 from tests.machine.test_walk import Walk
 from tests.recoveries import Account, check_same
-from tests.recovery.recovering import check_sums
 
 WALKS, BLOCKS = 480, 2
 STEPS = 200
@@ -37,16 +37,16 @@ class Noted(Walk):
     """A walk with some faults, whose events are written down and folded."""
 
     journal: list[Line] = field(default_factory=list)
-    fold: AccountFold = field(init=False)
-    unasked: AccountFold = field(init=False)  # which makes its report at the end only
+    fold: Ledger = field(init=False)
+    unasked: Ledger = field(init=False)  # which makes its report at the end only
 
     def __post_init__(self) -> None:
         super().__post_init__()
         several = len(self.spec.tasks) > 1
         texts = self.random.sample(FAULTS + (NETWORK if several else ()), self.random.randrange(4))
         self.spec = replace(self.spec, faults=faults(*texts), network=Network.VIRTUAL)
-        self.machine, self.fold = Machine(self.spec, self.seed), AccountFold(self.spec)
-        self.unasked = AccountFold(self.spec)
+        self.machine, self.fold = Machine(self.spec, self.seed), Ledger(self.spec)
+        self.unasked = Ledger(self.spec)
         for known in (self.processes, self.pending, self.events, self.journal):
             known.clear()
         self.handle(ev.Began())
@@ -73,7 +73,7 @@ class Noted(Walk):
 
     def check(self) -> AccountOfRun:
         """The report, held against the journal."""
-        told = self.fold.report(self.now)
+        told = self.fold.account(self.now)
         assert told.goodput is not None
         check_sums(told.goodput, self.now - self.journal[0]["m"])
         journal = json.loads(json.dumps(self.journal))
@@ -94,14 +94,14 @@ def test_two_ways_to_work_it_out_agree(block: int) -> None:
             if not walk.finishes:
                 walk.step(calm=False)
                 if asks.random() < 0.1:
-                    walk.fold.report(walk.now)
+                    walk.fold.account(walk.now)
         walk.check()
         if not walk.finishes:
             walk.handle(ev.Interrupted(SIGTERM))
         while not walk.finishes:
             walk.step(calm=True)
         seen.append(walk.check())
-        assert walk.unasked.report() == walk.fold.report()
+        assert walk.unasked.account() == walk.fold.account()
     recoveries = [recovery for report in seen for recovery in report.recoveries]
     assert any(recovery.faults for recovery in recoveries)
     assert any(recovery.collateral and recovery.training and recovery.lost for recovery in recoveries)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from clusterkit.recovery.curve import Curve
+from clusterkit.ledger.curve import Curve
 
 USUAL_OF = 31  # steps whose times make the usual one
 ENOUGH = 8  # of them, to tell what the first step took beyond that

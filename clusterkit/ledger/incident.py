@@ -1,4 +1,4 @@
-"""Incidents: what the recovery report collects about each recovery and each injected fault."""
+"""An incident: one recovery, from the failures that it repairs to the first new step."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from clusterkit.words.events import FaultInjected, Shrunk
-from clusterkit.words.faults import AT_ONCE
+from clusterkit.words.events import Shrunk
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.recovery import Death, InjectedFault, Recovery, Return
+from clusterkit.words.recovery import Death, Recovery, Return
 
 
 class Ended(NamedTuple):
@@ -178,52 +177,3 @@ class Incident:
         if self.first_report is not None:
             return max(0, (self.last_step or 0) - self.first_report + 1)
         return None
-
-
-@dataclass(slots=True)
-class FaultIncident:
-    """One injected fault."""
-
-    event: FaultInjected
-    at: float
-    healed: float | None = None
-    why: str = ""
-    detail: str = ""
-    done: bool | None = None  # None until the backend has answered
-    stalled: float | None = None  # the first warning of a stall while it was open
-    course: Course = field(default_factory=Course)
-
-    @property
-    def open(self) -> bool:
-        """Whether it is still in effect."""
-        return self.healed is None and self.done is not False and self.event.action not in AT_ONCE
-
-    def took(self, detail: str, done: bool) -> None:
-        """The backend's answer: whether it was injected. There may be one for each of its tasks."""
-        self.detail = detail if self.done is None else f"{self.detail}; {detail}"
-        self.done = done or self.done is True
-
-    def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
-        """The fault as far as it is known; `failures` are those that it explains, with the times of their detection."""
-        event, done = self.event, self.done is not False
-        detected = [at for _, at in failures]
-        if done and self.stalled is not None:
-            detected.append(self.stalled)
-        return InjectedFault(
-            number=event.number,
-            fault=event.fault,
-            action=event.action,
-            tasks=event.tasks,
-            others=event.others,
-            seconds=event.seconds,
-            step=event.step,
-            injected=self.at,
-            detail=self.detail,
-            done=done,
-            healed=self.healed,
-            why=self.why,
-            detected=min(detected, default=None),
-            died=tuple(task for task, _ in failures),
-            went_on=self.course.went_on and not failures,
-            first_step=None if failures else self.course.first_step,
-        )

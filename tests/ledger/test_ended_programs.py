@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterkit.words import events as ev
 from tests.histories import SIGKILL, task
-from tests.recovery.splitting import BEGUN, ps_job
+from tests.ledger.splitting import BEGUN, ps_job
 
 
 def test_what_a_program_that_has_ended_waits_for_is_no_training() -> None:

@@ -10,8 +10,8 @@ from clusterkit.words import events as ev
 from clusterkit.words.job import Limits, RestartPolicy, RestartRules
 from clusterkit.words.startup import Stage
 from tests.histories import SIGINT, SIGKILL, job, task
-from tests.recovery.recovering import SOON, UNAVAILABLE, Told
-from tests.recovery.splitting import BEGUN, NEVER, dies, gang, one_task, ps_job
+from tests.ledger.recovering import SOON, UNAVAILABLE, Told
+from tests.ledger.splitting import BEGUN, NEVER, dies, gang, one_task, ps_job
 
 
 def nothing(told: Told) -> None:
@@ -272,7 +272,7 @@ def test_a_run_without_steps(over: bool) -> None:
         told.run.exits("worker:1", code=0)
         told.run.exits("worker:0", code=0)
     assert told.parts == {"unseen" if over else "startup": 60.0}
-    assert (told.split.report().share, told.split.report().seen, told.most) == (None, False, "")
+    assert (told.goodput.share, told.goodput.seen, told.most) == (None, False, "")
 
 
 def test_a_run_that_ends_in_its_start_up() -> None:
@@ -283,7 +283,7 @@ def test_a_run_that_ends_in_its_start_up() -> None:
     told.run.after(2)
     told.run.exits("worker:0", signal=SIGKILL)
     assert told.parts == {"unseen": 5.0, "compilation": 2.0}
-    assert told.split.report().share is None
+    assert told.goodput.share is None
 
 
 def test_a_run_that_fails_before_its_first_step_and_then_trains() -> None:

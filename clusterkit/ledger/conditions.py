@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
-from clusterkit.recovery.stretch import Kind
+from clusterkit.ledger.stretch import Kind
 from clusterkit.words import events as ev
-from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.states import TaskState
 
 CHECKPOINT = "checkpoint"  # the phase in which training/checkpointer.py saves and restores
 MOST_PHASES = 8  # of a task at a time; a program may report anything
@@ -69,7 +66,7 @@ class Conditions:
             (self.failed if halts else self._away).add(task)
             self.cause[Kind.AWAY] = str(task)
 
-    def end(self, event: ev.Event) -> None:
+    def end(self, event: ev.Succeeded | ev.Stopping | ev.Finished) -> None:
         """The run succeeded, is being ended, or is over."""
         self.over = True
         self.finished = isinstance(event, ev.Finished)
@@ -91,37 +88,32 @@ class Conditions:
         ):
             known.clear()
 
-    def take(self, event: ev.Event, trains: Callable[[Task], bool]) -> None:
-        """Take in another event."""
-        match event:
-            case ev.Changed(task, _, TaskState.STOPPING):
-                self._asked.add(task)
-            case ev.Paused(task, _, paused) if task.type is not TaskType.EVALUATOR:
-                self._pause(task, paused)
-            case ev.InDebugger(task, editor=False) | ev.LeftDebugger(task) if task.type is not TaskType.EVALUATOR:
-                self._pause(task, isinstance(event, ev.InDebugger))
-            case ev.ProgramEnds(task, _, begun) if trains(task):
-                self.complete = begun
-            case ev.PhaseChanged(task, _, phase, begun) if trains(task):
-                self._phase(task, phase, begun)
-            case ev.FaultInjected(number, fault, FaultAction.PARTITION):
-                self._cuts.add(number)
-                self.cause[Kind.CUT] = fault
-            case ev.FaultHealed(number) if number in self._cuts:
-                self._cuts.discard(number)
-                self._lingering.add(Kind.CUT)
-            case _:
-                pass
+    def ask(self, task: Task) -> None:
+        """A task is being ended."""
+        self._asked.add(task)
 
-    def _pause(self, task: Task, paused: bool) -> None:
-        if paused:
+    def pause(self, task: Task, paused: bool) -> None:
+        """A task was paused, with a signal or in a debugger, or continues."""
+        if paused and task.type is not TaskType.EVALUATOR:
             self.paused.add(task)
             self.cause[Kind.PAUSED] = " and ".join(map(str, sorted(self.paused)))
         elif task in self.paused:
             self.paused.discard(task)
             self._lingering.add(Kind.PAUSED)
 
-    def _phase(self, task: Task, phase: str, begun: bool) -> None:
+    def cut(self, number: int, fault: str) -> None:
+        """The network is partitioned."""
+        self._cuts.add(number)
+        self.cause[Kind.CUT] = fault
+
+    def heal(self, number: int) -> None:
+        """A fault is healed, which may be such a partition."""
+        if number in self._cuts:
+            self._cuts.discard(number)
+            self._lingering.add(Kind.CUT)
+
+    def phase(self, task: Task, phase: str, begun: bool) -> None:
+        """A training task begins or ends a phase without steps."""
         known = self._phases.setdefault(task, {})
         if begun and phase not in known and len(known) < MOST_PHASES:
             known[phase] = Kind.SAVING if phase == CHECKPOINT else Kind.EVALUATING

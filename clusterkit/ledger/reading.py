@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
-from clusterkit.recovery.account import account
-from clusterkit.recovery.lost import lost_result
+from clusterkit.ledger.ledger import ledger_of
+from clusterkit.ledger.takeover import lost_result
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult
 
@@ -15,11 +15,13 @@ def report_of(run: RunDirectory) -> Account:
     if (written := run.recovered()) is not None:
         return written
     info = run.info()
-    return Account() if info is None else account(info.job, JournalReader(run).events(clock="m"))
+    return Account() if info is None else ledger_of(info.job, JournalReader(run).events(clock="m")).account()
 
 
 def result_of(run: RunDirectory) -> RunResult | None:
     """How a run that is over has ended; without a result, what its journal says; None if it did not begin."""
     if (written := run.result()) is not None:
         return written
-    return lost_result(JournalReader(run).events(clock="m"), "its supervisor was killed")
+    info = run.info()
+    ledger = ledger_of(None if info is None else info.job, JournalReader(run).events(clock="m"))
+    return lost_result(ledger, "its supervisor was killed")

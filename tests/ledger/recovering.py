@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from clusterkit.recovery.goodput import GoodputFold, goodput
-from clusterkit.recovery.report import RecoveryFold
+from clusterkit.ledger.ledger import Ledger, ledger_of
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.goodput import PER_SECOND, Goodput
@@ -28,38 +27,45 @@ class Told:
     def __init__(self, spec: JobSpec, *texts: str) -> None:
         self.job = replace(spec, faults=faults(*texts), network=Network.VIRTUAL)
         self.events: list[tuple[float, ev.Event]] = []
-        self.fold = RecoveryFold(self.job)
-        self.split = GoodputFold(self.job)
+        self.ledger = Ledger(self.job)
         self.run = History(self.job, observe=self._observe).begin()
 
     def _observe(self, event: ev.Event, now: float) -> None:
         self.events.append((now, event))
-        self.fold.take(now, event)
-        self.split.take(now, event)
+        self.ledger.take(now, event)
 
     @property
     def report(self) -> RecoveryReport:
         """The fold's report, after the check."""
-        report = self.fold.report()
+        report = self.ledger.incidents.report()
         journal = [json.loads(json.dumps({"m": now, **wire.encode_event(event)})) for now, event in self.events]
         check_same(wire.encode(report), Account(wire.encode(self.job), journal).report(), "report")
         assert wire.decode(RecoveryReport, json.loads(json.dumps(wire.encode(report)))) == report
         return report
 
     @property
+    def goodput(self) -> Goodput:
+        """What the run's time went into so far."""
+        told = self.ledger.account(self.run.now).goodput
+        assert told is not None
+        return told
+
+    @property
     def parts(self) -> dict[str, float]:
         """What the run's time went into, in tenths of a second and by the parts that took any, after checks."""
         until = self.events[-1][0] if self.run.over else self.run.now
-        told = self.split.report(self.run.now)
+        told = self.goodput
         check_sums(told, until - self.events[0][0])
-        assert goodput(self.job, [*self.events, (until, ev.Ticked())]) == told  # however often it was asked for
+        assert (
+            ledger_of(self.job, [*self.events, (until, ev.Ticked())]).account().goodput == told
+        )  # however often it was asked for
         assert wire.decode(Goodput, json.loads(json.dumps(wire.encode(told)))) == told
         return {name: round(seconds, 1) for name, seconds in told.parts.items() if round(seconds, 1)}
 
     @property
     def most(self) -> str:
         """What cost most."""
-        return self.split.report(self.run.now).most
+        return self.goodput.most
 
     def reaches(self, name: str, stage: Stage) -> None:
         """A task has come so far in its start-up."""

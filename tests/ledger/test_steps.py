@@ -7,7 +7,7 @@ import pytest
 from clusterkit.words import events as ev
 from clusterkit.words.job import RestartPolicy, RestartRules
 from tests.histories import SIGKILL, job, task
-from tests.recovery.recovering import UNAVAILABLE, Told, gang, ps_job
+from tests.ledger.recovering import UNAVAILABLE, Told, gang, ps_job
 
 
 def test_a_gang_of_which_one_worker_reports_is_up_with_its_first_step() -> None:

@@ -9,7 +9,7 @@ from clusterkit.words.job import RestartPolicy, RestartRules
 from clusterkit.words.outcome import Asked, Exit
 from clusterkit.words.recovery import Recovery, RecoveryReport
 from tests.histories import SIGKILL, job, task
-from tests.recovery.recovering import UNAVAILABLE, Told, gang, ps_job
+from tests.ledger.recovering import UNAVAILABLE, Told, gang, ps_job
 
 
 def deaths(recovery: Recovery) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterkit.words.job import RestartRules
 from tests.histories import SIGKILL, job, task
-from tests.recovery.recovering import Told
+from tests.ledger.recovering import Told
 
 RULES = RestartRules(budget=0, min_workers=1)
 

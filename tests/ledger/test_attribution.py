@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words.job import Limits
 from tests.histories import job
-from tests.recovery.recovering import Told, ps_job
+from tests.ledger.recovering import Told, ps_job
 
 
 def test_a_fault_that_could_not_be_injected_accounts_for_nothing() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from clusterkit.client.directory import RunDirectory, RunInfo
-from clusterkit.recovery.lost import lost_result
-from clusterkit.recovery.reading import result_of
+from clusterkit.ledger.ledger import ledger_of
+from clusterkit.ledger.reading import result_of
+from clusterkit.ledger.takeover import lost_result
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words.events import Event
 from clusterkit.words.outcome import Exit, RunResult, RunState
@@ -66,7 +67,8 @@ def test_the_journal_says_how_far_the_run_had_come(run: RunDirectory) -> None:
 
 def test_who_sees_the_end_knows_when_it_was() -> None:
     """The guardian does: nothing has to be written in the run's last seconds."""
-    result = lost_result(history()[1], "the supervisor was killed by SIGKILL", later=2.5)
+    run, told = history()
+    result = lost_result(ledger_of(run.job, told), "the supervisor was killed by SIGKILL", later=2.5)
     assert result is not None
     assert (result.duration, result.reason) == (42.5, "the supervisor was killed by SIGKILL")
     assert [one.ended for one in result.attempts if one.attempt == 2] == [42.5, 42.5]

@@ -10,19 +10,27 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from clusterkit.recovery.goodput import GoodputFold
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.words import events as ev
+from clusterkit.words.goodput import Goodput
 from clusterkit.words.outcome import Exit
 from clusterkit.words.startup import Stage
 from clusterkit.words.states import TaskState
 from tests.histories import job, task
-from tests.recovery.recovering import check_sums
-from tests.recovery.splitting import BEGUN, dies, gang, one_task, ps_job
+from tests.ledger.recovering import check_sums
+from tests.ledger.splitting import BEGUN, dies, gang, one_task, ps_job
+
+
+def split(ledger: Ledger, now: float | None = None) -> Goodput:
+    """What the run's time went into."""
+    told = ledger.account(now).goodput
+    assert told is not None
+    return told
 
 
 def test_a_run_that_continues_in_another_allocation() -> None:
     """What lies between the allocations belongs to the recovery."""
-    fold, began = GoodputFold(one_task().job), 1000.0
+    fold, began = Ledger(one_task().job), 1000.0
     first = one_task()
     for at, event in first.events:
         fold.take(at, event)
@@ -35,7 +43,7 @@ def test_a_run_that_continues_in_another_allocation() -> None:
         (106, ev.Progressed(task("worker:0"), 2, 9)),
     ):
         fold.take(began + seconds, event)
-    told = fold.report()
+    told = split(fold)
     check_sums(told, 106)
     assert told.parts.recovering == pytest.approx(98.0)
     assert told.parts.lost == pytest.approx(0.2)
@@ -47,11 +55,11 @@ def test_odd_clocks(clock: Callable[[float], float]) -> None:
     """One that goes back stands still, so that no part is negative."""
     told = one_task()
     dies(told)
-    fold, first, newest = GoodputFold(told.job), clock(told.events[0][0]), -1e18
+    fold, first, newest = Ledger(told.job), clock(told.events[0][0]), -1e18
     for at, event in told.events:
         newest = max(newest, clock(at))
         fold.take(clock(at), event)
-        check_sums(fold.report(), newest - first)
+        check_sums(split(fold), newest - first)
 
 
 def test_reports_of_an_older_attempt_and_of_servers_are_no_steps() -> None:
@@ -65,10 +73,10 @@ def test_reports_of_an_older_attempt_and_of_servers_are_no_steps() -> None:
     assert told.parts == BEGUN | {"training": 1.4}
 
 
-def kept_by(fold: GoodputFold) -> int:
-    """How many objects it keeps."""
-    seen: dict[int, object] = {}
-    new: list[object] = [fold]
+def kept_by(fold: Ledger) -> int:
+    """How many objects its account of time keeps."""
+    seen = {id(part): object() for part in (fold.attempts, fold.incidents)}
+    new: list[object] = [fold.time]
     while new:
         thing = new.pop()
         if id(thing) not in seen and not isinstance(thing, type | ModuleType | FunctionType):
@@ -80,7 +88,7 @@ def kept_by(fold: GoodputFold) -> int:
 def test_it_keeps_a_bounded_amount() -> None:
     """Of any number of steps, checkpoints, phases, pauses and phases that never end."""
     told = gang()
-    fold, at = told.split, told.run.now
+    fold, at = told.ledger, told.run.now
     counts = []
     for block in range(3):
         for step in range(block * 2000 + 20, block * 2000 + 2020):
@@ -95,7 +103,7 @@ def test_it_keeps_a_bounded_amount() -> None:
         for number in range(2000):  # without a step
             fold.take(at + number, ev.Paused(task("worker:1"), 1, number % 2 == 0))
         at += 2000
-        check_sums(fold.report(at), at - told.events[0][0])
+        check_sums(split(fold, at), at - told.events[0][0])
         counts.append(kept_by(fold))
     assert max(counts) < 1200, counts
 
@@ -125,7 +133,7 @@ ANY_EVENT = st.one_of(
 @given(events=st.lists(st.tuples(st.floats(-1, 100), ANY_EVENT), max_size=60))
 def test_whatever_a_journal_holds(events: list[tuple[float, ev.Event]]) -> None:
     """In any order, with a clock that goes back at times: the parts are never negative and sum to the duration."""
-    fold, asked = GoodputFold(job(workers=2)), GoodputFold(job(workers=2))
+    fold, asked = Ledger(job(workers=2)), Ledger(job(workers=2))
     at = newest = 0.0
     fold.take(at, ev.Began())
     asked.take(at, ev.Began())
@@ -134,5 +142,5 @@ def test_whatever_a_journal_holds(events: list[tuple[float, ev.Event]]) -> None:
         newest = max(at, newest)
         fold.take(at, event)
         asked.take(at, event)
-        check_sums(asked.report(newest), newest)
-    assert fold.report() == asked.report()
+        check_sums(split(asked, newest), newest)
+    assert fold.account() == asked.account()

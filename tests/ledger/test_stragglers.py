@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.recovery.account import account
-from clusterkit.recovery.stragglers import StragglerFold
+from clusterkit.ledger.ledger import ledger_of
 from clusterkit.views.stragglers import MOST, straggler_lines
 from clusterkit.words import events as ev
 from clusterkit.words import wire
@@ -22,10 +21,7 @@ FOUND = Straggler(ONE, 1, 25.0, STOPPED, 4.0, SLOW.why)
 
 def found(*told: tuple[float, ev.Event]) -> tuple[Straggler, ...]:
     """What is known after these events of a run that began at 100 s."""
-    fold = StragglerFold()
-    for at, event in ((100.0, ev.Began()), *told):
-        fold.take(at, event)
-    return fold.report()
+    return ledger_of(job(workers=3), [(100.0, ev.Began()), *told]).account().stragglers
 
 
 @pytest.mark.parametrize(
@@ -70,6 +66,6 @@ def test_the_report_says_who_when_and_why() -> None:
 
 def test_they_are_part_of_the_account() -> None:
     """And survive result.json."""
-    told = account(job(workers=3), [(100.0, ev.Began()), (140.0, SLOW)])
+    told = ledger_of(job(workers=3), [(100.0, ev.Began()), (140.0, SLOW)]).account()
     assert told.stragglers == (FOUND,)
     assert wire.decode(Account, wire.encode(told)) == told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterkit.words.job import Limits, RestartPolicy, RestartRules
 from clusterkit.words.startup import Stage
 from tests.histories import SIGKILL, job
-from tests.recovery.recovering import SOON, Told
+from tests.ledger.recovering import SOON, Told
 
 NEVER = Limits(startup=0)
 

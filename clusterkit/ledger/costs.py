@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusterkit.recovery.conditions import Conditions
-from clusterkit.recovery.incident import Incident
-from clusterkit.recovery.stretch import Kind
+from clusterkit.ledger.conditions import Conditions
+from clusterkit.ledger.incident import Incident
+from clusterkit.ledger.stretch import Kind
 from clusterkit.words.durations import precise
 from clusterkit.words.goodput import PER_SECOND
 

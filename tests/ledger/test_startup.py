@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from clusterkit.recovery.startup import StartupFold, startup
+from clusterkit.ledger.ledger import ledger_of
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
@@ -26,7 +26,7 @@ def told_by(spec: JobSpec, *happened: tuple[float, str, str]) -> Startup:
         elif stage == "stepped":
             event = ev.Progressed(who, 1, 1)
         events.append((1000.0 + seconds, event))
-    told = startup(spec, events)
+    told = ledger_of(spec, events).startup.report()
     assert wire.decode(Startup, json.loads(json.dumps(wire.encode(told)))) == told
     ends = [0.0, *(link.end for link in told.chain)]
     assert [link.begin for link in told.chain] == ends[:-1], "the links do not follow one another"
@@ -86,11 +86,9 @@ def test_a_chief_waits_for_the_servers() -> None:
 def test_the_chain_is_empty_before_the_first_step() -> None:
     """And where the first attempt makes none."""
     assert told_by(job(workers=1), (1, "worker:0", "spawned")).chain == ()
-    fold = StartupFold(job(workers=1))
-    fold.take(0, ev.Began())
-    fold.take(1, ev.SpawnFailed(task("worker:0"), 1, "x"))
-    fold.take(9, ev.Progressed(task("worker:0"), 2, 1))
-    assert (fold.report().chain, fold.report().seconds) == ((), None)
+    failed, later = ev.SpawnFailed(task("worker:0"), 1, "x"), ev.Progressed(task("worker:0"), 2, 1)
+    told = ledger_of(job(workers=1), [(0, ev.Began()), (1, failed), (9, later)]).startup.report()
+    assert (told.chain, told.seconds) == ((), None)
 
 
 def test_what_no_job_has_is_ignored() -> None:

@@ -1,0 +1,236 @@
+"""The incidents of a run: failures and requested restarts, what was decided, and how training recovered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clusterkit.ledger.attempts import Attempts, Key
+from clusterkit.ledger.faults import FaultRecord, Faults
+from clusterkit.ledger.incident import Ended, Incident
+from clusterkit.ledger.status import RunStatus
+from clusterkit.machine.blame import Blame
+from clusterkit.machine.restart import restart_scope
+from clusterkit.words import events as ev
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Asked, Failure, RunResult
+from clusterkit.words.recovery import Death, InjectedFault, RecoveryReport, Return
+from clusterkit.words.states import TaskState
+
+
+class Incidents:
+    """Every incident of a run. Times in seconds since the run began."""
+
+    def __init__(self, job: JobSpec, run: RunStatus, attempts: Attempts, faults: Faults) -> None:
+        self._job, self._run, self._attempts, self._faults = job, run, attempts, faults
+        self._failures: dict[Key, float] = {}  # when each was detected
+        self._all: list[Incident] = []
+        self._open: list[Incident] = []  # those of them that a later event can change
+        self._incident_of: dict[Key, Incident] = {}  # by the attempts that died
+        self._trainers_of: dict[frozenset[Task], frozenset[Task]] = {}  # the training tasks of each restart scope
+        self._stalled: float | None = None  # when the present stall was warned of
+        self._begun: set[int] = set()  # faults with which a recovery in `ended` began
+        self.ended: list[Ended] = []  # each once, as it was then: only added to
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a step that is reported now can change the report."""
+        return bool(self._still_open()) or bool(self._faults.unsettled)
+
+    def report(self) -> RecoveryReport:
+        """What is known so far. The first recovery that a fault explains begins with its injection."""
+        recoveries, begun = [], set[int]()
+        for incident in self._all:
+            injected = self._faults.times([number for number in incident.faults if number not in begun])
+            begun |= set(incident.faults)
+            recoveries.append(incident.recovery(min([incident.began, *injected])))
+        return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._faults.known.values())))
+
+    def repairs(self) -> list[Incident]:
+        """The restarts of training tasks after which there was no new step yet."""
+        return [one for one in self._still_open() if one.trainers and not one.course.settled]
+
+    def mending(self) -> list[Incident]:
+        """The restarts that are decided, and have not ended yet."""
+        return [one for one in self._still_open() if one.planned is not None and one.ended is None]
+
+    def began(self, incident: Incident) -> float:
+        """When an incident began: with the injection of a fault that explains it, or by itself."""
+        return min([incident.began, *self._faults.times(incident.faults)])
+
+    def halts(self, task: Task) -> bool:
+        """Whether there is no new step before training tasks have restarted with this one."""
+        return bool(self._trainers(restart_scope(self._job, task)))
+
+    def spawned(self, now: float, task: Task, attempt: int, reached: int | None) -> None:
+        """A process exists. `reached` is the step that the attempt before it had reached."""
+        for incident in self._still_open():
+            incident.spawned(task, attempt, now, reached)
+
+    def mark_up(self, now: float, task: Task, attempt: int) -> None:
+        """The attempt is up, as its first report shows."""
+        for incident in self._still_open():
+            if incident.concerns(task, attempt):
+                incident.mark_up(task, now)
+
+    def resumed(self, now: float, event: ev.Resumed) -> None:
+        """A program reported where it resumed."""
+        self.mark_up(now, event.task, event.attempt)
+        for incident in self._still_open():
+            if incident.concerns(event.task, event.attempt):
+                incident.resumes(event.task, event.attempt, event.step, event.path)
+
+    def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
+        """The newest attempt of a task reported a step."""
+        self.mark_up(now, task, attempt)
+        if not self._attempts.trains(task):
+            return
+        self._stalled = None
+        if not self._lives(task):
+            return
+        for incident in self._still_open():
+            if not incident.course.settled and self._all_live(incident):
+                incident.progressed(now, task, attempt, step)
+        for number, fault in list(self._faults.unsettled.items()):
+            fault.course.progressed(now, step, fault.healed is None)
+            if fault.course.settled:
+                del self._faults.unsettled[number]
+            if fault.course.first_step is not None and number not in self._attempts.explained.values():
+                self.ended.append(Ended(now - fault.at, 0))
+
+    def failed(self, now: float, failure: Failure) -> None:
+        """An attempt failed."""
+        death = self._death(failure)
+        stalled = self._stalled if failure.exit.asked is Asked.STALL else None
+        detected = now if stalled is None else stalled
+        self._add(Incident([death], detected, trainers=self._halted([death])), len(self._all))
+        self._failures[failure.task, failure.attempt] = detected
+
+    def explain(self, key: Key, fault: int | None) -> None:
+        """Another fault explains an attempt's failure, or none: one that turned out not to have been injected."""
+        if (incident := self._incident_of.get(key)) is not None:
+            incident.deaths = [replace(d, fault=fault) if (d.task, d.attempt) == key else d for d in incident.deaths]
+
+    def stall(self, now: float) -> None:
+        """A stall was warned of."""
+        self._stalled = now if self._stalled is None else self._stalled
+
+    def planned(self, now: float, event: ev.RestartPlanned) -> None:
+        """A restart is decided."""
+        blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
+        incident = self._merge(blamed, now, frozenset(event.tasks))
+        incident.asked, incident.files, incident.host = event.cause is None, event.files, event.host
+        self._plan(now, incident, event.tasks)
+        self._open = [*(one for one in self._open if one is not incident), incident]
+
+    def shrunk(self, event: ev.Shrunk) -> None:
+        """Nobody waits any more for those that were given up."""
+        self._job = replace(self._job, given_up=(*self._job.given_up, *event.tasks))
+        if (incident := self._incident_of.get((event.cause.task, event.cause.attempt))) is not None:
+            incident.shrunk = event
+
+    def continued(self, now: float, before: float, allocation: int) -> None:
+        """Every task starts again, and with that repairs what failed last; nothing was trained since `before`."""
+        repaired = {incident for incident in self._all if not incident.over and incident.planned is None}
+        deaths = [death for incident in self._all if incident in repaired for death in incident.deaths]
+        self._all = [incident for incident in self._all if incident not in repaired]
+        detected = min((one.detected for one in repaired if one.detected is not None), default=None)
+        self._job = replace(self._job, given_up=())
+        self._stalled = None
+        incident = Incident(deaths, detected, allocation=allocation, left=before)
+        self._plan(now, incident, self._job.tasks)
+        self._add(incident, len(self._all))
+        self._open = [*(one for one in self._open if one is not incident and one not in repaired), incident]
+
+    def finish(self, now: float, result: RunResult) -> None:
+        """The run is over, with a cause: what failed together is one incident."""
+        if result.cause is not None:
+            self._merge(Blame(result.cause, result.same, result.collateral), now)
+
+    def _plan(self, now: float, incident: Incident, tasks: Sequence[Task]) -> None:
+        known = self._run.tasks
+        returns = [Return(task, (known[task].attempt if task in known else 0) + 1) for task in tasks]
+        incident.plan(now, returns, self._trainers(frozenset(tasks)))
+
+    def _fault(self, fault: FaultRecord) -> InjectedFault:
+        explained = [key for key in self._failures if self._attempts.explained.get(key) == fault.event.number]
+        return fault.report([(key[0], self._failures[key]) for key in explained])
+
+    def _still_open(self) -> list[Incident]:
+        over = [incident for incident in self._open if incident.over]
+        if over:
+            self._open = [incident for incident in self._open if not incident.over]
+            self.ended += [ended for incident in over if (ended := self._ended(incident)) is not None]
+        return self._open
+
+    def _ended(self, incident: Incident) -> Ended | None:
+        injected = self._faults.times([number for number in incident.faults if number not in self._begun])
+        self._begun |= set(incident.faults)
+        recovery = incident.recovery(min([incident.began, *injected]))
+        return None if recovery.seconds is None else Ended(recovery.seconds, recovery.lost or 0)
+
+    def _lives(self, task: Task) -> bool:
+        """Whether the task runs and is not being ended, or has finished successfully."""
+        if (of := self._run.tasks.get(task)) is None:
+            return False
+        newest = self._attempts.get(task, of.attempt)
+        done = newest is not None and newest.exit is not None and newest.exit.ok
+        return done or of.state is TaskState.RUNNING
+
+    def _all_live(self, incident: Incident) -> bool:
+        """Whether each task lives that a new step needs. The one that was missed last is looked at first."""
+        if incident.missed is None or self._lives(incident.missed):
+            incident.missed = next((task for task in incident.needs if not self._lives(task)), None)
+        return incident.missed is None
+
+    def _halted(self, deaths: list[Death]) -> frozenset[Task]:
+        """The training tasks that have to restart after these deaths before there is a new step."""
+        trainers = [self._trainers(scope) for scope in {restart_scope(self._job, death.task) for death in deaths}]
+        return trainers[0] if len(trainers) == 1 else frozenset().union(*trainers)
+
+    def _trainers(self, scope: frozenset[Task]) -> frozenset[Task]:
+        if scope not in self._trainers_of:  # a gang's is as large as the job, and each of its tasks may fail
+            self._trainers_of[scope] = frozenset(filter(self._attempts.trains, scope))
+        return self._trainers_of[scope]
+
+    def _death(self, failure: Failure) -> Death:
+        fault = self._attempts.explained.get((failure.task, failure.attempt))
+        return Death(failure.task, failure.attempt, failure.at - self._run.start, failure.exit, fault)
+
+    def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
+        """Merge the incidents of these failures, cause first; or those that a requested restart of `tasks` repairs."""
+        failures = [] if blamed is None else [blamed.cause, *blamed.same, *blamed.collateral]
+        asked = tasks if blamed is None else None
+        keys = {(failure.task, failure.attempt) for failure in failures}
+        old = [i for i in self._all if keys & {(d.task, d.attempt) for d in i.deaths} or _repairs(i, asked)]
+        known = {(death.task, death.attempt): death for incident in old for death in incident.deaths}
+        deaths = [known.get((f.task, f.attempt)) or self._death(f) for f in failures]
+        deaths += [death for key, death in known.items() if key not in keys]
+        detected = min((i.detected for i in old if i.detected is not None), default=now if failures else None)
+        merged = Incident(deaths, detected, trainers=self._halted(deaths))
+        known_same = [incident.same for incident in old]
+        same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
+        merged.same = same or merged.same  # one empty set for all of them
+        merged.course = old[0].course if old else merged.course
+        merged.shrunk = next((incident.shrunk for incident in old if incident.shrunk is not None), None)
+        place = self._all.index(old[0]) if old else len(self._all)
+        gone = set(old)
+        self._all = [incident for incident in self._all if incident not in gone]
+        self._open = [incident for incident in self._open if incident not in gone]
+        self._add(merged, place)
+        return merged
+
+    def _add(self, incident: Incident, place: int) -> None:
+        self._all.insert(place, incident)
+        if not incident.trainers:  # others wait for what is decided of them
+            self._open.append(incident)
+        self._incident_of |= {(death.task, death.attempt): incident for death in incident.deaths}
+
+
+def _repairs(incident: Incident, asked: frozenset[Task] | None) -> bool:
+    """Whether a requested restart of these tasks repairs the incident: nothing of it has restarted yet."""
+    if asked is None or any(one.spawned is not None for one in incident.returns.values()):
+        return False
+    concerned = {*incident.returns, *(death.task for death in incident.deaths)}
+    return bool(concerned & asked)

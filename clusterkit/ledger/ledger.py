@@ -1,0 +1,298 @@
+"""The ledger: what the events of a run add up to, in one exhaustive fold that every reader looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from clusterkit.ledger.account import TimeAccount
+from clusterkit.ledger.attempts import Attempts
+from clusterkit.ledger.faults import Faults
+from clusterkit.ledger.incidents import Incidents
+from clusterkit.ledger.startup import StartupLog
+from clusterkit.ledger.status import RunStatus
+from clusterkit.ledger.stragglers import Stragglers
+from clusterkit.ledger.subjects import OfFault, OfProgram, OfRun, OfTask, Unrecorded
+from clusterkit.words import events as ev
+from clusterkit.words.account import Account
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Program, ProgramKind, Task
+from clusterkit.words.outcome import Exit
+from clusterkit.words.reports import EDITOR
+from clusterkit.words.startup import Stage
+from clusterkit.words.states import TaskState
+
+NO_JOB = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # of a run whose job.json cannot be read
+
+
+class Ledger:
+    """Takes one event at a time, so that it is the same live and after the fact. Its parts are there to be read.
+
+    A new event is a type error in `take` until it is counted here, or is one of those that change nothing.
+    """
+
+    def __init__(self, job: JobSpec | None, endpoints: Mapping[Task, str] | None = None) -> None:
+        self.job = NO_JOB if job is None else job
+        self.began: float | None = None  # on the clock of the events, as `last`
+        self.last = 0.0  # when the newest event was; a clock that goes back stands still instead
+        self.spent = 0.0  # seconds in allocations, without the time between them
+        self.faults = Faults()
+        self.run = RunStatus(self.job.tasks, endpoints, self.faults)
+        self.attempts = Attempts(self.job)
+        self.incidents = Incidents(self.job, self.run, self.attempts, self.faults)
+        self.time = TimeAccount(self.attempts, self.incidents)
+        self.startup = StartupLog(self.job)
+        self.stragglers = Stragglers()
+
+    @property
+    def now(self) -> float:
+        """When the newest event was, in seconds since the run began."""
+        return 0.0 if self.began is None else self.last - self.began
+
+    def take(self, at: float, event: ev.Event, wall: float | None = None) -> None:
+        """Take in an event, with the time of the run's clock and its wall time; by default, that is the same."""
+        before = self.now
+        self._advance(at, event)
+        wall = at if wall is None else wall
+        if isinstance(event, OfProgram):
+            self._of_program(self.now, wall, event)
+            if isinstance(event, ev.Progressed):
+                return
+        elif isinstance(event, OfTask):
+            self._of_task(self.now, wall, event)
+        elif isinstance(event, OfFault):
+            self._of_fault(self.now, event)
+        elif not isinstance(event, Unrecorded):
+            self._of_run(self.now, wall, before, event)
+        self.time.become()
+
+    def account(self, now: float | None = None) -> Account:
+        """The account up to `now`, on the clock of the events; by default, up to the last event."""
+        told = self.incidents.report()
+        goodput = self.time.report(None if now is None else now - (self.began or 0.0))
+        return Account(told.recoveries, told.faults, goodput, self.startup.report(), self.stragglers.report())
+
+    def _advance(self, at: float, event: ev.Event) -> None:
+        if self.began is None:
+            self.began = self.last = self.run.start = at
+        elif not isinstance(event, ev.Began | ev.Continued):
+            self.spent += max(0.0, at - self.last)
+        self.last = max(at, self.last)
+        self.time.advance(self.now)
+
+    def _of_program(self, now: float, wall: float, event: OfProgram) -> None:
+        """What a task's program reports."""
+        task, attempt = event.task, event.attempt
+        status = self.run.current(task, attempt)
+        match event:
+            case ev.Progressed():
+                self._progressed(now, wall, event)
+            case ev.Checkpointed():
+                self._up(now, task, attempt)
+                self.run.save(now, event.step, event.path)
+                self.attempts.save(now, task, attempt, event.step)
+                self.time.saved(task, event.step)
+            case ev.Resumed():
+                self.startup.reach(now, task, attempt, Stage.PREPARED, event.step)
+                self.attempts.resume(now, task, attempt, event.step, event.path)
+                if status is not None:
+                    status.ready, status.resumed_step, status.reached = True, event.step, event.step
+                    self.incidents.resumed(now, event)
+                if event.path is not None and self.run.found is None:
+                    self.run.found = (event.step, event.path)
+                self.time.resumed(task, event.step)
+            case ev.Ready():
+                self._up(now, task, attempt)
+                self.attempts.work(now, task, attempt)
+                self.startup.reach(now, task, attempt, Stage.SERVING)
+            case ev.Reached():
+                self.startup.reach(now, task, attempt, event.stage)
+                if event.stage is Stage.PREPARED:
+                    self.time.prepared(task)
+            case ev.SigtermHandled():  # it is reported when a gang's strategy is made
+                self.startup.reach(now, task, attempt, Stage.CONNECTED)
+            case ev.PhaseChanged():
+                if self.attempts.trains(task):
+                    self.time.conditions.phase(task, event.phase, event.begun)
+            case ev.ProgramEnds():
+                if self.attempts.trains(task):
+                    self.time.conditions.complete = event.begun
+            case _:
+                assert_never(event)
+
+    def _progressed(self, now: float, wall: float, event: ev.Progressed) -> None:
+        task, attempt, step = event.task, event.attempt, event.step
+        self.startup.reach(now, task, attempt, Stage.STEPPED, step)
+        self.attempts.progress(now, task, attempt, step)
+        if self.attempts.trains(task):
+            self.run.trained = step
+        if (status := self.run.current(task, attempt)) is None:
+            return
+        status.progressed(wall, event)
+        self.incidents.progressed(now, task, attempt, step)
+        self.time.progressed(event)
+
+    def _up(self, now: float, task: Task, attempt: int) -> None:
+        if (status := self.run.current(task, attempt)) is not None:
+            status.ready = True
+        self.incidents.mark_up(now, task, attempt)
+
+    def _of_task(self, now: float, wall: float, event: OfTask) -> None:
+        """What happened to an attempt, or was decided about it."""
+        if isinstance(event, ev.Failed):
+            self.incidents.failed(now, event.failure)
+            self.time.failed(event.failure.task)
+            return
+        task, attempt = event.task, event.attempt
+        status = self.run.current(task, attempt)
+        match event:
+            case ev.Changed():
+                self._changed(now, event)
+            case ev.Spawned():
+                self._spawned(now, wall, event)
+            case ev.SpawnFailed():
+                self.startup.exited(task, attempt)
+                self.attempts.exit(now, task, attempt, Exit(error=event.error))
+                self.time.exited(task, ok=False)
+            case ev.Exited():
+                self.startup.exited(task, attempt)
+                self.attempts.exit(now, task, attempt, event.exit)
+                self.stragglers.end(now, task)
+                if status is not None:
+                    status.exited(event.exit)
+                    self.time.exited(task, event.exit.ok)
+            case ev.AttemptEnded():
+                self._ended(event)
+            case ev.Paused():
+                self.attempts.pause(now, task, attempt, event.paused)
+                self.time.conditions.pause(task, event.paused)
+                if status is not None:
+                    status.paused = event.paused
+            case ev.InDebugger() | ev.LeftDebugger() | ev.EditorAwaited():
+                self._of_debugger(event)
+            case ev.Straggling():
+                straggler = self.stragglers.begin(now, event)
+                if status is not None:
+                    status.straggling = straggler
+            case ev.KeepsUp():
+                self.stragglers.end(now, task)
+                if status is not None:
+                    status.straggling = None
+            case _:
+                assert_never(event)
+
+    def _changed(self, now: float, event: ev.Changed) -> None:
+        if (status := self.run.current(event.task, event.attempt)) is not None:
+            if event.attempt > status.attempt:
+                status.begin(event.attempt)
+            status.state, status.asked = event.state, event.asked
+        if event.state is TaskState.STARTING:
+            self.attempts.begin(now, event.task, event.attempt).started = True
+            self.startup.reach(now, event.task, event.attempt, Stage.BEGUN)
+        elif event.state is TaskState.STOPPING:
+            self.time.conditions.ask(event.task)
+
+    def _spawned(self, now: float, wall: float, event: ev.Spawned) -> None:
+        task, attempt, reached = event.task, event.attempt, None
+        if (status := self.run.current(task, attempt)) is not None:
+            if attempt > status.attempt:
+                status.begin(attempt)
+            status.state, status.pid, status.started = TaskState.RUNNING, event.pid, wall
+            reached, status.reached = status.reached, None
+        self.startup.spawned(now, task, attempt, event.forked)
+        self.attempts.begin(now, task, attempt)
+        self.incidents.spawned(now, task, attempt, reached)
+        self.time.spawned(task)
+
+    def _ended(self, event: ev.AttemptEnded) -> None:
+        key = event.task, event.attempt
+        before = self.attempts.explained.get(key)
+        self.attempts.end(event)
+        if before != event.fault:
+            self.incidents.explain(key, event.fault)
+        if event.exit is not None and (status := self.run.current(*key)) is not None:
+            status.last_exit = event.exit
+
+    def _of_debugger(self, event: ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited) -> None:
+        status = self.run.current(event.task, event.attempt)
+        if isinstance(event, ev.EditorAwaited):
+            if event.waits and status is not None:
+                status.debugger = EDITOR
+            return
+        place = event.place if isinstance(event, ev.InDebugger) else None
+        if not (isinstance(event, ev.InDebugger) and event.editor):
+            self.time.conditions.pause(event.task, place is not None)
+        if status is not None:
+            status.debugger = place
+
+    def _of_fault(self, now: float, event: OfFault) -> None:
+        match event:
+            case ev.FaultInjected():
+                self.faults.inject(now, event)
+                if event.action is FaultAction.PARTITION:
+                    self.time.conditions.cut(event.number, event.fault)
+            case ev.FaultTook():
+                self.faults.take_answer(event.number, event.detail, event.done)
+            case ev.FaultHealed():
+                self.faults.heal(now, event.number, event.why)
+                self.time.conditions.heal(event.number)
+            case _:
+                assert_never(event)
+
+    def _of_run(self, now: float, wall: float, before: float, event: OfRun) -> None:
+        match event:
+            case ev.Began():
+                self.run.begin(wall)
+            case ev.Continued():
+                self._continued(now, before, event.allocation)
+            case ev.RestartPlanned():
+                self.run.restart()
+                self.incidents.planned(now, event)
+                self.time.planned(event.tasks)
+            case ev.Shrunk():
+                for task in event.tasks:
+                    if (status := self.run.tasks.get(task)) is not None:
+                        status.given_up = True
+                self.incidents.shrunk(event)
+            case ev.WaitsForChange():
+                self.run.wait(event.reason)
+            case ev.Stalled():
+                self.incidents.stall(now)
+                self.faults.stall(now)
+                self.attempts.stall(event.text)
+                self.time.stalled(event.task)
+            case ev.Succeeded():
+                self.run.succeed(event.task)
+                self.time.ends(event)
+            case ev.Stopping():
+                self.run.stop(event)
+                self.time.ends(event)
+            case ev.Interrupted():  # a second one: nobody waits any more
+                self.run.waits_for = ()
+            case ev.LifelineLost():
+                self.run.orphaned = True
+            case ev.Finished():
+                self.run.finish(event.result)
+                self.attempts.close(now, event.result)
+                self.incidents.finish(now, event.result)
+                self.time.ends(event)
+            case ev.Placed():
+                self.run.place(event.hosts, event.endpoints)
+            case _:
+                assert_never(event)
+
+    def _continued(self, now: float, before: float, allocation: int) -> None:
+        self.run.resume()
+        self.attempts.lose(now)
+        self.stragglers.lose(now)
+        self.incidents.continued(now, before, allocation)
+        self.time.continued(self.job.tasks)
+
+
+def ledger_of(job: JobSpec | None, events: Iterable[tuple[float, ev.Event]]) -> Ledger:
+    """The ledger of these events, each with its time in seconds."""
+    ledger = Ledger(job)
+    for at, event in events:
+        ledger.take(at, event)
+    return ledger

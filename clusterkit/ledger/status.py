@@ -1,0 +1,209 @@
+"""The state of a run and of each of its tasks."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from clusterkit.ledger.faults import Faults
+from clusterkit.words import events as ev
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Asked, Exit, RunResult
+from clusterkit.words.states import ALIVE, TaskState
+from clusterkit.words.stragglers import Straggler
+
+WINDOW = 30.0  # seconds of progress over which the speed is measured
+QUIET = 5.0  # seconds without a report after which the speed that is shown falls
+
+
+class RunPhase(enum.StrEnum):
+    """Where a run is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"  # the job failed; a change of its program starts it again
+    STOPPING = "stopping"
+    OVER = "over"
+
+
+@dataclass(slots=True)
+class TaskStatus:
+    """The state of a task. `started`, in wall time, and what follows it in the list are of the present attempt."""
+
+    task: Task
+    endpoint: str | None = None
+    host: str | None = None  # of a job on several
+    state: TaskState = TaskState.WAITING
+    asked: Asked | None = None  # why it is being ended
+    last_exit: Exit | None = None
+    step: int | None = None
+    total: int | None = None  # steps at the end of the training, where the task has told
+    metrics: Mapping[str, float | str | None] = field(default_factory=dict)
+    given_up: bool = False  # the job continues without it
+    faults: Mapping[int, FaultAction] = field(default_factory=dict)  # those that are open, by their numbers
+    reached: int | None = None  # the last step that was reported or resumed from since a process was spawned
+    attempt: int = 0
+    started: float | None = None
+    pid: int | None = None
+    ready: bool = False
+    paused: bool = False
+    resumed_step: int | None = None
+    debugger: str | None = None  # where it is held: `train.py:31 in step()`
+    straggling: Straggler | None = None  # why it is slower than its peers at present
+    reports: deque[tuple[float, int]] = field(default_factory=deque)
+
+    @property
+    def alive(self) -> bool:
+        """A process exists, or is being made."""
+        return self.state in ALIVE
+
+    @property
+    def shown_state(self) -> str:
+        """The state as it is shown: a running task may be paused, and one that is down be so for good."""
+        if self.given_up and self.state is TaskState.DOWN:
+            return "given up"
+        return "paused" if self.paused and self.state is TaskState.RUNNING else self.state.value
+
+    def speed(self, now: float) -> float | None:
+        """Steps per second over the last reports of the present attempt; None if there are too few."""
+        if len(self.reports) < 2 or not self.alive:
+            return None
+        (since, first), (until, last) = self.reports[0], self.reports[-1]
+        seconds = (now if now - until > QUIET else until) - since
+        return (last - first) / seconds if seconds > 0 else None
+
+    def begin(self, attempt: int) -> None:
+        """Begin a new attempt: forget what was true of the one before it."""
+        self.attempt, self.pid, self.started = attempt, None, None
+        self.ready = self.paused = False
+        self.resumed_step = self.straggling = self.debugger = None
+        self.reports.clear()
+
+    def progressed(self, wall: float, event: ev.Progressed) -> None:
+        """Take in a reported step."""
+        self.ready, self.step, self.reached, self.metrics = True, event.step, event.step, event.metrics
+        self.total = self.total if event.total is None else event.total
+        if self.reports and event.step < self.reports[-1][1]:  # a program may count each epoch's steps anew
+            self.reports.clear()
+        self.reports.append((wall, event.step))
+        while wall - self.reports[0][0] > WINDOW and len(self.reports) > 2:
+            self.reports.popleft()
+
+    def exited(self, exit_: Exit) -> None:
+        """Take in the exit of the attempt's first process."""
+        self.last_exit, self.paused = replace(exit_, asked=self.asked), False
+        self.pid = self.straggling = self.debugger = None
+
+    def lose(self) -> None:
+        """The run continues in another allocation, so no process is left."""
+        self.state = TaskState.DOWN if self.alive else self.state
+        self.pid = self.straggling = self.debugger = None
+        self.ready = self.paused = self.given_up = False
+
+
+class RunStatus:
+    """The state of a run and of its tasks."""
+
+    def __init__(self, tasks: Iterable[Task], endpoints: Mapping[Task, str] | None, faults: Faults) -> None:
+        known = endpoints or {}
+        self.tasks = {task: TaskStatus(task, known.get(task), faults=faults.of(task)) for task in tasks}
+        self.began: float | None = None  # wall time
+        self.start = 0.0  # the same on the clock of the events
+        self.phase = RunPhase.STARTING
+        self.reason = ""
+        self.allocations = 0  # how often a supervisor began or continued the run
+        self.restarts = 0
+        self.checkpoint: tuple[int, str] | None = None
+        self.found: tuple[int, str] | None = None  # the first one that an attempt resumed from
+        self.saved: float | None = None  # when that was complete, in seconds since the run began
+        self.trained: int | None = None  # the newest step that a training task reported
+        self.result: RunResult | None = None
+        self.done: Task | None = None  # the task whose success was the job's
+        self.stopped: str | None = None  # why the run was being ended for good
+        self.orphaned = False  # a process is gone that the run must not outlive
+        self.waits_for: tuple[Task, ...] = ()  # after the first Ctrl-C, for `grace` seconds
+        self.grace = 0.0
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts so far, of all tasks."""
+        return sum(status.attempt for status in self.tasks.values())
+
+    @property
+    def step(self) -> int | None:
+        """The highest of the tasks' last steps."""
+        return max((status.step for status in self.tasks.values() if status.step is not None), default=None)
+
+    @property
+    def total(self) -> int | None:
+        """How many steps there will be in all, as the tasks told; None if none did, or there are more already."""
+        total = max((status.total for status in self.tasks.values() if status.total is not None), default=None)
+        return None if total is None or (self.step or 0) > total else total
+
+    @property
+    def pids(self) -> dict[Task, int]:
+        """The process ids of the tasks that are running."""
+        return {task: of.pid for task, of in self.tasks.items() if of.alive and of.pid is not None}
+
+    def speed(self, now: float) -> float | None:
+        """Steps per second of the fastest task."""
+        return max((speed for of in self.tasks.values() if (speed := of.speed(now)) is not None), default=None)
+
+    def current(self, task: Task, attempt: int) -> TaskStatus | None:
+        """The task, if this is its newest attempt or a later one."""
+        status = self.tasks.get(task)
+        return None if status is None or attempt < status.attempt else status
+
+    def begin(self, wall: float) -> None:
+        """The run begins."""
+        self.began, self.phase = wall, RunPhase.RUNNING
+        self.allocations += 1
+
+    def resume(self) -> None:
+        """The run continues in another allocation, which ends what was said of its end."""
+        self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
+        self.waits_for, self.grace = (), 0.0
+        self.allocations += 1
+        for status in self.tasks.values():
+            status.lose()
+
+    def restart(self) -> None:
+        """A restart is planned."""
+        self.restarts += 1
+        if self.phase is RunPhase.WAITING:
+            self.phase, self.reason = RunPhase.RUNNING, ""
+
+    def wait(self, reason: str) -> None:
+        """The job failed, and waits for a change of its program."""
+        self.phase, self.reason = RunPhase.WAITING, reason
+
+    def succeed(self, task: Task) -> None:
+        """The leader exited with code 0."""
+        self.done, self.phase = task, RunPhase.STOPPING
+        self.reason = self.reason or f"{task} exited with code 0"
+
+    def stop(self, event: ev.Stopping) -> None:
+        """The run is being ended."""
+        if not (event.suspends or self.orphaned):
+            self.stopped, self.done = event.reason, None  # a task of its gang may have failed beside the success
+        self.phase, self.reason = RunPhase.STOPPING, self.reason or event.reason
+        self.waits_for, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
+
+    def finish(self, result: RunResult) -> None:
+        """The run is over."""
+        self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason
+        for attempt in result.attempts:  # in order: the last one stays
+            if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
+                status.last_exit = attempt.exit
+
+    def save(self, now: float, step: int, path: str) -> None:
+        """A checkpoint is complete."""
+        self.checkpoint, self.saved = (step, path), now
+
+    def place(self, hosts: Mapping[Task, str], endpoints: Mapping[Task, str]) -> None:
+        """The tasks were placed on hosts."""
+        for task, status in self.tasks.items():
+            status.host, status.endpoint = hosts.get(task), endpoints.get(task)

@@ -1,0 +1,27 @@
+"""The events by what they are about, for the ledger. A new one has to be in one of these."""
+
+from __future__ import annotations
+
+from clusterkit.words import events as ev
+
+# Events that change nothing here: only the narration and the page's marks show them.
+Unrecorded = (
+    ev.Ticked | ev.AllocationEnding | ev.Profiled | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost
+    | ev.DashboardReady | ev.DashboardLost | ev.ProgramChanged | ev.Inspected | ev.Requested | ev.Impaired | ev.Crashed
+    | ev.StorageFailed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostDraining | ev.HostLost | ev.HostAvoided
+    | ev.LeftEarly | ev.CannotExit | ev.TrainAlone | ev.RequestRefused | ev.Warned | ev.EditTrains
+    | ev.CheckpointFound | ev.Swept | ev.Drained | ev.StepsTimed | ev.TrainsWith
+)  # fmt: skip
+OfFault = ev.FaultInjected | ev.FaultTook | ev.FaultHealed
+OfTask = (
+    ev.Changed | ev.Spawned | ev.SpawnFailed | ev.Exited | ev.AttemptEnded | ev.Failed | ev.Paused | ev.InDebugger
+    | ev.LeftDebugger | ev.EditorAwaited | ev.Straggling | ev.KeepsUp
+)  # fmt: skip
+OfProgram = (
+    ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.SigtermHandled | ev.PhaseChanged
+    | ev.ProgramEnds
+)  # fmt: skip
+OfRun = (
+    ev.Began | ev.Continued | ev.RestartPlanned | ev.Shrunk | ev.WaitsForChange | ev.Stalled | ev.Succeeded
+    | ev.Stopping | ev.Interrupted | ev.LifelineLost | ev.Finished | ev.Placed
+)  # fmt: skip
