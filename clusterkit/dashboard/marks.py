@@ -127,4 +127,4 @@ def _text(event: ev.Event) -> str:
     if told is not None:
         return told[1]
     text = detail(event)
-    return type(event).__name__ if text is None else printable(text)
+    return event.kind if text is None else printable(text)

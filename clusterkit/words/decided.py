@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Task
+from clusterkit.words.model import Tagged, Task
 from clusterkit.words.outcome import Asked, Failure, RunResult
 from clusterkit.words.outcome import AttemptEnded as AttemptEnded
 from clusterkit.words.states import TaskState
@@ -16,7 +16,7 @@ from clusterkit.words.vitals import Vitals
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Tagged):
     """A task moved to another state. `asked`: why it is being ended, if the state is STOPPING."""
 
     task: Task
@@ -26,7 +26,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Tagged):
     """An attempt failed: a restart, or the end of the run, will follow.
 
     If it exited with code 0, that was `later` seconds ago, and has turned out to have been too early.
@@ -37,7 +37,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftEarly:
+class LeftEarly(Tagged):
     """A task exited with code 0 before the job was done, at the `step` that it had reported last."""
 
     task: Task
@@ -46,7 +46,7 @@ class LeftEarly:
 
 
 @dataclass(frozen=True, slots=True)
-class CannotExit:
+class CannotExit(Tagged):
     """A task's program ended `seconds` ago, and its process still runs. It may wait for those that are `down`."""
 
     task: Task
@@ -56,14 +56,14 @@ class CannotExit:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainAlone:
+class TrainAlone(Tagged):
     """Tasks train, but not together. It is what is known so far: they may yet do so later."""
 
     found: Undistributed
 
 
 @dataclass(frozen=True, slots=True)
-class RestartPlanned:
+class RestartPlanned(Tagged):
     """These tasks restart `delay` seconds from now. `charged` restarts of `budget` are used.
 
     Without a `cause`, the restart was requested, or comes because a `host` is about to leave, or because of a
@@ -84,7 +84,7 @@ class RestartPlanned:
 
 
 @dataclass(frozen=True, slots=True)
-class EditTrains:
+class EditTrains(Tagged):
     """The changed program has made its first new step, `seconds` after the change was saved."""
 
     step: int
@@ -92,7 +92,7 @@ class EditTrains:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitsForChange:
+class WaitsForChange(Tagged):
     """The job failed, for this reason, a clause. Its tasks are ended, and start again when the program changes."""
 
     reason: str
@@ -100,7 +100,7 @@ class WaitsForChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class Shrunk(Tagged):
     """Workers are given up, and the job continues with those that are `left`, in the order of their new indices.
 
     `cause` is the failure that it was for, after so many `restarts`. `workers` is how many the job has when it is
@@ -119,7 +119,7 @@ class Shrunk:
 
 
 @dataclass(frozen=True, slots=True)
-class HostAvoided:
+class HostAvoided(Tagged):
     """Attempts failed on a host again, for reasons of its own; `why` is the last one, as a clause.
 
     `moves`: all tasks move to other hosts, and none is placed there as long as there are others. If not, there is none.
@@ -131,7 +131,7 @@ class HostAvoided:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestRefused:
+class RequestRefused(Tagged):
     """A request was refused, and why."""
 
     request: int
@@ -139,7 +139,7 @@ class RequestRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(Tagged):
     """A task was paused with SIGSTOP, or continues."""
 
     task: Task
@@ -148,7 +148,7 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultInjected:
+class FaultInjected(Tagged):
     """A fault was injected, the run's `number`th: into these tasks, for a network fault against `others`.
 
     `seconds` is how long it lasts, None where it has no end of its own. `step` is the newest that was reported.
@@ -164,7 +164,7 @@ class FaultInjected:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultHealed:
+class FaultHealed(Tagged):
     """An injected fault was healed, and why."""
 
     number: int
@@ -175,7 +175,7 @@ class FaultHealed:
 
 
 @dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(Tagged):
     """The leader exited with code 0, so the job succeeded. `others` still run; empty in older journals."""
 
     task: Task
@@ -183,7 +183,7 @@ class Succeeded:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopping:
+class Stopping(Tagged):
     """The run is being ended. `tasks` get `grace` seconds at most; both are empty in older journals.
 
     `suspends`: it is to continue in another allocation. `interrupted`: by Ctrl-C, so that another one kills.
@@ -197,7 +197,7 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(Tagged):
     """Something the user should know. The run continues."""
 
     text: str
@@ -205,7 +205,7 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class Stalled:
+class Stalled(Tagged):
     """No task has reported a step for `seconds`, and a look at the tasks has found no excuse.
 
     `text` is for people, `task` to blame, `vitals` what was seen of each live task, `report` where more of that is.
@@ -228,7 +228,7 @@ class Slowness(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Straggling:
+class Straggling(Tagged):
     """A task is persistently slower than its peers: for `seconds` so far, by about this `factor`.
 
     `why` is what was measured, as a clause with the task as its subject. Ends with KeepsUp, or with the attempt.
@@ -243,7 +243,7 @@ class Straggling:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepsUp:
+class KeepsUp(Tagged):
     """A task that was slower than its peers is not any more, after `seconds`."""
 
     task: Task
@@ -252,7 +252,7 @@ class KeepsUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Tagged):
     """The run is over."""
 
     result: RunResult

@@ -6,11 +6,6 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from clusterkit.words.beside import DashboardLost as DashboardLost
-from clusterkit.words.beside import DashboardReady as DashboardReady
-from clusterkit.words.beside import ProgramChanged as ProgramChanged
-from clusterkit.words.beside import TensorBoardLost as TensorBoardLost
-from clusterkit.words.beside import TensorBoardReady as TensorBoardReady
 from clusterkit.words.decided import AttemptEnded as AttemptEnded
 from clusterkit.words.decided import CannotExit as CannotExit
 from clusterkit.words.decided import Changed as Changed
@@ -35,14 +30,7 @@ from clusterkit.words.decided import Succeeded as Succeeded
 from clusterkit.words.decided import TrainAlone as TrainAlone
 from clusterkit.words.decided import WaitsForChange as WaitsForChange
 from clusterkit.words.decided import Warned as Warned
-from clusterkit.words.hosts import HostBack as HostBack
-from clusterkit.words.hosts import HostCut as HostCut
-from clusterkit.words.hosts import HostDraining as HostDraining
-from clusterkit.words.hosts import HostJoined as HostJoined
-from clusterkit.words.hosts import HostLost as HostLost
-from clusterkit.words.hosts import OfHost as OfHost
-from clusterkit.words.hosts import Placed as Placed
-from clusterkit.words.model import Task
+from clusterkit.words.model import Tagged, Task
 from clusterkit.words.outcome import Exit
 from clusterkit.words.reports import EDITOR as EDITOR
 from clusterkit.words.reports import Checkpointed as Checkpointed
@@ -60,6 +48,18 @@ from clusterkit.words.reports import SigtermHandled as SigtermHandled
 from clusterkit.words.reports import StepsTimed as StepsTimed
 from clusterkit.words.reports import StepTimes as StepTimes
 from clusterkit.words.reports import TrainsWith as TrainsWith
+from clusterkit.words.surroundings import DashboardLost as DashboardLost
+from clusterkit.words.surroundings import DashboardReady as DashboardReady
+from clusterkit.words.surroundings import HostBack as HostBack
+from clusterkit.words.surroundings import HostCut as HostCut
+from clusterkit.words.surroundings import HostDraining as HostDraining
+from clusterkit.words.surroundings import HostJoined as HostJoined
+from clusterkit.words.surroundings import HostLost as HostLost
+from clusterkit.words.surroundings import OfHost as OfHost
+from clusterkit.words.surroundings import Placed as Placed
+from clusterkit.words.surroundings import ProgramChanged as ProgramChanged
+from clusterkit.words.surroundings import TensorBoardLost as TensorBoardLost
+from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
 from clusterkit.words.vitals import Look as Look
 from clusterkit.words.vitals import Pace as Pace
 from clusterkit.words.vitals import Vitals as Vitals
@@ -70,24 +70,24 @@ NEVER_STARTED = "it was ended before it had started"
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class Began(Tagged):
     """The run begins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Continued:
+class Continued(Tagged):
     """The run continues, with a new supervisor; it is the run's `allocation`th. Attempts that lived are lost."""
 
     allocation: int
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(Tagged):
     """The machine's own deadline has come."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spawned:
+class Spawned(Tagged):
     """A process exists. `where`, for people, is the backend's: `pid 4711`. `forked`: it did not start cold.
 
     In older journals `checkpoint` is what CheckpointFound reports now.
@@ -107,7 +107,7 @@ class Spawned:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointFound:
+class CheckpointFound(Tagged):
     """The newest checkpoint when a later attempt, or a resumed run, began. Comes after Spawned."""
 
     task: Task
@@ -116,7 +116,7 @@ class CheckpointFound:
 
 
 @dataclass(frozen=True, slots=True)
-class SpawnFailed:
+class SpawnFailed(Tagged):
     """The attempt has no process: it could not be started, or was signalled before that, or its `host` was lost.
 
     `unfit`: the reason is the host's it was to start on, such as a full disk or too many processes, and may pass.
@@ -133,7 +133,7 @@ class SpawnFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Tagged):
     """A sentence of the backend about its own affairs. `minor`: of interest to few users."""
 
     text: str
@@ -141,7 +141,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Exited:
+class Exited(Tagged):
     """The attempt's first process ended; what it left behind is not swept yet.
 
     `reached` has the signals that clusterkit sent to it while it still ran, so that it can have ended because of them.
@@ -154,7 +154,7 @@ class Exited:
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(Tagged):
     """Every process of the attempt is proved dead, but for those in `stuck`, which SIGKILL did not end.
 
     `left` counts those that outlived the attempt's first process; `unseen` is why none of it could be seen.
@@ -168,7 +168,7 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(Tagged):
     """The attempt's output is at end of file. `tail` is the end of its log, `exception` its last uncaught one."""
 
     task: Task
@@ -178,7 +178,7 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class Inspected:
+class Inspected(Tagged):
     """The answer to Inspect: every live task and its vitals; after more than a glance, where the report is."""
 
     vitals: Mapping[Task, Vitals]
@@ -187,14 +187,14 @@ class Inspected:
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupted:
+class Interrupted(Tagged):
     """The supervisor got a signal that asks it to end the run."""
 
     signal: int
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationEnding:
+class AllocationEnding(Tagged):
     """The supervisor's host is about to be taken from it; `why` is a clause. Tasks have `grace` seconds to end."""
 
     why: str
@@ -216,7 +216,7 @@ class Verb(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
+class Requested(Tagged):
     """Somebody asks for something on the control socket; answered by the action Answer with the same `request`.
 
     `tasks` is empty for all; `signal` is for KILL; `force` takes the grace period out of DOWN; `fault` is for FAULT,
@@ -234,7 +234,7 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultTook:
+class FaultTook(Tagged):
     """The outcome of a fault that the backend injected: what exactly was done, or why nothing could be."""
 
     number: int
@@ -243,21 +243,21 @@ class FaultTook:
 
 
 @dataclass(frozen=True, slots=True)
-class LifelineLost:
+class LifelineLost(Tagged):
     """A process that the run must not outlive is gone; everything has to end at once."""
 
     who: str = "clusterkit's guardian process"
 
 
 @dataclass(frozen=True, slots=True)
-class Impaired:
+class Impaired(Tagged):
     """A part of clusterkit does less than it should; `what` is a sentence about it. The run continues."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
-class Crashed:
+class Crashed(Tagged):
     """clusterkit itself failed, which kills the run: where, how, and in `lack` what was used up, if that is why."""
 
     where: str
@@ -272,7 +272,7 @@ class Crashed:
 
 
 @dataclass(frozen=True, slots=True)
-class StorageFailed:
+class StorageFailed(Tagged):
     """Writing to the run directory failed."""
 
     error: str

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import ClassVar
+
+
+class Tagged:
+    """A value that is written with the name of its class, such as an event in the journal."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__
 
 
 class TaskType(enum.StrEnum):

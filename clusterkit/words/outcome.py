@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from clusterkit.words.distribution import Undistributed
-from clusterkit.words.model import Task
+from clusterkit.words.model import Tagged, Task
 
 CRASHED = 70  # clusterkit itself failed; as sysexits.h has it
 PROVED_NOTHING = 3  # of `up`: the job succeeded, but a fault that was asked for was never injected
@@ -121,7 +121,7 @@ class FailureRole:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(Tagged):
     """An attempt is over: all that the run knows and has decided about it. Times in seconds since the run began.
 
     It is recorded again when more is decided, and then replaces what was recorded before. `exit` is None if the attempt

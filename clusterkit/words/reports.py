@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from clusterkit.words.distribution import Training
-from clusterkit.words.model import Task
+from clusterkit.words.model import Tagged, Task
 from clusterkit.words.startup import Stage
 
 EDITOR = "an editor"  # what debugs the task, if it is not at a prompt
 
 
 @dataclass(frozen=True, slots=True)
-class Progressed:
+class Progressed(Tagged):
     """The newest step that the task reported; `total`: how many steps it will make in all, if it knows."""
 
     task: Task
@@ -25,7 +25,7 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpointed:
+class Checkpointed(Tagged):
     """A checkpoint is complete."""
 
     task: Task
@@ -35,7 +35,7 @@ class Checkpointed:
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Tagged):
     """The program restored a checkpoint; step 0 and no path if it began anew."""
 
     task: Task
@@ -45,7 +45,7 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Tagged):
     """The task's server is up."""
 
     task: Task
@@ -53,7 +53,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Tagged):
     """The task has come so far in its start-up: it has imported TensorFlow, serves, is connected, or is prepared."""
 
     task: Task
@@ -62,7 +62,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseChanged:
+class PhaseChanged(Tagged):
     """The program began something long that makes no steps, such as an evaluation, or has ended it."""
 
     task: Task
@@ -72,7 +72,7 @@ class PhaseChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramEnds:
+class ProgramEnds(Tagged):
     """The program has nothing left to do, and its process is about to exit; if not `begun`, it continues after all."""
 
     task: Task
@@ -81,7 +81,7 @@ class ProgramEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainsWith:
+class TrainsWith(Tagged):
     """How the program trains, as far as its runtime sees; sent again when that changes.
 
     `strategies` are those that it has made, `cluster` is how many tasks are in the cluster that TensorFlow has joined,
@@ -97,7 +97,7 @@ class TrainsWith:
 
 
 @dataclass(frozen=True, slots=True)
-class Profiled:
+class Profiled(Tagged):
     """The task's answer to a request for a profile: where it is and over how many steps, or why there is none.
 
     `steps` is None for a server, which makes none of its own.
@@ -112,7 +112,7 @@ class Profiled:
 
 
 @dataclass(frozen=True, slots=True)
-class InDebugger:
+class InDebugger(Tagged):
     """The task waits in the debugger, at a line of a function; `error` is what it raised there, empty at a breakpoint.
 
     `editor`: an editor is attached to it instead, and it may run.
@@ -135,7 +135,7 @@ class InDebugger:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftDebugger:
+class LeftDebugger(Tagged):
     """The task has left the debugger, and continues or ends."""
 
     task: Task
@@ -143,7 +143,7 @@ class LeftDebugger:
 
 
 @dataclass(frozen=True, slots=True)
-class EditorAwaited:
+class EditorAwaited(Tagged):
     """The task runs debugpy, for an editor to connect to; `waits`: its program begins when one is attached."""
 
     task: Task
@@ -153,7 +153,7 @@ class EditorAwaited:
 
 
 @dataclass(frozen=True, slots=True)
-class SigtermHandled:
+class SigtermHandled(Tagged):
     """Whether anything in the task handles SIGTERM, apart from TensorFlow's own notifier if nothing waits for it."""
 
     task: Task
@@ -170,7 +170,7 @@ class StepTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class StepsTimed:
+class StepsTimed(Tagged):
     """A coordinator's report on the steps that its workers have finished since its last one."""
 
     task: Task

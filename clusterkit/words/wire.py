@@ -14,11 +14,11 @@ from clusterkit.words import events
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import Fault
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.model import Task
+from clusterkit.words.model import Tagged, Task
 from clusterkit.words.spelling import did_you_mean
 
 Decoder = Callable[[Any], Any]
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in typing.get_args(events.Event)}
+_KINDS: dict[str, type[Tagged]] = {kind.kind: kind for kind in typing.get_args(events.Event)}
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
@@ -42,7 +42,7 @@ def encode(value: Any) -> Any:
 
 def encode_event(event: events.Event) -> dict[str, Any]:
     """An event with its kind: `{"event": "Exited", "task": "worker:1", ...}`."""
-    return {"event": type(event).__name__, **encode(event)}
+    return {"event": event.kind, **encode(event)}
 
 
 def decode_event(message: Mapping[str, Any]) -> events.Event:
@@ -114,7 +114,8 @@ def _or_none(kind: Any) -> Decoder:
 
 
 def _dataclass(kind: type) -> Decoder:
-    decoders = {name: _decoder(hint) for name, hint in typing.get_type_hints(kind).items()}
+    hints = typing.get_type_hints(kind)
+    decoders = {field.name: _decoder(hints[field.name]) for field in dataclasses.fields(kind)}
 
     def decode(value: Any) -> Any:  # a newer version may write more
         return kind(**{name: decoders[name](item) for name, item in _checked(value, dict).items() if name in decoders})

@@ -12,7 +12,7 @@ from clusterkit.words import wire
 from clusterkit.words.distribution import Training, Undistributed, WhyAlone
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec, Limits, RestartRules, RestartScope, Setup
-from clusterkit.words.model import Program, ProgramKind, Task, TaskType
+from clusterkit.words.model import Program, ProgramKind, Tagged, Task, TaskType
 from clusterkit.words.outcome import (
     Asked,
     AttemptEnded,
@@ -144,6 +144,12 @@ def test_an_event_survives_the_journey(event: ev.Event) -> None:
 def test_every_kind_of_event_is_tried_above() -> None:
     """A new one has to be put into the list."""
     assert {type(event) for event in EVENTS} == {*get_args(ev.Happened), *get_args(ev.Decided)}
+
+
+def test_every_event_class_is_in_one_of_the_unions() -> None:
+    """A new one has to be put into Happened or Decided."""
+    here = {kind.kind for kind in Tagged.__subclasses__() if kind.__module__.startswith("clusterkit.words.")}
+    assert here == {kind.kind for kind in (*get_args(ev.Happened), *get_args(ev.Decided))}
 
 
 def test_how_a_task_is_written() -> None:
