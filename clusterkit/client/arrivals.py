@@ -1,4 +1,4 @@
-"""Reads the output of tasks back from their logs, piece by piece in the order of time."""
+"""Reads the tasks' output from their logs, piece by piece in the order of time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Arrivals:
         return [piece for line in lines if (piece := self._piece(line)) is not None]
 
     def rest(self) -> list[Piece]:
-        """What the logs contain beyond the noted arrivals: a killed supervisor may not have noted the last ones."""
+        """The parts of the logs without a noted arrival: a killed supervisor may not have noted the last ones."""
         found = []
         for task, attempt, log in self._run.logs():
             try:
@@ -141,7 +141,7 @@ class Arrivals:
 
 
 def _opened(log: Path) -> int | None:
-    """The descriptor of a log; None if there is none."""
+    """The descriptor of a log; None if the log can't be opened."""
     try:
         # Not blocking, and no links: a task can write to the directory, and put a pipe there.
         file = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -23,7 +23,7 @@ class CampaignStillLive(ClusterkitError):
 
 
 class CampaignFile:
-    """The record of one campaign, which need not exist yet. Whoever writes it holds the lock beside it."""
+    """The record of one campaign, which need not exist yet. Its writer holds the lock file next to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class CampaignFile:
         self._lock: int | None = None
 
     def make(self, document: dict[str, Any]) -> None:
-        """Create the record, and be the one who writes it. Raises RunDirectoryError."""
+        """Create the record, and lock it for this process. Raises RunDirectoryError."""
         try:
             make_private(self.path.parent)
             self._lock = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -51,7 +51,7 @@ class CampaignFile:
             raise unusable(self.path, error) from None
 
     def write(self, document: dict[str, Any]) -> None:
-        """Replace the record, all at once. Raises OSError."""
+        """Replace the record atomically. Raises OSError."""
         write_whole(self.path, (json.dumps(document) + "\n").encode(), 0o600)
 
     def close(self) -> None:

@@ -25,10 +25,10 @@ _TRIES = 3  # a checkpoint may be removed between finding and opening it, as new
 def newest_checkpoint(
     directory: PurePath, before: float = math.inf, ended: Callable[[], bool] = lambda: False
 ) -> str | None:
-    """The path of what looks most like the newest checkpoint below a directory; None where nothing does.
+    """The path of the newest checkpoint below a directory, by the names of files; None if there is none.
 
-    Only those that were complete `before` a wall time count. The directory may change at any time. The scan of a very
-    large directory, or one that takes too long, is cut short, as when `ended` returns true: then the newest so far.
+    Only checkpoints that were complete `before` a wall time count. The directory may change at any time. The scan stops
+    early in a very large directory, after a few seconds, or when `ended` returns true, and returns the newest so far.
     """
     best: tuple[float, str] | None = None
     until = time.monotonic() + LONGEST_SCAN
@@ -44,7 +44,7 @@ def newest_checkpoint(
 
 
 def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
-    """The entries below a directory, without hidden ones. Those renamed or removed meanwhile may be missing."""
+    """The entries below a directory, except hidden ones. Some may be missing if others rename or remove entries."""
     todo = [directory]
     while todo:
         with suppress(OSError), os.scandir(todo.pop()) as entries:

@@ -23,7 +23,7 @@ class NotLive(ClusterkitError):
 
 
 class Refused(ClusterkitError):
-    """The run rejected the request, and said why."""
+    """The run refused the request; the message says why."""
 
     __module__ = "clusterkit"
 
@@ -79,7 +79,7 @@ class Client:
 
 
 def _connected(run: RunDirectory, timeout: float) -> socket.socket:
-    """Connect to a run. One that is just starting is live before it has a socket, so that is waited for."""
+    """Connect to a run. A starting run is live before it has a socket, so wait for that."""
     until = time.monotonic() + timeout
     while True:
         if not run.is_live():

@@ -1,4 +1,4 @@
-"""The control socket of a run: in its directory, or at a shorter path that is written there."""
+"""The control socket of a run: in its directory, or at a shorter path, which the directory names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket that has its name from when it listens: a client that finds it is served. Raises OSError."""
+    """A socket that gets its name when it listens, so that it serves every client that finds it. Raises OSError."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     new = path.with_name(f".{path.name[1:]}")  # no longer than the name itself
     try:
@@ -65,8 +65,8 @@ def _bound(path: Path) -> socket.socket:
 def _unlink_if_stale(path: Path) -> None:
     """Remove the socket that a killed run with the same directory left. Raises OSError.
 
-    The caller holds the run's lock, so no such run is live here. A socket on which something listens is kept all the
-    same: containers may share the temporary directory while the same path is a different run directory in each.
+    The caller holds the run's lock, so no such run is live here. A socket with a listener is kept all the same:
+    containers may share the temporary directory while the same path is a different run directory in each.
     """
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
@@ -74,10 +74,10 @@ def _unlink_if_stale(path: Path) -> None:
 
 
 def remove_stale(directory: Path, before: float) -> None:
-    """Remove the sockets that were made before this wall time and on which nothing listens.
+    """Remove the sockets without a listener that were made before this wall time.
 
-    They belong to runs that were killed with their guardians. Nobody else would remove them: the run directory that
-    names such a socket may be gone.
+    They belong to runs that were killed with their guardians. Nothing else removes them: the run directory that names
+    such a socket may be gone.
     """
     for path in directory.glob("*.sock"):
         with suppress(OSError):

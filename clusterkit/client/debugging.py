@@ -1,4 +1,4 @@
-"""The connection to a task that is held in the debugger: lines of JSON, see task/debug_session.py."""
+"""The connection to a task that is held in the debugger: lines of JSON, as in task/debug_session.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST = 1 << 24  # bytes of a message; what is longer is not read
 
 
 class Connection:
-    """Reads in a thread of its own, so that the end of the connection can interrupt a prompt."""
+    """Reads in a thread, so that the end of the connection can interrupt a prompt."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -45,19 +45,19 @@ class Connection:
         return message
 
     def send(self, **message: object) -> None:
-        """Send a message. That the task has gone is noticed when its messages end."""
+        """Send a message. If the task is gone, its messages end."""
         with suppress(OSError):
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def matches(self, line: str, begin: int, end: int) -> list[str]:
-        """What the word can be completed to, as the task says."""
+        """The task's completions of a word."""
         self.send(complete=[line, begin, end])
         message = self.next(ANSWERED_WITHIN) or {}
         found = message.get("matches")
         return [str(one) for one in found] if isinstance(found, list) else []
 
     def close(self) -> None:
-        """Leave."""
+        """Disconnect from the task."""
         self.prompting = False
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -83,7 +83,7 @@ class Connection:
 
 
 def connect(run: RunDirectory, task: Task) -> Connection | None:
-    """Connect to a task's debugger; None if it is not there now."""
+    """Connect to a task's debugger; None if the task does not listen."""
     path = run.debugger(task)
     try:
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

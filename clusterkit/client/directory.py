@@ -36,10 +36,10 @@ _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, Ove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """What job.json holds. `created` is wall time, `clusterkit` the version, `pid` the supervisor's.
+    """The content of job.json. `created` is wall time, `clusterkit` the version, `pid` the supervisor's.
 
-    `host` is the supervisor's; `allocation` is the engine's name for the hosts that it is in, empty if the run is found
-    without. `platform` has versions and what the machine is, as the supervisor sees it.
+    `host` is the supervisor's; `allocation` is the engine's name for its hosts, empty if the run is found without.
+    `platform` holds versions and facts about the supervisor's machine.
     """
 
     run_id: str = ""
@@ -78,10 +78,7 @@ class RunDirectory(Paths[Path]):
             raise self._unusable(error) from None
 
     def reopen(self) -> None:
-        """Create what is missing, remove what is stale. For the supervisor that has the lock of a run that was left.
-
-        Raises RunDirectoryError.
-        """
+        """Create missing files and remove stale ones, to continue the run under its lock. Raises RunDirectoryError."""
         try:
             for directory in (self.all_tasks, self.all_stacks, self.tensorboard, self.checkpoints):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,7 +100,7 @@ class RunDirectory(Paths[Path]):
         )
 
     def add_task(self, task: Task) -> None:
-        """Create a task's directory and named pipes, new ones where there are some. Raises RunDirectoryError."""
+        """Create a task's directory and its named pipes anew. Raises RunDirectoryError."""
         try:
             self.of_task(task).mkdir(mode=0o700, exist_ok=True)
             for pipe in (self.progress(task), self.requests(task)):
@@ -156,7 +153,7 @@ class RunDirectory(Paths[Path]):
         self._write_last({**wire.encode(result), **wire.encode(account)})
 
     def write_failure(self, exit_code: int, reason: str, lost: bool = False) -> None:
-        """Add to result.json that the run failed, and why. For a supervisor's last moment: raises nothing."""
+        """Add to result.json that the run failed, and why. Raises nothing, for a supervisor's last moment."""
         with suppress(OSError, ValueError):
             failed = {"state": RunState.FAILED.value, "exit_code": exit_code, "reason": reason, "lost": lost}
             self._write_last({**self.read_result(), **failed})
@@ -217,22 +214,22 @@ class RunDirectory(Paths[Path]):
         return None if info is None else replace(info, endpoints=self.endpoints())
 
     def move(self, endpoints: Mapping[Task, str]) -> None:
-        """The tasks listen elsewhere from now on. Raises OSError."""
+        """Replace the endpoints in job.json. Raises OSError."""
         write_json(self.job_file, {**read_json(self.job_file), "endpoints": wire.encode(endpoints)})
 
     def endpoints(self) -> dict[Task, str]:
-        """Where each task listens, by job.json."""
+        """The endpoint of each task, from job.json."""
         try:
             return {Task.parse(name): str(end) for name, end in read_json(self.job_file)["endpoints"].items()}
         except _DAMAGED:
             return {}
 
     def used_checkpoints(self) -> Path:
-        """Where the run's checkpoints are, by job.json."""
+        """The run's checkpoint directory, from job.json."""
         return Path(str(read_json(self.job_file).get("checkpoints", self.checkpoints)))
 
     def dashboard_address(self) -> str | None:
-        """Where the dashboard that runs beside the job can be opened; None if there is none."""
+        """The address of the dashboard beside a live run; None if it has none."""
         try:
             return self.dashboard.read_text().strip() if self.is_live() else None
         except (OSError, ValueError):
@@ -244,7 +241,7 @@ class RunDirectory(Paths[Path]):
         return result
 
     def recovered(self) -> Account | None:
-        """The recovery report that the run wrote at its end, with the rest of the account, if it did."""
+        """The recovery report with the rest of the account, if the run wrote them at its end."""
         from clusterkit.words.account import Account
 
         message = self.read_result()
@@ -252,7 +249,7 @@ class RunDirectory(Paths[Path]):
         return account
 
     def logs(self) -> Iterator[tuple[Task, int, Path]]:
-        """Every log that is there, with its task and attempt."""
+        """Every existing log, with its task and attempt."""
         for path in sorted(self.all_tasks.glob("*/attempt-*.log")):
             with suppress(ValueError):  # tasks may create other files there
                 yield Task.parse(path.parent.name), int(path.stem.removeprefix("attempt-")), path
@@ -263,7 +260,7 @@ class RunDirectory(Paths[Path]):
 
 
 def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
-    """A word of that kind; None if fields are missing or wrong. Unknown ones, of a newer clusterkit, are ignored."""
+    """Decode the fields of `kind`; None if fields are missing or wrong. Those of a newer clusterkit are ignored."""
     names = [one.name for one in fields(kind)]
     try:
         return wire.decode(kind, {name: message[name] for name in names if name in message})
@@ -272,7 +269,7 @@ def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
 
 
 def unusable(path: PurePath, error: OSError) -> RunDirectoryError:
-    """The error for a file of a run that can't be made."""
+    """The error for a file of a run that can't be created."""
     return RunDirectoryError(
         f"Cannot use the run directory: {error.strerror} ({error.filename or path}). "
         f"Set CLUSTERKIT_HOME to a writable directory with free space."

@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Life:
     """Waits in a thread for the run's supervisor to release its lock, without involving the supervisor.
 
-    `continues` is asked then: it returns True when another supervisor has the run, and False if none will.
+    Then it calls `continues`, which returns True when another supervisor has the run, and False if none will.
     """
 
     def __init__(self, run: RunDirectory, continues: Callable[[], bool] = lambda: False) -> None:

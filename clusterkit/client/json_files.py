@@ -1,4 +1,4 @@
-"""Files that hold one JSON object: written atomically, and read whatever is in them."""
+"""Files that hold one JSON object: written atomically, and read even if damaged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _lines(value: Any, depth: int, indent: str = "") -> str:
-    """JSON with a line for each entry down to that depth; `json.dumps` is slow where it indents."""
+    """JSON with a line for each entry down to that depth; `json.dumps` with an indent is slow."""
     below = indent + "  "
     if depth and value and isinstance(value, dict):
         entries = [f"{json.dumps(str(name))}: {_lines(one, depth - 1, below)}" for name, one in value.items()]

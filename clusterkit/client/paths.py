@@ -1,4 +1,4 @@
-"""Where a run keeps its files: the one place that knows their names."""
+"""The names of a run's files; no other module knows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ P_co = TypeVar("P_co", bound=PurePath, covariant=True)
 
 
 class Paths(Generic[P_co]):
-    """The files of a run. `checkpoint_dir` is where the job keeps its checkpoints, if not below `path`."""
+    """The files of a run. The job keeps its checkpoints in `checkpoint_dir`, or below `path`."""
 
     def __init__(self, path: P_co, checkpoint_dir: P_co | None = None) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class Paths(Generic[P_co]):
         return self.all_tasks / str(task)
 
     def log(self, task: Task, attempt: int) -> P_co:
-        """The exact bytes that the attempt wrote."""
+        """The file with the exact bytes that the attempt wrote."""
         return self.of_task(task) / f"attempt-{attempt}.log"
 
     def progress(self, task: Task) -> P_co:
@@ -47,7 +47,7 @@ class Paths(Generic[P_co]):
         return self.of_task(task) / "progress"
 
     def requests(self, task: Task) -> P_co:
-        """The named pipe through which the task is asked for something, such as a profile."""
+        """The named pipe through which the task gets requests, such as for a profile."""
         return self.of_task(task) / "requests"
 
     def debugger(self, task: Task) -> P_co:
@@ -55,7 +55,7 @@ class Paths(Generic[P_co]):
         return self.of_task(task) / "debugger.sock"
 
     def stacks(self, task: Task, attempt: int) -> P_co:
-        """Where the attempt's stack dumps go."""
+        """The file with the attempt's stack dumps."""
         return self.all_stacks / f"{task}.attempt-{attempt}.txt"
 
 

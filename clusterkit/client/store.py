@@ -31,7 +31,7 @@ class NoSuchRun(ClusterkitError):
 
 
 def state_dir() -> Path:
-    """Where runs are kept: CLUSTERKIT_HOME, or the platform's place for state. Raises RunDirectoryError."""
+    """The directory for state: CLUSTERKIT_HOME, or the platform's. Raises RunDirectoryError."""
     if home := os.environ.get("CLUSTERKIT_HOME"):
         return Path(home).absolute()
     with suppress(RuntimeError):
@@ -65,13 +65,13 @@ class RunStore:
         return RunDirectory(self.path / run_id, checkpoints)
 
     def has(self, run: RunDirectory) -> bool:
-        """Whether a run's directory is here, by whatever path it is known."""
+        """Whether a run's directory is in this store, whatever its path."""
         with suppress(OSError):
             return run.path.parent.samefile(self.path)
         return False
 
     def all(self) -> list[RunDirectory]:
-        """Every run, in the order of the run ids. Raises RunDirectoryError, as all do that look for runs."""
+        """Every run, in the order of the run ids. Raises RunDirectoryError, as every search for runs does."""
         return [RunDirectory(path) for path in _found_in(self.path, Path.is_dir)]
 
     def campaign(self, campaign_id: str) -> CampaignFile:
@@ -81,9 +81,9 @@ class RunStore:
         return CampaignFile(self.home / "campaigns" / f"{campaign_id}.json")
 
     def new_campaign(self, campaign_id: str) -> CampaignFile:
-        """The record of a campaign that is about to begin. Raises RunDirectoryError if its runs would be others, too.
+        """The record of a campaign that is about to begin. Raises RunDirectoryError if its run ids are in use.
 
-        Such runs are left where only the record of an earlier campaign was removed.
+        They are if only the record of an earlier campaign was removed.
         """
         file = self.campaign(campaign_id)
         taken = [run.run_id for run in self.all() if campaign_of(run.run_id, (campaign_id,)) is not None]
@@ -109,7 +109,8 @@ class RunStore:
     def find_any(self, prefix: str) -> RunDirectory | CampaignFile:
         """The campaign or run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one.
 
-        The runs of a campaign, whose ids begin with the campaign's, are only found by more than that.
+        A run of a campaign is found only if the prefix is longer than the campaign's id, with which the run's id
+        begins.
         """
         campaigns = {one.campaign_id: one for one in self.campaigns()}
         runs = {run.run_id: run for run in self.all()}
@@ -157,7 +158,7 @@ def _is_record(path: Path) -> bool:
 
 
 def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
-    """What is wanted in a directory, sorted; nothing where there is none."""
+    """The wanted entries of a directory, sorted; none if it does not exist."""
     try:
         return sorted(filter(is_wanted, directory.iterdir()))
     except (FileNotFoundError, NotADirectoryError):
@@ -167,7 +168,7 @@ def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
 
 
 def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:
-    """The campaign that a run belongs to: `chaos-…-7`, `chaos-…-7-shrink-1` and `chaos-…-baseline` are of `chaos-…`."""
+    """The campaign of a run: `chaos-…-7`, `chaos-…-7-shrink-1` and `chaos-…-baseline` belong to `chaos-…`."""
     name, _, last = re.sub(r"-shrink-\d+$", "", run_id).rpartition("-")
     return name if (last.isdecimal() or last == "baseline") and name in campaigns else None
 

@@ -1,4 +1,4 @@
-"""How tasks are debugged: what each gets in its environment, and what can't be asked for."""
+"""Debugging: the environment of each task's debugger, and which options contradict each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUIET = "PYDEVD_DISABLE_FILE_VALIDATION"  # debugpy warns of modules that the in
 
 
 def debugging_env(job: JobSpec, paths: RunPaths, task: Task) -> dict[str, str]:
-    """The variables for task/debugger.py; none where a task is not held, and says so."""
+    """The variables for task/debugger.py; none if nothing holds the task."""
     debug, port = job.debug, job.debug.editor_port(task)
     if job.hosts.count:
         return {DEBUGGER: "hosts"}
@@ -33,7 +33,7 @@ def debugging_env(job: JobSpec, paths: RunPaths, task: Task) -> dict[str, str]:
 
 
 def debugging_problems(job: JobSpec) -> Iterator[str]:
-    """What is asked for and can't be."""
+    """Debugging options that can't be combined, or that name no task."""
     debug = job.debug
     asked = {
         "--breakpoints hold": debug.breakpoints is Breakpoints.HOLD,

@@ -1,4 +1,4 @@
-"""Which tasks get which cores and GPUs of this machine, and the variables that say so."""
+"""Which tasks get which cores and GPUs of this machine, and the variables for that."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ MOST_NAMED = 4  # tasks, and groups of them, that a warning lists
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one task gets; None: everything."""
+    """What one task gets; None means everything."""
 
     cores: tuple[int, ...] | None = None
     gpus: tuple[str, ...] | None = None
 
     @property
     def env(self) -> dict[str, str]:
-        """The variables that say so, which the user can't override."""
+        """The variables for the share, which the user can't override."""
         cores = {} if self.cores is None else {CORES: ",".join(map(str, self.cores))}
         return cores | ({} if self.gpus is None else {GPUS: ",".join(self.gpus)})
 
 
 def shares_of(job: JobSpec, here: Collection[Task] | None = None) -> dict[Task, Share]:
-    """What each task gets of the cores and GPUs that were found; `here` are those on this host, None: all."""
+    """Each task's share of the available cores and GPUs; `here` are the tasks on this host, None: all."""
     devices, tasks = job.devices, [task for task in job.tasks if here is None or task in here]
     cores = dict[Task, tuple[int, ...]]()
     if devices.cpus is not None:
@@ -63,7 +63,7 @@ def computing(job: JobSpec) -> list[Task]:
 
 
 def by_need(job: JobSpec) -> list[Task]:
-    """Every task, in the order in which cores are handed out: what computes, then ps, coordinator and evaluator."""
+    """Every task, in the order in which cores are assigned: computing tasks, then ps, coordinator and evaluator."""
     first = computing(job)
     order = (TaskType.PS, TaskType.CHIEF, TaskType.EVALUATOR)
     rest = [task for kind in order for task in job.tasks if task.type is kind and task not in first]
@@ -71,7 +71,7 @@ def by_need(job: JobSpec) -> list[Task]:
 
 
 def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] | None = None) -> list[str]:
-    """Return a sentence for each resource that is asked for and not there; `here`: by these tasks, None: by all."""
+    """Return a sentence for each resource of which the tasks in `here` (None: all) want more than the host has."""
     devices, problems = job.devices, []
     if devices.cpus is not None and devices.cpus > len(devices.cores):
         problems.append(f"--cpus-per-task is {devices.cpus}, and there {_are(len(devices.cores), 'core')} here.")
@@ -86,7 +86,7 @@ def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] 
 
 
 def crowding(job: JobSpec) -> str | None:
-    """A sentence about the tasks that share cores although each should have its own; None where none do."""
+    """A sentence about the tasks that share cores although each should have its own; None if no tasks do."""
     on = dict[int, list[str]]()
     for task, share in sorted(shares_of(job).items()):
         for core in share.cores or ():
@@ -107,7 +107,7 @@ def crowding(job: JobSpec) -> str | None:
 
 
 def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, str]) -> str | None:
-    """Return a warning if several tasks would use the same GPUs, and nothing says how they share them."""
+    """Return a warning if several tasks would use the same GPUs without a setting for that."""
     is_set = any(GPUS in setup.env for setup in job.every_setup.values())
     if job.devices.gpus is not None or len(job.tasks) < 2 or not names or is_set:
         return None

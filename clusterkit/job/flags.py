@@ -1,4 +1,4 @@
-"""A job as flags: options written as words that `clusterkit up` reads, and the options that describe a job."""
+"""A job as flags: options written for `clusterkit up`, and the options that describe a job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def flags_of(entry: Entry, value: Any) -> Iterator[str]:
 
 
 def env_flags(env: Mapping[str, str], show: bool) -> list[str]:
-    """The environment as flags for people to type; hidden values are to come from their own environment."""
+    """The environment as flags for people to type; NAME alone stands for a hidden value."""
     return [f"--env={name}" if HIDDEN in text else f"--env={name}={text}" for name, text in masked(env, show).items()]
 
 
@@ -56,7 +56,7 @@ _BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})
 
 
 def options_of(job: JobSpec) -> JobOptions:
-    """The options whose values are not the defaults, with the program."""
+    """The program, and the options whose values are not the defaults."""
     options: dict[str, Any] = {"module" if job.program.kind is ProgramKind.MODULE else "program": job.program.target}
     if job.program.args:
         options["args"] = list(job.program.args)
@@ -75,7 +75,7 @@ def options_of(job: JobSpec) -> JobOptions:
 
 
 def command_of(job: JobSpec) -> str:
-    """A command line that runs the job, to show; what differs between task types is in a job file, which it names."""
+    """A command line that runs the job, to show. Settings of one task type are in a job file, which it names."""
     options = cast(dict[str, Any], options_of(without_secrets(job)))
     words = ["clusterkit", "up", *(["-f", "job.toml"] if "task" in options else [])]
     for name, entry in OPTIONS.items():

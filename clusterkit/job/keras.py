@@ -1,4 +1,4 @@
-"""Which Keras a job's tasks get, and what is patched or refused in them."""
+"""Which Keras a job's tasks get, and which patches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def chosen_env(job: JobSpec) -> dict[str, str]:
 
 
 def patches_of(job: JobSpec, task: Task) -> str:
-    """Those that the task needs, with commas between them; empty where it needs none."""
+    """The names of the patches that the task needs, joined by commas."""
     fixes_keras, coordinates = job.patches and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
     if job.program.kind is ProgramKind.COMMAND or job.convention is not Convention.TENSORFLOW:
         return ""
@@ -59,15 +59,15 @@ def patches_of(job: JobSpec, task: Task) -> str:
 
 
 def _ends_by_itself(job: JobSpec) -> bool:
-    """Whether the coordinator's program may be one that hangs at its end when a worker is down.
+    """Whether the coordinator's program may hang when it ends while a worker is down.
 
-    With servers of ours it is taken to know nothing of clusterkit. A worker that is given up is down for good.
+    A program with built-in servers may not know clusterkit. A worker that is given up is down for good.
     """
     return job.servers is Servers.BUILTIN or job.restart.min_workers is not None
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:
-    """What contradicts the choice of a Keras."""
+    """Settings that contradict --keras."""
     if job.keras not in (None, 2, 3):
         yield f"--keras is {job.keras}. It has to be 2 or 3."
     elif job.keras is not None:

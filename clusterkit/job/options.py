@@ -32,7 +32,7 @@ class Options(
     words.HookOptions,
     total=False,
 ):
-    """What a job is, apart from its program: the flags of `clusterkit up`, under the same names."""
+    """The job without its program: the flags of `clusterkit up`, under the same names."""
 
 
 class JobOptions(Options, total=False):
@@ -52,7 +52,7 @@ GROUPS = (
 
 
 class Kind(enum.Enum):
-    """What the value of an option is, and so how it is written and checked."""
+    """The type of an option's value, which decides how it is written and checked."""
 
     SWITCH = enum.auto()
     NUMBER = enum.auto()
@@ -130,7 +130,7 @@ TASK_OPTIONS = _entries(TaskOptions)
 
 
 class Gathered(NamedTuple):
-    """The options that can be used, the problems of those that can't, and the names of those."""
+    """The usable options, and the problems and names of the unusable ones."""
 
     options: JobOptions
     problems: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""What exactly is started for each attempt of each task."""
+"""The command, directory and environment of each attempt of each task."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """How a task is started. `env` are additions to the supervisor's environment, `dropped` what it loses.
+    """How a task is started. `env` adds to the supervisor's environment, `dropped` is removed from it.
 
-    `hosts` are those of the cluster's endpoints, which no proxy must stand in front of.
+    `hosts` are those of the cluster's endpoints, which gRPC must reach without a proxy.
     """
 
     task: Task
@@ -62,7 +62,7 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One attempt's start: what is started, and the descriptors that it gets.
+    """One attempt's start: the plan, and the descriptors that the process gets.
 
     Its output goes to `output`, the stacks of its threads to `stacks`; before its program begins it joins the
     `namespaces`, in their order.
@@ -78,9 +78,9 @@ class Start:
 def plan_tasks(
     job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str, here: Collection[Task] | None = None
 ) -> dict[Task, TaskPlan]:
-    """Resolve every task, or those on this host. `python` is the interpreter where the job names none.
+    """Resolve every task, or those in `here`. `python` is the interpreter unless the job names one.
 
-    The tasks that are left when a worker is given up keep the cores and GPUs that they had.
+    When a worker is given up, the remaining tasks keep their cores and GPUs.
     """
     cluster, gone = cluster_json(job, endpoints), set(job.given_up)
     shares = {task: share for task, share in shares_of(replace(job, given_up=()), here).items() if task not in gone}
@@ -133,12 +133,12 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
 
 
 def seed_of(job: JobSpec, run_id: str) -> str:
-    """What the order of unseeded data follows from: the seed, or the run that began the training."""
+    """The seed for the order of unseeded data: the job's, or the id of the run that began the training."""
     return str(job.seed) if job.seed is not None else job.began_as or run_id
 
 
 def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
-    """What only the attempt decides; `restore` is the checkpoint that it has to wait for, if any."""
+    """The variables that differ between attempts; `restore` is the checkpoint to wait for, if any."""
     return {
         "CLUSTERKIT_ATTEMPT": str(attempt),
         "CLUSTERKIT_RESTART_REASON": reason,
@@ -153,7 +153,7 @@ RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, CORES, PATCHES, DEBUGGER, E
 def attempt_environment(
     inherited: Mapping[str, str], plan: TaskPlan, attempt: int, reason: str, restore: str = ""
 ) -> dict[str, str]:
-    """The whole environment of an attempt, from the one that the supervisor has."""
+    """The whole environment of an attempt; `inherited` is the supervisor's."""
     own = attempt_env(attempt, reason, restore)
     env = {**inherited, **plan.env, **own}
     for name in plan.dropped - own.keys():

@@ -1,4 +1,4 @@
-"""Preflight: what can be seen to be wrong with the files that a job names. What its tasks run on is the backend's."""
+"""Preflight: problems with the files that a job names. The backend checks what its tasks run on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refuse_deleted_directory() -> None:
 
 
 def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
-    """The job with how its program is to be started, and what is wrong with that program."""
+    """The job with the kind of its program, and the problems with that program."""
     if job.program.kind is ProgramKind.MODULE:
         return job, _module_problems(job)
     kind, problems = _program_kind(job.program.target)
@@ -62,14 +62,14 @@ def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
 
 
 def _looked_in(path: Path) -> str:
-    """The sentence that says where a program was looked for; a full path says it itself."""
+    """The sentence that names the searched directory; none for a full path."""
     if path.is_absolute():
         return ""
     return f" It was looked for in {Path.cwd() / path.parent}{' and in PATH' if path.parent == Path() else ''}."
 
 
 def directory_problems(job: JobSpec) -> list[str]:
-    """What is wrong with the directories, each said once."""
+    """The problems with the directories, each once."""
     cwds = dict.fromkeys(setup.cwd for setup in job.every_setup.values() if setup.cwd is not None)
     return [*chain.from_iterable(map(_cwd_problems, cwds)), *_checkpoint_problems(job)]
 
@@ -96,7 +96,7 @@ def _checkpoint_problems(job: JobSpec) -> Iterator[str]:
 
 
 def interpreter_problems(job: JobSpec) -> list[str]:
-    """What is wrong with the tasks' interpreters, each said once."""
+    """The problems with the tasks' interpreters, each once."""
     pythons = dict.fromkeys(setup.python for setup in job.every_setup.values())
     problems = [
         f"The interpreter {python} does not start: {why}."
@@ -131,13 +131,13 @@ def dashboard_problems() -> list[str]:
 
 
 def _keras_problems(job: JobSpec) -> Iterator[str]:
-    """Where Keras 2 is asked for, and the tasks' interpreter does not have it."""
+    """Interpreters that lack Keras 2 although --keras asks for it."""
     for whose in _lacking("tf_keras", job, (Setup(), *job.setups.values()) if job.keras == 2 else ()):
         yield f"--keras 2 needs tf_keras, which {whose} lacks. {INSTALL_TF_KERAS}"
 
 
 def _debugpy_problems(job: JobSpec) -> Iterator[str]:
-    """Where an editor is to connect, and the tasks' interpreter does not have debugpy."""
+    """Interpreters that lack debugpy although an editor is to connect."""
     named = {text.partition("=")[0].partition(":")[0] for text in job.debug.editors}
     kinds = [kind for kind in TaskType if kind in named and job.counts[kind] > 0]
     for whose in _lacking("debugpy", job, [job.setups.get(kind, Setup()) for kind in kinds]):
@@ -145,7 +145,7 @@ def _debugpy_problems(job: JobSpec) -> Iterator[str]:
 
 
 def _lacking(package: str, job: JobSpec, setups: Iterable[Setup]) -> Iterator[str]:
-    """The interpreters of these setups that do not have the package, in words."""
+    """Describe the interpreters of these setups that lack the package."""
     for own in setups:
         python = own.python or job.setup.python
         if not _has(package, python, {**job.setup.env, **own.env}):

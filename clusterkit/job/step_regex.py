@@ -17,7 +17,7 @@ _REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
 
 
 def problem_of(regex: str) -> str | None:
-    """Why no step can be read with this regular expression; None where one can, as far as can be known."""
+    """Why this regular expression can't find a step; None if it may."""
     try:
         groups, parsed = re.compile(regex).groups, _parse(regex)
     except (re.error, RecursionError, OverflowError) as error:
@@ -30,7 +30,7 @@ def problem_of(regex: str) -> str | None:
 
 
 def step_in(regex: re.Pattern[str], line: str) -> int | None:
-    """The step in a line: what the first group holds that matched a number."""
+    """The step in a line: the first group that is a number."""
     if match := regex.search(line, 0, LONGEST):
         for found in match.groups():
             if found and found.isdecimal() and len(found) <= _DIGITS and (step := int(found)) < 1 << 63:
@@ -57,7 +57,7 @@ def _groups(pattern: Any) -> list[Any]:
 
 
 def _may_be_digits(pattern: Any) -> bool:
-    """Whether there may be a match that is a number, and nothing else."""
+    """Whether a whole match may be a number."""
     return pattern.getwidth()[1] > 0 and all(_item_may(str(op), value) for op, value in pattern)
 
 

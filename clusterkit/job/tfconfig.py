@@ -1,4 +1,4 @@
-"""TF_CONFIG, as TensorFlow defines it, and the variables beside it for runtimes that do not read it: JAX."""
+"""TF_CONFIG, as TensorFlow defines it, and the variables for JAX, which does not read it."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ VARIABLES: Mapping[Convention, tuple[str, ...]] = {
 
 
 def peers_of(job: JobSpec, endpoints: Endpoints) -> tuple[str, ...]:
-    """The endpoints of the tasks that train together, the leader's first; none where they need none."""
+    """The endpoints of the tasks that train together, the leader's first; empty unless the convention needs them."""
     needed = job.convention is not Convention.TENSORFLOW and job.shape is Shape.MULTI_WORKER
     return tuple(endpoints[task] for task in job.training) if needed else ()
 
 
 def usual_convention_env(job: JobSpec) -> dict[str, str]:
-    """What a job may set otherwise."""
+    """The convention's variables that a job may override."""
     return {"KERAS_BACKEND": "jax"} if job.convention is Convention.KERAS else {}
 
 
@@ -75,7 +75,7 @@ def convention_env(job: JobSpec, task: Task, peers: tuple[str, ...]) -> dict[str
 
 
 def convention_problems(job: JobSpec) -> Iterator[str]:
-    """What contradicts the choice of another convention than TensorFlow's."""
+    """Settings that contradict --convention."""
     if job.convention is Convention.TENSORFLOW:
         return
     flag = f"--convention {job.convention}"

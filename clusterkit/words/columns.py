@@ -1,4 +1,4 @@
-"""How many columns of a terminal a text takes: wide characters take two, combining ones none."""
+"""The width of text in a terminal: wide characters take two columns, combining ones none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fitted(text: str, width: int) -> str:
 
 
 def fitted_end(text: str, width: int) -> str:
-    """The text, cut at its beginning, as a path is that ends with what matters."""
+    """The text, cut at its beginning; for paths, whose ends matter."""
     if columns(text) <= width:
         return text
     return ELLIPSIS + _cut(text[::-1], width - 1)[::-1] if width > 0 else ""

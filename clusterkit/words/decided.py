@@ -29,7 +29,7 @@ class Changed(Tagged):
 class Failed(Tagged):
     """An attempt failed: a restart, or the end of the run, will follow.
 
-    If it exited with code 0, that was `later` seconds ago, and has turned out to have been too early.
+    `later`: seconds since it exited with code 0, if that has turned out to have been too early.
     """
 
     failure: Failure
@@ -47,7 +47,7 @@ class LeftEarly(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class CannotExit(Tagged):
-    """A task's program ended `seconds` ago, and its process still runs. It may wait for those that are `down`."""
+    """A task's program ended `seconds` ago, but its process still runs. It may wait for the tasks in `down`."""
 
     task: Task
     attempt: int
@@ -57,7 +57,7 @@ class CannotExit(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class TrainAlone(Tagged):
-    """Tasks train, but not together. It is what is known so far: they may yet do so later."""
+    """Tasks train, but not together so far."""
 
     found: Undistributed
 
@@ -66,9 +66,9 @@ class TrainAlone(Tagged):
 class RestartPlanned(Tagged):
     """These tasks restart `delay` seconds from now. `charged` restarts of `budget` are used.
 
-    Without a `cause`, the restart was requested, or comes because a `host` is about to leave, or because of a
-    change of `files` of the program; then `step` is that of the newest checkpoint, 0 to train from the start. `same`
-    are other tasks' own failures with the same error.
+    Without a `cause`, the restart was requested, a `host` is about to leave, or `files` of the program changed; then
+    `step` is that of the newest checkpoint, 0 to train from the start. `same` are other tasks' failures with the same
+    error.
     """
 
     tasks: tuple[Task, ...]
@@ -93,7 +93,7 @@ class EditTrains(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class WaitsForChange(Tagged):
-    """The job failed, for this reason, a clause. Its tasks are ended, and start again when the program changes."""
+    """The job failed; `reason` is a clause. Its tasks end, and start again when the program changes."""
 
     reason: str
     program: str
@@ -101,11 +101,10 @@ class WaitsForChange(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Shrunk(Tagged):
-    """Workers are given up, and the job continues with those that are `left`, in the order of their new indices.
+    """The job gives workers up and continues with the `left` ones, in the order of their new indices.
 
-    `cause` is the failure that it was for, after so many `restarts`. `workers` is how many the job has when it is
-    whole, `least` how many it needs. `restarting`: training stops for it, and resumes from the newest checkpoint, which
-    is that of `step`.
+    `cause` is the last failure, after `restarts` restarts. `workers` is the full number of workers, `least` the
+    smallest allowed. `restarting`: training stops, and resumes from the newest checkpoint, that of `step`.
     """
 
     tasks: tuple[Task, ...]
@@ -120,9 +119,9 @@ class Shrunk(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostAvoided(Tagged):
-    """Attempts failed on a host again, for reasons of its own; `why` is the last one, as a clause.
+    """Attempts failed repeatedly on a host for reasons of its own; `why` is the last reason, as a clause.
 
-    `moves`: all tasks move to other hosts, and none is placed there as long as there are others. If not, there is none.
+    `moves`: all tasks move to other hosts, and this one gets none while others have room. False: no other host exists.
     """
 
     host: str
@@ -132,7 +131,7 @@ class HostAvoided(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class RequestRefused(Tagged):
-    """A request was refused, and why."""
+    """A request was refused."""
 
     request: int
     problem: str
@@ -149,9 +148,9 @@ class Paused(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultInjected(Tagged):
-    """A fault was injected, the run's `number`th: into these tasks, for a network fault against `others`.
+    """The run's fault `number` was injected into `tasks`, for a network fault against `others`.
 
-    `seconds` is how long it lasts, None where it has no end of its own. `step` is the newest that was reported.
+    `seconds` is its duration, None if it has no end of its own. `step` is the newest reported one.
     """
 
     number: int
@@ -165,7 +164,7 @@ class FaultInjected(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultHealed(Tagged):
-    """An injected fault was healed, and why."""
+    """An injected fault was healed."""
 
     number: int
     fault: str
@@ -206,9 +205,10 @@ class Warned(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Stalled(Tagged):
-    """No task has reported a step for `seconds`, and a look at the tasks has found no excuse.
+    """No task has reported a step for `seconds`, and inspecting the tasks found no excuse.
 
-    `text` is for people, `task` to blame, `vitals` what was seen of each live task, `report` where more of that is.
+    `text` is for people, `task` is the one to blame, `vitals` are those of each live task, `report` is the full
+    report's path.
     """
 
     text: str
@@ -219,7 +219,7 @@ class Stalled(Tagged):
 
 
 class Slowness(enum.StrEnum):
-    """Why a task is slower than its peers, as far as it can be seen from outside."""
+    """Why a task is slower than its peers, as seen from outside."""
 
     STOPPED = "is stopped"  # by signals, again and again
     STARVED = "waits for a CPU"  # runnable, and not run
@@ -244,7 +244,7 @@ class Straggling(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class KeepsUp(Tagged):
-    """A task that was slower than its peers is not any more, after `seconds`."""
+    """A task is no longer slower than its peers, after `seconds`."""
 
     task: Task
     attempt: int

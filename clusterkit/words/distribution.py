@@ -1,4 +1,4 @@
-"""Whether a job's training is distributed: how its tasks train, and those that train alone although they have peers."""
+"""Whether training is distributed: how each task trains, and which tasks train alone although they have peers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Undistributed:
 
     @property
     def mend(self) -> tuple[str, ...]:
-        """The lines of code that mend it."""
+        """The lines of code that make the training distributed."""
         if self.why is WhyAlone.UNCALLED:
             return ('if __name__ == "__main__":', "    main()")
         if self.has_ps and self.why is WhyAlone.NEVER_CONNECTED:

@@ -11,7 +11,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def seconds(value: object) -> float:
-    """Read a duration. Raises ValueError with a sentence for what is none, or is negative."""
+    """Read a duration. Raises ValueError with a sentence if the value is invalid or negative."""
     number = _number(value)
     if number < 0 or math.isnan(number):
         raise ValueError(f"{value!r} is not a duration: it has to be 0 or more.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def endpoint_of(host: str, port: int) -> str:
-    """Where a port of a host is; an IPv6 address gets the brackets that TensorFlow, and everybody else, expects."""
+    """The endpoint of a host's port; an IPv6 address gets brackets, as TensorFlow expects."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -83,14 +83,14 @@ class Continued(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Ticked(Tagged):
-    """The machine's own deadline has come."""
+    """The machine's next deadline is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spawned(Tagged):
-    """A process exists. `where`, for people, is the backend's: `pid 4711`. `forked`: it did not start cold.
+    """A process exists. `where` describes it for people: `pid 4711`. `forked`: it started warm.
 
-    In older journals `checkpoint` is what CheckpointFound reports now.
+    In older journals `checkpoint` holds what CheckpointFound reports now.
     """
 
     task: Task
@@ -101,7 +101,7 @@ class Spawned(Tagged):
 
     @property
     def pid(self) -> int | None:
-        """Its process id, where it is a process of this machine."""
+        """The process id, if the process runs on this machine."""
         kind, _, number = self.where.partition(" ")
         return int(number) if kind == "pid" and number.isdecimal() else None
 
@@ -117,10 +117,10 @@ class CheckpointFound(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class SpawnFailed(Tagged):
-    """The attempt has no process: it could not be started, or was signalled before that, or its `host` was lost.
+    """The attempt has no process: the start failed, a signal came before it, or its `host` was lost.
 
-    `unfit`: the reason is the host's it was to start on, such as a full disk or too many processes, and may pass.
-    `unreached` are peers that do not answer there. `crowded`: the hosts that are left have no room for all tasks.
+    `unfit`: the cause is a condition of the host that may pass, such as a full disk or too many processes. `unreached`
+    are peers that the host can't reach. `crowded`: the remaining hosts have no room for all tasks.
     """
 
     task: Task
@@ -134,7 +134,7 @@ class SpawnFailed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Noted(Tagged):
-    """A sentence of the backend about its own affairs. `minor`: of interest to few users."""
+    """A message of the backend about itself. `minor`: it interests few users."""
 
     text: str
     minor: bool = False
@@ -142,9 +142,9 @@ class Noted(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Exited(Tagged):
-    """The attempt's first process ended; what it left behind is not swept yet.
+    """The attempt's first process ended; the processes that it left are not swept yet.
 
-    `reached` has the signals that clusterkit sent to it while it still ran, so that it can have ended because of them.
+    `reached`: the signals that clusterkit sent while the process ran, and that may have ended it.
     """
 
     task: Task
@@ -155,9 +155,9 @@ class Exited(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Swept(Tagged):
-    """Every process of the attempt is proved dead, but for those in `stuck`, which SIGKILL did not end.
+    """Every process of the attempt is proved dead, except those in `stuck`, which SIGKILL did not end.
 
-    `left` counts those that outlived the attempt's first process; `unseen` is why none of it could be seen.
+    `left` counts the processes that outlived the first one; `unseen` says why they could not be looked for.
     """
 
     task: Task
@@ -169,7 +169,7 @@ class Swept(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Drained(Tagged):
-    """The attempt's output is at end of file. `tail` is the end of its log, `exception` its last uncaught one."""
+    """The attempt's output is at end of file. `tail` is the end of its log, `exception` its last uncaught exception."""
 
     task: Task
     attempt: int
@@ -179,7 +179,7 @@ class Drained(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Inspected(Tagged):
-    """The answer to Inspect: every live task and its vitals; after more than a glance, where the report is."""
+    """The answer to Inspect: the vitals of every live task. A closer look has a `report` file."""
 
     vitals: Mapping[Task, Vitals]
     look: Look = Look.GLANCE
@@ -188,21 +188,21 @@ class Inspected(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Interrupted(Tagged):
-    """The supervisor got a signal that asks it to end the run."""
+    """The supervisor got a signal that ends the run."""
 
     signal: int
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationEnding(Tagged):
-    """The supervisor's host is about to be taken from it; `why` is a clause. Tasks have `grace` seconds to end."""
+    """The allocation of the supervisor's host is about to end; `why` is a clause. Tasks have `grace` seconds to end."""
 
     why: str
     grace: float
 
 
 class Verb(enum.StrEnum):
-    """What can be asked of a live run."""
+    """What a client can request of a live run."""
 
     KILL = "kill"
     PAUSE = "pause"
@@ -217,10 +217,10 @@ class Verb(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requested(Tagged):
-    """Somebody asks for something on the control socket; answered by the action Answer with the same `request`.
+    """A client's request on the control socket. The action Answer with the same `request` answers it.
 
-    `tasks` is empty for all; `signal` is for KILL; `force` takes the grace period out of DOWN; `fault` is for FAULT,
-    as the grammar writes it; `steps` and `seconds` are how much is profiled, and for how long at most, for PROFILE.
+    No `tasks` means all. `signal` is for KILL; `force` omits the grace period of DOWN; `fault` is the text of a FAULT;
+    `steps` and `seconds` limit a PROFILE.
     """
 
     request: int
@@ -235,7 +235,7 @@ class Requested(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultTook(Tagged):
-    """The outcome of a fault that the backend injected: what exactly was done, or why nothing could be."""
+    """The outcome of a fault that the backend injected: what it did, or why it could do nothing."""
 
     number: int
     detail: str
@@ -244,21 +244,21 @@ class FaultTook(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class LifelineLost(Tagged):
-    """A process that the run must not outlive is gone; everything has to end at once."""
+    """A process that the run must not outlive is gone; all tasks are killed at once."""
 
     who: str = "clusterkit's guardian process"
 
 
 @dataclass(frozen=True, slots=True)
 class Impaired(Tagged):
-    """A part of clusterkit does less than it should; `what` is a sentence about it. The run continues."""
+    """A part of clusterkit is degraded; `what` is a sentence about it. The run continues."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed(Tagged):
-    """clusterkit itself failed, which kills the run: where, how, and in `lack` what was used up, if that is why."""
+    """clusterkit itself failed, which kills the run. `lack` names the resource that was used up, if one was."""
 
     where: str
     error: str
@@ -267,7 +267,7 @@ class Crashed(Tagged):
 
     @property
     def sentence(self) -> str:
-        """For people, without a full stop."""
+        """The failure for people, without a full stop."""
         return self.lack.rstrip(".") or f"clusterkit itself failed in {self.where} ({self.error})"
 
 

@@ -25,7 +25,7 @@ class LineSplitter:
 
     @property
     def rest(self) -> str:
-        r"""The beginning of a line that has no end yet, without a `\r` of which it is open what it belongs to."""
+        r"""The beginning of an incomplete line, without a final `\r`, which may be half of a `\r\n`."""
         return self._rest.removesuffix("\r")
 
     def feed(self, chunk: bytes) -> list[tuple[str, bool]]:

@@ -1,6 +1,6 @@
-"""Options: what a user can say of a job, on the command line, in a job file, in Python.
+"""Options of a job, for the command line, job files and Python.
 
-A new option is added here; those about hosts are in engines/options.py.
+Add a new option here; those about hosts are in engines/options.py.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Duration = float | str  # seconds, or "1m30s"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What the command line, job files and the Python API need to know of an option beside its name and type.
+    """An option, except for its name and type, for the command line, job files and the Python API.
 
-    `field` is where its value goes in JobSpec, `limits.grace` for example; the help shows the default of that field, or
-    `default` instead. `least` and `most` are the bounds of a number. `in_file`: it is a key of job files, too.
+    `field` is where its value goes in JobSpec, such as `limits.grace`; the help shows the default of that field, or
+    `default` instead. `least` and `most` are the bounds of a number. `in_file`: job files may have it.
     """
 
     help: str

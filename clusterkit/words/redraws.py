@@ -47,7 +47,7 @@ class OverwrittenLine:
         self._at = 0
 
     def text(self) -> str:
-        """What is to be seen now, without the spaces at the end, with which bars overwrite what was longer."""
+        """The visible text, without trailing spaces, with which bars overwrite longer text."""
         parts, style = [], ""
         for character, wanted in zip(self._characters, self._styles, strict=True):
             if wanted != style:
@@ -69,7 +69,7 @@ class OverwrittenLine:
 
 
 class TerminalLines:
-    """Turns one stream's chunks into lines as a terminal shows them in the end. Times are in seconds of one clock."""
+    """Turns one stream's chunks into lines as a terminal finally shows them. Times are in seconds of one clock."""
 
     def __init__(self) -> None:
         self._splitter = LineSplitter()
@@ -84,7 +84,7 @@ class TerminalLines:
 
     @property
     def due_at(self) -> float | None:
-        """When the state of the line that is being redrawn has to be shown; None if there is nothing new in it."""
+        """When the state of the line that is being redrawn is due to be shown; None if it is unchanged."""
         return None if self._since is None else self._since + SHOW_EVERY
 
     def feed(self, chunk: bytes, now: float) -> list[str]:
@@ -95,7 +95,7 @@ class TerminalLines:
         return lines
 
     def due(self, now: float) -> str | None:
-        """Return the state of a line that is being redrawn, if it has not been shown for a while and is another."""
+        """Return the state of a line that is being redrawn, if it is due and has changed."""
         if self.due_at is None or now < self.due_at:
             return None
         self._since = None
@@ -106,7 +106,7 @@ class TerminalLines:
         return state
 
     def flush(self) -> list[str]:
-        """Return what is left at the end of the stream."""
+        """Return the rest at the end of the stream."""
         lines = self._finished(self._splitter.flush())
         if self._line is not None and (last := self._end("")):
             lines.append(last)
@@ -145,6 +145,6 @@ class TerminalLines:
 
 
 def _changed(style: str, by: str) -> str:
-    """The style after one more sequence that changes it."""
+    """The style after one more sequence."""
     style = "" if _RESET.match(by) else style
     return style + ("" if _RESET.fullmatch(by) else by) if len(style) + len(by) <= _LONGEST_STYLE else style

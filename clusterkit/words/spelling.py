@@ -1,4 +1,4 @@
-"""Words for people: what a misspelled one may have meant, and lists of them."""
+"""Spelling: suggestions for misspelled words, and lists in English."""
 
 from __future__ import annotations
 

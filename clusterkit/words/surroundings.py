@@ -10,9 +10,9 @@ from clusterkit.words.model import Tagged, Task
 
 @dataclass(frozen=True, slots=True)
 class Placed(Tagged):
-    """Where the tasks are from now on: the host of each, and its endpoint. `others` are the hosts without a task.
+    """The host and the endpoint of each task from now on. `others` are the hosts without a task.
 
-    `readmitted`: hosts that were to be avoided and have tasks again, since the others could not take all of them.
+    `readmitted`: avoided hosts that have tasks again, since the other hosts could not take all of them.
     """
 
     hosts: Mapping[Task, str]
@@ -23,14 +23,14 @@ class Placed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostJoined(Tagged):
-    """A host has come after the tasks were placed. It gets some when they are placed again."""
+    """A host joined after the tasks were placed. It gets tasks at the next placement."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
 class HostCut(Tagged):
-    """The connection to a host's agent is cut. Its tasks continue; for `patience` seconds it is waited for."""
+    """The connection to a host's agent is lost. Its tasks continue; the run waits `patience` seconds for the agent."""
 
     host: str
     why: str
@@ -39,14 +39,14 @@ class HostCut(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostBack(Tagged):
-    """The agent of a host that was cut off is connected again. Nothing was lost."""
+    """The agent of a host whose connection was lost is connected again. Nothing was lost."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
 class HostDraining(Tagged):
-    """A host is about to leave; `why` is a clause. Its tasks end within their grace period, and move to others."""
+    """A host is about to leave; `why` is a clause. Its tasks end within their grace period and move to other hosts."""
 
     host: str
     why: str
@@ -54,9 +54,9 @@ class HostDraining(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostLost(Tagged):
-    """A host is gone for good; `why` is a sentence. Comes when each attempt there is over.
+    """A host is lost for good; `why` is a sentence. The event follows the end of every attempt there.
 
-    `left`: its agent announced it, and had ended its tasks by then.
+    `left`: the agent announced that it leaves, after it had ended its tasks.
     """
 
     host: str
@@ -66,28 +66,28 @@ class HostLost(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class TensorBoardReady(Tagged):
-    """TensorBoard, which was asked for, answers at this address."""
+    """TensorBoard is available at this address."""
 
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class TensorBoardLost(Tagged):
-    """TensorBoard is not available, or not any more, and why. The run continues."""
+    """TensorBoard could not be started, or has failed since. The run continues."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class DashboardReady(Tagged):
-    """The dashboard, which was asked for, answers at this address; who opens it needs the token, which is not here."""
+    """The dashboard is available at this address. Opening it needs a token, which is not recorded."""
 
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class DashboardLost(Tagged):
-    """The dashboard is not available, or not any more, and why. The run continues."""
+    """The dashboard could not be started, or has failed since. The run continues."""
 
     why: str
 
@@ -96,9 +96,9 @@ class DashboardLost(Tagged):
 class ProgramChanged(Tagged):
     """Files of the program, or modules of its own, were saved, created, renamed or deleted.
 
-    `files` are relative to the program's directory if they are below it; `ago` is how many seconds before that was
-    seen. `problem` is a clause: why the program can't run as it is now. `same`: the files are as they were at the last
-    change without a problem, or when the run began.
+    `files` are relative to the program's directory if they are below it; `ago` is the seconds from the change to its
+    detection. `problem`, a clause, says why the program can't run now. `same`: the files equal those of the last change
+    without a problem, or of the run's start.
     """
 
     files: tuple[str, ...]

@@ -55,7 +55,7 @@ def decode_event(message: Mapping[str, Any]) -> events.Event:
 
 
 def kind_named(name: str) -> type:
-    """Return the class of an event. Raises TypeError if there is none of that name."""
+    """Return the class of an event. Raises TypeError if the name is unknown."""
     if name not in _KINDS:
         raise TypeError(f"There is no event {name!r}. {did_you_mean(name, _KINDS)}")
     return _KINDS[name]
@@ -86,7 +86,7 @@ def _fields(kind: type) -> tuple[str, ...] | None:
 
 @functools.cache
 def _decoder(hint: Any) -> Decoder:
-    """What reads a value of that type; made once for each type, since a journal has many values."""
+    """The function that reads a value of that type; cached, since a journal has many values."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return _or_none(next(arg for arg in args if arg is not type(None)))
