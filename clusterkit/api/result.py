@@ -9,13 +9,12 @@ from typing import Any, Self
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.ledger.reading import report_of
-from clusterkit.words.account import Account
+from clusterkit.words.account import Account, Straggler
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.goodput import Goodput
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, Recovery
 from clusterkit.words.startup import Startup
-from clusterkit.words.stragglers import Straggler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusterkit.client.directory import unusable
+from clusterkit.client.directory import is_locked, unusable
 from clusterkit.system.files import make_private, write_whole
 from clusterkit.words.campaign import CampaignRecord, campaign_record
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
@@ -60,16 +60,8 @@ class CampaignFile:
 
     def is_live(self) -> bool:
         """Whether the campaign's process holds the lock."""
-        try:
-            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(descriptor)
+        with suppress(OSError):
+            return is_locked(self.lock_file)
         return False
 
     def read(self) -> dict[str, Any]:

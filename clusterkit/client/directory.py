@@ -170,19 +170,11 @@ class RunDirectory(Paths[Path]):
     def is_live(self) -> bool:
         """Whether the run's supervisor holds its lock. Raises CannotLook."""
         try:
-            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)  # also where nothing can be written
+            return is_locked(self.lock_file)
         except OSError as error:
             if error.errno in OUT_OF_RESOURCES:  # to report a live run as dead could get its tasks killed
                 raise CannotLook(os.strerror(error.errno)) from None
             return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        else:
-            return False
-        finally:
-            os.close(descriptor)
 
     def wait_until_over(self) -> None:
         """Wait until no supervisor holds the lock."""
@@ -266,6 +258,18 @@ def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
         return wire.decode(kind, {name: message[name] for name in names if name in message})
     except _DAMAGED:
         return None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the exclusive lock on a file. Raises OSError if the file can't be opened."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # also where nothing can be written
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def unusable(path: PurePath, error: OSError) -> RunDirectoryError:

@@ -15,6 +15,7 @@ import platformdirs
 
 from clusterkit.client.directory import RunDirectory, unusable
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
+from clusterkit.words.spelling import listed
 
 if TYPE_CHECKING:  # few commands need campaigns, and the others are to be instant
     from clusterkit.client.campaigns import CampaignFile
@@ -88,9 +89,8 @@ class RunStore:
         file = self.campaign(campaign_id)
         taken = [run.run_id for run in self.all() if campaign_of(run.run_id, (campaign_id,)) is not None]
         if taken and not file.path.exists():  # a record that exists is refused by itself
-            more = f" and {len(taken) - SHOWN} more" if len(taken) > SHOWN else ""
             raise RunDirectoryError(
-                f"The campaign {campaign_id} would use ids that runs have already: {', '.join(taken[:SHOWN])}{more}. "
+                f"The campaign {campaign_id} would use ids that runs have already: {listed(taken, SHOWN)}. "
                 "Choose another --run-id, or omit it; or remove these runs with `clusterkit rm`."
             )
         return file

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.resources import Devices
+from clusterkit.words.spelling import listed
 
 CORES = "CLUSTERKIT_CORES"  # the entry pins its process to them before the program begins
 GPUS = "CUDA_VISIBLE_DEVICES"
@@ -97,7 +98,7 @@ def crowding(job: JobSpec) -> str | None:
             shared.setdefault(tuple(tasks), []).append(core)
     if not shared:
         return None
-    groups = [f"{_listed(tasks)} share {_cores(cores)}" for tasks, cores in shared.items()]
+    groups = [f"{listed(tasks, MOST_NAMED)} share {_cores(cores)}" for tasks, cores in shared.items()]
     more = [f"{len(groups) - MOST_NAMED} more groups of tasks share some"] if len(groups) > MOST_NAMED else []
     each, cores = job.devices.cpus or 0, len(job.devices.cores)
     return (
@@ -128,11 +129,6 @@ def _turn(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
 
 def _are(count: int, what: str) -> str:
     return f"is {count} {what}" if count == 1 else f"are {count or 'no'} {what}s"
-
-
-def _listed(names: Sequence[str]) -> str:
-    first, others = names[:MOST_NAMED], len(names) - MOST_NAMED
-    return f"{', '.join(first)} and {others} more" if others > 0 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _cores(cores: Sequence[int]) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, cast
 
-from clusterkit.job.options import OPTIONS, Entry, JobOptions, Kind
+from clusterkit.job.options import BARE, OPTIONS, Entry, JobOptions, Kind
 from clusterkit.words import wire
 from clusterkit.words.durations import exact
 from clusterkit.words.job import JobSpec, Setup
-from clusterkit.words.model import Program, ProgramKind, TaskType
+from clusterkit.words.model import ProgramKind, TaskType
 from clusterkit.words.secrets import HIDDEN, masked, without_secrets
 
 
@@ -52,9 +52,6 @@ def text_of(value: Any) -> str:
     return str(value.__fspath__() if hasattr(type(value), "__fspath__") else value)
 
 
-_BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})
-
-
 def options_of(job: JobSpec) -> JobOptions:
     """The program, and the options whose values are not the defaults."""
     options: dict[str, Any] = {"module" if job.program.kind is ProgramKind.MODULE else "program": job.program.target}
@@ -64,7 +61,7 @@ def options_of(job: JobSpec) -> JobOptions:
     for name, entry in OPTIONS.items():
         if entry.about.field:
             value = attrgetter(entry.about.field)(job)
-            if value != attrgetter(entry.about.field)(_BARE):
+            if value != attrgetter(entry.about.field)(BARE):
                 options[name] = wire.encode(value)
     options |= job.hosts.settings
     if job.faults:

@@ -15,7 +15,8 @@ from clusterkit.words.spelling import did_you_mean
 
 TASK = "task"  # its tables are for one task type each
 _PROGRAM = (Entry("program", Kind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
-_KNOWN = {entry.key: entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file}
+IN_FILE = tuple(entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file)
+_KNOWN = {entry.key: entry for entry in IN_FILE}
 _KNOWN_OF_TASKS = {entry.key: entry for entry in TASK_OPTIONS.values()}
 KEYS = (*_KNOWN, TASK)
 _WANTED = {

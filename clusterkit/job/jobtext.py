@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
 
-from clusterkit.job.jobfile import TASK
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, JobOptions, Kind
+from clusterkit.job.jobfile import IN_FILE, TASK
+from clusterkit.job.options import TASK_OPTIONS, Entry, JobOptions, Kind
 from clusterkit.words.durations import compact, seconds
 from clusterkit.words.errors import BadJob
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 
 WIDTH = 100  # columns of a list in one line
 Hide = Callable[[Kind, Any], Any]
-_PROGRAM = (Entry("program", Kind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
-_ENTRIES = {entry.name: entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file}
+_ENTRIES = {entry.name: entry for entry in IN_FILE}
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

@@ -75,7 +75,7 @@ _KINDS: Mapping[Any, Kind] = {
     Mapping[str, object]: Kind.VARIABLES,
 }
 _ANY = Option("")
-_BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # for the defaults of its fields
+BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # for the defaults of its fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Entry:
     @property
     def default(self) -> str:
         """The default as the help shows it; empty if the help shows none."""
-        value = attrgetter(self.about.field)(_BARE) if self.about.field else None
+        value = attrgetter(self.about.field)(BARE) if self.about.field else None
         if self.about.default or not (value or self.kind is Kind.DURATION):
             return self.about.default
         if self.kind is Kind.DURATION:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.ledger.faults import Faults
 from clusterkit.words import events as ev
+from clusterkit.words.account import Straggler
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, RunResult
 from clusterkit.words.states import ALIVE, TaskState
-from clusterkit.words.stragglers import Straggler
 
 WINDOW = 30.0  # seconds of progress over which the speed is measured
 QUIET = 5.0  # seconds without a report after which the speed that is shown falls

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clusterkit.words.account import Straggler
 from clusterkit.words.events import Straggling
 from clusterkit.words.model import Task
-from clusterkit.words.stragglers import Straggler
 
 
 class Stragglers:

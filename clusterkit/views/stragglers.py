@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusterkit.words.account import Straggler
 from clusterkit.words.durations import shown
 from clusterkit.words.printable import printable
-from clusterkit.words.stragglers import Straggler
 
 MOST = 10
 

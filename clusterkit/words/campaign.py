@@ -164,11 +164,8 @@ def campaign_record(document: Mapping[str, Any], campaign_id: str) -> CampaignRe
 
 def _check_numbers(value: Any) -> None:
     """Raise ValueError for a number that is not finite, or so large that reckoning with it fails."""
-    if isinstance(value, Mapping):
-        for item in value.values():
-            _check_numbers(item)
-    elif isinstance(value, list):
-        for item in value:
+    if isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
             _check_numbers(item)
     elif isinstance(value, int | float) and not -_GREATEST < value < _GREATEST:
         raise ValueError("a number is too large")

@@ -79,8 +79,7 @@ class Hooks:
     @property
     def commands(self) -> dict[Hook, str]:
         """Those that are given."""
-        every = {Hook.FAILURE: self.failure, Hook.RECOVERY: self.recovery, Hook.STALL: self.stall, Hook.END: self.end}
-        return {hook: command for hook, command in every.items() if command is not None}
+        return {hook: command for hook in Hook if (command := getattr(self, hook.value)) is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(word, [*known], 1)), None)
 
 
-def listed(things: Iterable[object]) -> str:
-    """`a`, `a and b`, or `a, b and c`."""
+def listed(things: Iterable[object], most: int | None = None) -> str:
+    """`a`, `a and b`, or `a, b and c`; if there are more than `most`, `a, b and 3 more`."""
     names = [*map(str, things)]
+    if most is not None and len(names) > most:
+        names[most:] = [f"{len(names) - most} more"]
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 

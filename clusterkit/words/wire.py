@@ -89,7 +89,8 @@ def _decoder(hint: Any) -> Decoder:
     """The function that reads a value of that type; cached, since a journal has many values."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return _or_none(next(arg for arg in args if arg is not type(None)))
+        some = _decoder(next(arg for arg in args if arg is not type(None)))
+        return lambda value: None if value is None else some(value)
     if origin is tuple:
         item = _decoder(args[0])
         return lambda value: tuple(map(item, _checked(value, list)))
@@ -106,11 +107,6 @@ def _decoder(hint: Any) -> Decoder:
         return typing.cast(Decoder, hint)
     kinds = (int, float) if hint is float else hint
     return lambda value: _checked(value, kinds)
-
-
-def _or_none(kind: Any) -> Decoder:
-    decoder = _decoder(kind)
-    return lambda value: None if value is None else decoder(value)
 
 
 def _dataclass(kind: type) -> Decoder:

@@ -8,9 +8,8 @@ from clusterkit.ledger.ledger import ledger_of
 from clusterkit.views.stragglers import MOST, straggler_lines
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.account import Account
+from clusterkit.words.account import Account, Straggler
 from clusterkit.words.outcome import Exit
-from clusterkit.words.stragglers import Straggler
 from tests.histories import job, task
 
 ONE, TWO = task("worker:1"), task("worker:2")
