@@ -41,7 +41,7 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leaks:
-    """What was left behind, in sentences."""
+    """What runs left behind, in sentences."""
 
     runs: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
@@ -49,16 +49,16 @@ class Leaks:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All of them, the causes first: a live run has its processes, a process its ports."""
+        """Every sentence, the causes first: a live run has its processes, a process its ports."""
         return (*self.runs, *self.processes, *self.ports)
 
 
 def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, list[int]]:
-    """Run id to pids, for this user's processes of runs that have no live supervisor.
+    """Run id to pids, for this user's processes of runs without a live supervisor.
 
     Only runs in this state directory count, unless `everywhere`. A run whose directory was removed is left alone:
-    without the lock nobody can know whether it is live. Those in `spared` and the ancestors of this process are none.
-    `own` is the run whose lock this process has taken over; what there is of it is left from before.
+    without the lock nobody can know whether it is live. Processes in `spared` and the ancestors of this process do not
+    count. `own` is the run whose lock this process has taken over; its processes are left from before.
     """
     store, found = RunStore(), defaultdict[str, list[int]](list)
     for pid, run, _ in _processes(spared):
@@ -70,7 +70,7 @@ def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, int]:
-    """Kill strays until there are none. Returns how many were killed, by run id. Raises WillNotDie."""
+    """Kill strays until none is left. Returns how many were killed, by run id. Raises WillNotDie."""
     counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere, spared, own).items()}
     if counts:
         kill_until_gone(lambda: [pid for pids in find_strays(everywhere, spared, own).values() for pid in pids])
@@ -80,8 +80,7 @@ def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
     """What is left of the runs in a store, or of one of them, when all of them should be over.
 
-    Leaks are live runs, processes of runs, and ports of runs that are in use; each only if it is still there after
-    SETTLING.
+    Leaks are live runs, processes of runs, and ports of runs that are in use after SETTLING.
     """
     until = time.monotonic() + SETTLING
     while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
@@ -131,10 +130,10 @@ def _remove_directory(run: RunDirectory) -> None:
 
 
 def _processes(spared: Collection[int] = ()) -> Iterator[Process]:
-    """Yield every process that may have to be ended.
+    """Yield every process that may have to be killed.
 
-    This process, its ancestors, and those in `spared` are none. If one of them has a run's mark, it has inherited it,
-    as a terminal does that was opened from a task: then all that descends from it is spared, too.
+    This process, its ancestors, and those in `spared` are exempt. If one of them has a run's mark, it has inherited it,
+    as a terminal does that was opened from a task: then its descendants are exempt, too.
     """
     own = {*spared, *procfs.lineage(os.getpid())}
     for pid in [pid for pid in own if MARK in procfs.environ(pid)]:

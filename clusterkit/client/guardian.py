@@ -1,4 +1,4 @@
-"""The guardian of a live run: asked for what its supervisor does not answer to."""
+"""The guardian of a live run, which ends it when its supervisor does not answer."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """The JSON object in a line; None if it is none."""
+    """The JSON object in a line, or None."""
     try:
         # Programs may report NaN, which Python writes although JSON does not have it.
         message = json.loads(line, parse_constant=lambda _: None)

@@ -28,9 +28,9 @@ _WANTED = {
 
 
 def read_job_file(text: str, name: str) -> Gathered:
-    """Read a job file into the options it gives, with paths made relative to the file's directory.
+    """Read the options in a job file, with paths made relative to the file's directory.
 
-    `name` is the file's path, for messages. Raises BadJob where nothing in it can be read.
+    `name` is the file's path, for messages. Raises BadJob if the file is not TOML.
     """
     try:
         table = tomllib.loads(text)
@@ -51,7 +51,7 @@ def read_job_file(text: str, name: str) -> Gathered:
 
 
 class _Reading:
-    """Reads values and collects their problems. What it returns for a wrong value must not be used."""
+    """Reads values and collects their problems. The result for a wrong value must not be used."""
 
     def __init__(self, file: str) -> None:
         self._file, self._here = file, PurePosixPath(file).parent
@@ -68,7 +68,7 @@ class _Reading:
         return {kind: self._task(tables[kind], f"{TASK}.{kind}") for kind in TaskType if kind in tables}
 
     def entry(self, known: Mapping[str, Entry], key: str, value: object, above: str = "") -> object:
-        """The value of a key, which has to be a known one."""
+        """The value of a known key."""
         if key in known:
             return self._value(known[key], value, above + key)
         keys = KEYS if known is _KNOWN else tuple(known)

@@ -23,8 +23,8 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def job_text(options: JobOptions, secrets: bool = False) -> str:
     """Write the options as TOML, with the paths as they are.
 
-    Unless `secrets`, hidden variables are comments, and URLs have no credentials. Raises BadJob for what TOML can't
-    hold.
+    Unless `secrets`, hidden variables are comments, and URLs have no credentials. Raises BadJob if TOML can't hold a
+    value.
     """
     given = cast(Mapping[str, object], options)
     hide = None if secrets else partial(_without_secrets, show=bool(options.get("show_env")))
@@ -40,7 +40,7 @@ def job_text(options: JobOptions, secrets: bool = False) -> str:
 
 
 def _without_secrets(kind: Kind, value: Any, show: bool) -> Any:
-    """The value of an option as everybody may see it."""
+    """The value of an option without secrets."""
     match kind:
         case Kind.VARIABLES:
             return masked(value, show)
@@ -90,7 +90,7 @@ def _hidden(name: str, shown: str) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """A TOML string. What no terminal shows is escaped, so that it can be printed and read again."""
+    """A TOML string. Unprintable characters are escaped, so that it can be printed and read again."""
     return f'"{"".join(map(_character, text))}"'
 
 

@@ -1,4 +1,4 @@
-"""From options to a job: what is not given gets its default, what can't be is named, all of it at once."""
+"""Builds the job from options: fills in defaults, and reports every problem at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _READ_OTHERWISE = frozenset({"env", "fault", "preload", "progress_regex", "run_i
 class Described(NamedTuple):
     """The job that options describe, and every problem with them.
 
-    If it is not `clear`, options that decide which tasks there are were wrong, and the rules about tasks do not apply.
+    If not `clear`, options that decide which tasks exist were wrong, and the rules about tasks are not checked.
     """
 
     job: JobSpec
@@ -49,7 +49,7 @@ class Described(NamedTuple):
 
 
 def describe(given: Gathered) -> Described:
-    """Build the job and check it; the program's kind is MODULE or, whatever it is, SCRIPT."""
+    """Build the job and check it; the program's kind is MODULE or, for now, SCRIPT."""
     given = _with_fit_text(given)
     options, wrong = given.options, given.wrong
     faults, of_faults = parse_all(options.get("fault", ()))
@@ -64,7 +64,7 @@ def describe(given: Gathered) -> Described:
 
 
 def _with_fit_text(given: Gathered) -> Gathered:
-    """The options without those whose text can be no path, name or argument, and the problems with them."""
+    """The options without text that can't be a path, name or argument, and the problems with that text."""
     found = {name: [*_text_problems(name, value)] for name, value in given.options.items()}
     options = {name: value for name, value in given.options.items() if not found[name]}
     wrong = given.wrong | {name for name, problems in found.items() if problems}
@@ -104,7 +104,7 @@ def _job(options: JobOptions) -> JobSpec:
 
 
 def counts_of(options: JobOptions) -> dict[TaskType, int]:
-    """How many tasks of each type: `ps` brings the one chief; nothing at all means one worker."""
+    """The number of tasks of each type: `ps` adds the chief; without any count, one worker."""
     workers, ps = options.get("workers"), options.get("ps", 0)
     chief, evaluator = options.get("chief"), options.get("evaluator", False)
     return {
@@ -190,7 +190,7 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 
 def preload_problems(modules: Iterable[str]) -> Iterator[str]:
-    """Which of the modules of --preload are none, as their names show."""
+    """Which names of --preload can't be modules."""
     for name in modules:
         if not all(part.isidentifier() for part in name.split(".")):
             yield f"--preload {name!r} can't be the name of a module."
@@ -213,7 +213,7 @@ def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 
 def _host_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
-    """Options of another engine, and options for several hosts without any."""
+    """Options of another engine, and options for several hosts in a job without hosts."""
     hosts, alone = job.hosts, Hosts()
     for name in hosts.settings:
         if (entry := OPTIONS[name]).engine != hosts.engine:

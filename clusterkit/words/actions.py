@@ -1,4 +1,4 @@
-"""Actions: what the machine asks for. The backend carries out orders, and the loop the others."""
+"""Actions: what the machine decides to do. The backend carries out orders, and the loop the others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from clusterkit.words.outcome import RunResult
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start an attempt: Spawned or SpawnFailed. `reason` is what CLUSTERKIT_RESTART_REASON says.
+    """Start an attempt; answered by Spawned or SpawnFailed. `reason` becomes CLUSTERKIT_RESTART_REASON.
 
-    `restore` is the checkpoint that it has to wait for, since its host may not see it yet. Its cluster is without the
-    workers that are `given_up`.
+    The attempt waits for the checkpoint `restore`, which its host may not see yet. Its cluster omits the `given_up`
+    workers.
     """
 
     task: Task
@@ -27,9 +27,10 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Send a signal to every process in the attempt's group. One that is not started yet never is: SpawnFailed.
+    """Send a signal to every process in the attempt's group. An attempt without a process gets SpawnFailed.
 
-    With `grace`, the group has that many seconds to end: Exited comes when all of it has, not its first process alone.
+    With `grace`, the whole group has that many seconds to end, and Exited follows its end, not that of its first
+    process.
     """
 
     task: Task
@@ -48,7 +49,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class CloseOutput:
-    """Stop waiting for the end of the attempt's output; answered by Drained."""
+    """Stop reading the attempt's output; answered by Drained."""
 
     task: Task
     attempt: int
@@ -56,7 +57,7 @@ class CloseOutput:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Look at every live task from outside; answered by Inspected. `why` heads the report of more than a glance."""
+    """Inspect every live task from outside; answered by Inspected. `why` is the heading of the report."""
 
     look: Look = Look.GLANCE
     why: str = ""
@@ -64,7 +65,7 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True)
 class DumpStacks:
-    """Have live Python tasks write the stacks of their threads; without `tasks`, all of them."""
+    """Have live Python tasks write the stacks of their threads; no `tasks` means all."""
 
     why: str
     tasks: tuple[Task, ...] = ()
@@ -72,9 +73,9 @@ class DumpStacks:
 
 @dataclass(frozen=True, slots=True)
 class BeginProfile:
-    """Have live tasks profile that many of their steps; without `steps`, whatever they do until EndProfile.
+    """Have live tasks profile `steps` of their steps; None: whatever they do until EndProfile.
 
-    No longer than `seconds` in either case. Each of them answers with Profiled.
+    It lasts `seconds` at most. Each task answers with Profiled.
     """
 
     request: int
@@ -85,7 +86,7 @@ class BeginProfile:
 
 @dataclass(frozen=True, slots=True)
 class EndProfile:
-    """Have tasks end what they profile for this request."""
+    """Have tasks end the profile for this request."""
 
     request: int
     tasks: tuple[Task, ...]
@@ -93,7 +94,7 @@ class EndProfile:
 
 @dataclass(frozen=True, slots=True)
 class Inject:
-    """Break something that signals can't; answered by FaultTook with the same `number`."""
+    """Inject a fault that is more than a signal; answered by FaultTook with the same `number`."""
 
     number: int
     fault: Fault
@@ -103,7 +104,7 @@ class Inject:
 
 @dataclass(frozen=True, slots=True)
 class Heal:
-    """Mend what Inject with this number has broken."""
+    """Heal the fault with this number."""
 
     number: int
 
@@ -115,9 +116,9 @@ class HurrySteps:
 
 @dataclass(frozen=True, slots=True)
 class Avoid:
-    """From now on, place tasks on these hosts, and on no more, only where no others can take them.
+    """Place tasks on these hosts only if no other host can take them.
 
-    It replaces the order before. What runs on a host that is new among them is being ended.
+    It replaces the previous Avoid. Tasks on a newly avoided host are already being ended.
     """
 
     hosts: tuple[str, ...]
@@ -125,9 +126,9 @@ class Avoid:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """What is spawned next runs a changed program: drop what is kept of these files, relative to its directory.
+    """Later attempts run a changed program: drop what is cached of these files, relative to its directory.
 
-    `fresh`: it trains from the start, so the checkpoints are moved aside.
+    `fresh`: training begins anew, so the checkpoints are moved aside.
     """
 
     files: tuple[str, ...]
@@ -136,7 +137,7 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request: the tasks that it was carried out for, or why it was not."""
+    """The answer to a request: the tasks that it affected, or why it failed."""
 
     request: int
     tasks: tuple[Task, ...] = ()
@@ -145,14 +146,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Put a decision in the journal and show it."""
+    """Write a decision to the journal and show it."""
 
     event: Decided
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Nothing is left to do."""
+    """End the run: nothing is left to do."""
 
     result: RunResult
 

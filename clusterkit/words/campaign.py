@@ -1,4 +1,4 @@
-"""Campaigns as their records have them: what was run, how each run went, and how long recoveries took."""
+"""Campaigns as recorded: the job, how each run went, and how long recoveries took."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BaselineRecord:
 
 @dataclass(frozen=True, slots=True)
 class TallyRow:
-    """How often an action was injected and recovered from; for one type of task, or for all where it is None."""
+    """How often an action was injected and recovered from. `type` is the type of task; None: all types."""
 
     action: str
     injected: int
@@ -43,7 +43,7 @@ class TallyRow:
 
 @dataclass(frozen=True, slots=True)
 class InjectionRecord:
-    """A fault that was injected, and in how many seconds the run recovered from it."""
+    """An injected fault, and in how many seconds the run recovered from it."""
 
     fault: str
     action: str
@@ -63,7 +63,7 @@ class RecoveryRecord:
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
-    """What result.json says of a run, as far as it is of interest here."""
+    """The parts of a run's result.json that a campaign needs."""
 
     state: str = ""
     reason: str = ""
@@ -84,7 +84,7 @@ class ShrunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run of a campaign that has ended. `directory` is set where it was kept: it failed or was interrupted."""
+    """A run of a campaign that has ended. `directory` is set if it was kept: the run failed or was interrupted."""
 
     run: int
     run_id: str
@@ -143,12 +143,12 @@ class CampaignRecord:
 
     @property
     def failing(self) -> tuple[RunRecord, ...]:
-        """The runs that violate something."""
+        """The runs with violations."""
         return tuple(run for run in self.runs if run.violations)
 
 
 def campaign_record(document: Mapping[str, Any], campaign_id: str) -> CampaignRecord:
-    """Read a record. Raises ValueError with a clause for what is none."""
+    """Read a record. Raises ValueError with a clause if it is invalid."""
     try:
         _check_numbers(document)
         record: CampaignRecord = wire.decode(CampaignRecord, {**document, "job": None})
@@ -163,7 +163,7 @@ def campaign_record(document: Mapping[str, Any], campaign_id: str) -> CampaignRe
 
 
 def _check_numbers(value: Any) -> None:
-    """Raise ValueError for a number that is not finite, or so large that reckoning with it fails."""
+    """Raise ValueError for a number that is not finite or too large to calculate with."""
     if isinstance(value, Mapping | list):
         for item in value.values() if isinstance(value, Mapping) else value:
             _check_numbers(item)

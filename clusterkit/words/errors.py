@@ -1,4 +1,4 @@
-"""Errors: one root, each carries its data and says what to do. Those that `clusterkit` exports have short names."""
+"""Errors. Each carries its data and says what to do. `clusterkit` exports those with short names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ClusterkitError(Exception):
 
 
 class BadJob(ClusterkitError):
-    """The job can't run as asked, and nothing was started. `problems` lists everything that is wrong with it."""
+    """The job can't run as requested, and nothing was started. `problems` lists everything that is wrong with it."""
 
     __module__ = "clusterkit"
 
@@ -34,13 +34,13 @@ class NoHosts(ClusterkitError):
 
 
 class OutOfResources(ClusterkitError):
-    """Descriptors, processes or memory are used up, so the run can't begin."""
+    """No descriptors, processes or memory are left, so the run can't begin."""
 
     exit_code = 2
 
 
 class RunDirectoryError(ClusterkitError):
-    """The run directory can't be made, read or written."""
+    """The run directory can't be created, read or written."""
 
     __module__ = "clusterkit"
 
@@ -48,7 +48,7 @@ class RunDirectoryError(ClusterkitError):
 
 
 class CannotLook(ClusterkitError):
-    """Linux does not say what runs, for want of descriptors or memory. That is not the same as that nothing runs."""
+    """The processes of this machine can't be listed, for lack of descriptors or memory. Some may run."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"What runs on this machine can't be seen: {why}. Close programs, or raise `ulimit -n`.")
@@ -56,4 +56,4 @@ class CannotLook(ClusterkitError):
 
 
 class ImpossibleTransition(Exception):
-    """The machine was about to break its own state table: a defect in clusterkit, with the task's story."""
+    """The machine was about to break its own state table: a defect in clusterkit. The text has the task's history."""

@@ -10,12 +10,12 @@ from clusterkit.words.model import TaskType
 
 
 def plain(value: float) -> str:
-    """Write a number for people, without the digits that rounding has left: `100`, `0.05`, `1234567`."""
+    """Write a number for people, without rounding errors: `100`, `0.05`, `1234567`."""
     return f"{value:.12g}"
 
 
 class FaultAction(enum.StrEnum):
-    """What can be done to tasks, the network between them, and the checkpoints; Jepsen's words where it has them."""
+    """The kinds of faults; Jepsen's words where it has them."""
 
     KILL = "kill"  # SIGKILL
     TERM = "term"  # SIGTERM
@@ -41,7 +41,7 @@ AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, Faul
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Some of the tasks of a type, or of all: one by its index, `count` of them at random, or each where it is None.
+    """One task of a type by its index, `count` random ones, or all (None); the type may be any.
 
     `worker:1`, `worker`, `worker:*`; `any`, `random(2)`, `all`.
     """
@@ -70,10 +70,10 @@ class Moment(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a fault happens: at a number of seconds, at a step, or at the nth checkpoint, restart, or readiness.
+    """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, or readiness.
 
-    With `every`, again and again at that distance; each time with `probability`, and `after` so many seconds more.
-    Seconds count from when the fault is known to the run: its beginning, or the request.
+    With `every`, repeatedly at that distance; each time with `probability`, and delayed by `after` seconds. Seconds
+    count from when the run learns of the fault: its beginning, or the request.
     """
 
     moment: Moment
@@ -103,9 +103,9 @@ class Trigger:
 class Fault:
     """One line of the grammar.
 
-    `seconds` is how long (None: until it is healed), `amount` what the action needs: the share of CPU or of packets
-    (0 to 1), the delay in seconds, bytes a second, or bytes. `others` is the far side of a partition, delay, loss,
-    rate or reset; none means all other tasks. `how` is for corrupt-checkpoint: flip or truncate.
+    `seconds` is the duration (None: until it is healed). `amount` is the action's: the share of CPU or of packets (0 to
+    1), the delay in seconds, bytes a second, or bytes. `others` is the far side of a partition, delay, loss, rate or
+    reset; empty means all other tasks. `how` is for corrupt-checkpoint: flip or truncate.
     """
 
     action: FaultAction
@@ -135,7 +135,7 @@ class Fault:
 
 
 class Unit(enum.Enum):
-    """What an amount is counted in."""
+    """The unit of an amount."""
 
     SHARE = enum.auto()
     SECONDS = enum.auto()
@@ -144,14 +144,14 @@ class Unit(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The amount that an action takes: its name in the grammar, its unit, and what it is where none is given."""
+    """The amount that an action takes: its name in the grammar, its unit, and its default."""
 
     name: str
     unit: Unit
     usual: float | None
 
     def text(self, value: float) -> str:
-        """As it is written in the grammar."""
+        """The amount as the grammar writes it."""
         if self.unit is Unit.SHARE:
             return f"{plain(100 * value)}%"
         return f"{exact(value)}s" if self.unit is Unit.SECONDS else f"{value:.0f}B"

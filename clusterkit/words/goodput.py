@@ -1,4 +1,4 @@
-"""Goodput: what the time of a run went into. All times in seconds, with microseconds as the smallest unit."""
+"""Goodput: how the time of a run divides. All times in seconds, with microseconds as the smallest unit."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def parse_fault(text: str) -> Fault:
 
 
 class _Reading:
-    """One text, and what is wrong with it."""
+    """One text, and the problems with it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -221,7 +221,7 @@ _READ: Mapping[Unit, Callable[[str], float]] = {Unit.SHARE: _share, Unit.SECONDS
 
 
 def parse_all(texts: Iterable[str]) -> tuple[list[Fault], list[str]]:
-    """Read many; the faults, and the problems of those that are none."""
+    """Read many faults; return them, and the problems of the invalid ones."""
     faults: list[Fault] = []
     problems: list[str] = []
     for text in texts:

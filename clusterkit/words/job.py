@@ -1,4 +1,4 @@
-"""The job: the frozen values that the options of words/options.py become."""
+"""The job: frozen values, which the options of words/options.py become."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Breakpoints(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Debugging:
-    """How tasks are debugged. `post_mortem`: a task that raises is held, which `--pdb` asks for.
+    """How tasks are debugged. `post_mortem`, from `--pdb`: a task that raises is held.
 
     `editors` are the tasks that run debugpy, each as `TASK` or `TASK=PORT`; if they `wait`, the program begins when an
     editor has connected.
@@ -38,13 +38,13 @@ class Debugging:
 
     @property
     def holds(self) -> bool:
-        """Whether a task waits at a breakpoint. AUTO does not: `up` replaces it where it finds a terminal."""
+        """Whether a task waits at a breakpoint. `up` replaces AUTO on a terminal; elsewhere it does not hold."""
         return self.breakpoints is Breakpoints.HOLD or (self.post_mortem and self.breakpoints is Breakpoints.AUTO)
 
     def editor_port(self, task: Task) -> int | None:
         """The port at which debugpy listens in the task, 0 for a free one; None if it runs none.
 
-        What can't be read is a problem that job/debugging.py reports.
+        job/debugging.py reports invalid ports.
         """
         for text in self.editors:
             name, _, port = text.partition("=")
@@ -54,7 +54,7 @@ class Debugging:
 
 
 class Hook(enum.StrEnum):
-    """What a command can be run for."""
+    """When a command of the user runs."""
 
     FAILURE = "failure"
     RECOVERY = "recovery"
@@ -69,7 +69,7 @@ class Hook(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The command of each hook, for `/bin/sh -c`; None: none."""
+    """The command of each hook, for `/bin/sh -c`, or None."""
 
     failure: str | None = None
     recovery: str | None = None
@@ -78,13 +78,13 @@ class Hooks:
 
     @property
     def commands(self) -> dict[Hook, str]:
-        """Those that are given."""
+        """The given commands."""
         return {hook: command for hook in Hook if (command := getattr(self, hook.value)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Environment additions, directory, arguments and interpreter; None means: as the job has it."""
+    """Environment additions, directory, arguments and interpreter; None means the job's."""
 
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cwd: str | None = None
@@ -101,7 +101,7 @@ class RestartPolicy(enum.StrEnum):
 
 
 class RestartScope(enum.StrEnum):
-    """Which tasks restart together; `auto` asks the shape."""
+    """Which tasks restart together; `auto` follows the shape."""
 
     AUTO = "auto"
     TASK = "task"
@@ -124,7 +124,7 @@ class TfConfig(enum.StrEnum):
 
 
 class Convention(enum.StrEnum):
-    """By which variables the tasks of a job find each other, beside TF_CONFIG."""
+    """The variables by which the tasks of a job find each other, besides TF_CONFIG."""
 
     TENSORFLOW = "tensorflow"
     KERAS = "keras"  # of Keras 3's own distribution, on JAX
@@ -153,7 +153,7 @@ class RestartRules:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long things may take, in seconds; 0 switches the optional ones off."""
+    """Time limits in seconds; 0 disables the optional ones."""
 
     grace: float = 10.0
     finish: float = 10.0  # what the other training tasks get, in total, after the chief's success
@@ -169,7 +169,7 @@ class Limits:
 
 @dataclass(frozen=True)  # no slots: what follows from the counts is worked out once, and every event asks for it
 class JobSpec:
-    """What the user asked to run: a program and how many tasks of each type."""
+    """The job of the user: a program and how many tasks of each type."""
 
     program: Program
     counts: Mapping[TaskType, int]
@@ -207,7 +207,7 @@ class JobSpec:
 
     @property
     def every_setup(self) -> dict[str, Setup]:
-        """Every setup by its place in a job file: "" for the job's own, `task.worker.` for that of the workers."""
+        """Every setup by its place in a job file: "" for the job's own, `task.worker.` for the workers'."""
         return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
 
     @property
@@ -246,11 +246,11 @@ class JobSpec:
 
     @property
     def leader(self) -> Task:
-        """The chief, or the first worker, which TensorFlow takes as chief where there is none."""
+        """The chief, or the first worker, which TensorFlow takes as chief otherwise."""
         return self.training[0]
 
     def listens(self, task: Task) -> bool:
-        """Whether the task opens its port when it is up. Of JAX's processes, only the first one does."""
+        """Whether the task opens its port when it is up. With JAX, only the first process does."""
         return self.convention is Convention.TENSORFLOW or task == self.leader
 
     def is_server(self, task: Task) -> bool:

@@ -18,7 +18,7 @@ class Tagged:
 
 
 class TaskType(enum.StrEnum):
-    """TensorFlow's task types, in the order in which people list them."""
+    """TensorFlow's task types, in their usual order."""
 
     CHIEF = "chief"
     WORKER = "worker"
@@ -68,7 +68,7 @@ def tasks_named(word: str) -> str:
 
 
 class Shape(enum.Enum):
-    """What the counts of tasks say about the strategy; the strategy decides the restart scope."""
+    """The kind of job that the counts of tasks imply; it decides the restart scope."""
 
     PARAMETER_SERVER = "parameter server"
     MULTI_WORKER = "multi-worker mirrored"
@@ -85,7 +85,7 @@ class ProgramKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What every task runs; `target` is a path, a module name or a command."""
+    """The program of every task; `target` is a path, a module name or a command."""
 
     kind: ProgramKind
     target: str

@@ -1,4 +1,4 @@
-"""TensorFlow's well-known noise: lines that say nothing about the job."""
+"""TensorFlow's well-known noise: lines that are not about the job."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _INFO_CLUE = re.compile(rb"\nI[01]")  # faster than looking for either
 
 
 class NoiseFilter:
-    """Tells noise from the rest in one attempt's output. It remembers whether it is inside a message of many lines."""
+    """Finds noise in one attempt's output. It remembers whether it is inside a message of many lines."""
 
     def __init__(self) -> None:
         self._in_noise = False
@@ -62,9 +62,9 @@ class NoiseFilter:
         return self._in_noise
 
     def may_hide(self, whole: bytes) -> bool:
-        """Whether there can be noise in lines that have a newline before and after each.
+        """Whether lines with a newline before and after each may contain noise.
 
-        If not, `is_noise` need not be asked about any of them.
+        If not, calling `is_noise` for them is unnecessary.
         """
         return (
             self._in_noise

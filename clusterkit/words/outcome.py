@@ -1,4 +1,4 @@
-"""How attempts and runs end, as frozen values."""
+"""How attempts and runs end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIGNAL_NAMES = {
 
 
 def signal_name(number: int) -> str:
-    """`SIGTERM`, or `signal 63` where it has no name."""
+    """`SIGTERM`, or `signal 63` for a number without a name."""
     return SIGNAL_NAMES.get(number, f"signal {number}")
 
 
@@ -67,7 +67,7 @@ class Exit:
 
     @property
     def preempted(self) -> bool:
-        """The task checkpointed and asks to be started again."""
+        """The task saved a checkpoint and asks for a restart."""
         return self.code == PREEMPTED
 
     def __str__(self) -> str:
@@ -90,8 +90,8 @@ class Exit:
 class Failure:
     """One attempt that failed.
 
-    `at` is in seconds of the monotonic clock, `tail` the end of its log, `exception` the last uncaught one in it.
-    `step` is the newest that it reported; of a cause that reports none itself, that of the tasks that train.
+    `at` is in seconds of the monotonic clock, `tail` the end of its log, `exception` its last uncaught exception.
+    `step` is the newest that it reported; for a cause without steps of its own, that of the tasks that train.
     """
 
     task: Task
@@ -104,7 +104,7 @@ class Failure:
 
 
 class RoleKind(enum.StrEnum):
-    """The part of an attempt in what failed together."""
+    """The part of an attempt in a common failure."""
 
     CAUSE = "cause"
     SAME = "same"  # its own failure, with the same error as the cause
@@ -113,7 +113,7 @@ class RoleKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailureRole:
-    """An attempt's part in what failed together; `task` and `attempt` are those of the cause."""
+    """The part of an attempt in a common failure; `task` and `attempt` are those of the cause."""
 
     kind: RoleKind
     task: Task
@@ -122,11 +122,11 @@ class FailureRole:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded(Tagged):
-    """An attempt is over: all that the run knows and has decided about it. Times in seconds since the run began.
+    """An attempt is over: its facts, and the decisions about it. Times in seconds since the run began.
 
-    It is recorded again when more is decided, and then replaces what was recorded before. `exit` is None if the attempt
-    was left behind. `fault` is the number of the injected fault that explains its failure. `role` is decided together
-    with the restart that follows, or the end of the run.
+    When more is decided it is recorded again and replaces the earlier record. `exit` is None if nobody saw the end.
+    `fault` is the number of the injected fault that explains its failure. `role` is decided together with the restart
+    that follows, or the end of the run.
     """
 
     task: Task
@@ -197,5 +197,5 @@ class RunResult:
 
     @property
     def final(self) -> bool:
-        """Whether the run is over for good: `--continue` does not continue it."""
+        """Whether the run is over for good, so that `--continue` refuses it."""
         return not self.lost and self.state is not RunState.SUSPENDED

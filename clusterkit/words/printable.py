@@ -1,4 +1,4 @@
-"""Text that is safe to print: whatever a task, a file or a client wrote, a terminal only shows it."""
+"""Text that is safe to print, whatever a task, a file or a client wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud8
 
 
 def printable(line: str, color: bool = False) -> str:
-    """One line, control characters shown as their pictures. Tabs stay, and with `color` colors; without, they go."""
+    """One line with pictures for control characters. Tabs stay; colors stay only with `color`."""
     if line.isprintable() or not _HIDDEN.search(line):
         return line
     parts = _COLOR.split(line)  # every second one is a color
@@ -23,7 +23,7 @@ def printable(line: str, color: bool = False) -> str:
 
 
 def printable_lines(text: str, color: bool = False) -> str:
-    """The same of a text whose lines are meant as such. A field that may be hostile takes `printable` before."""
+    """`printable` for each line of a text. A hostile field inside it needs `printable` first."""
     if text.isprintable():
         return text
     return "\n".join(printable(line, color) for line in text.split("\n"))

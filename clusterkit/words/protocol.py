@@ -25,7 +25,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request. `id` is the client's; None where it wants no answer."""
+    """A request. `id` is the client's; None if it wants no answer."""
 
     method: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Call:
 
 
 def parse_call(line: bytes) -> Call:
-    """Read a request. Raises RpcError for everything else, whatever the bytes are."""
+    """Read a request. Raises RpcError if the bytes are anything else."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

@@ -22,7 +22,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A task that restarts: when its process existed, and when it was up, as its first report shows."""
+    """A restarted task: when its process existed, and when its first report showed that it was up."""
 
     task: Task
     attempt: int

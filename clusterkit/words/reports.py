@@ -1,4 +1,4 @@
-"""Reports: what a task says of itself through its progress channel, as events."""
+"""Reports that a task sends through its progress channel, as events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Ready(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Reached(Tagged):
-    """The task has come so far in its start-up: it has imported TensorFlow, serves, is connected, or is prepared."""
+    """The task reached a stage of its start-up."""
 
     task: Task
     attempt: int
@@ -63,7 +63,7 @@ class Reached(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class PhaseChanged(Tagged):
-    """The program began something long that makes no steps, such as an evaluation, or has ended it."""
+    """The program began or ended a long phase without steps, such as an evaluation."""
 
     task: Task
     attempt: int
@@ -82,10 +82,10 @@ class ProgramEnds(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class TrainsWith(Tagged):
-    """How the program trains, as far as its runtime sees; sent again when that changes.
+    """How the program trains, as its runtime sees it; sent again after a change.
 
-    `strategies` are those that it has made, `cluster` is how many tasks are in the cluster that TensorFlow has joined,
-    0 for none. `distributed`: several tasks have trained something together.
+    `strategies` are the created ones, `cluster` is the number of tasks in the cluster that TensorFlow has joined, or 0.
+    `distributed`: several tasks have trained something together.
     """
 
     task: Task
@@ -98,7 +98,7 @@ class TrainsWith(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Profiled(Tagged):
-    """The task's answer to a request for a profile: where it is and over how many steps, or why there is none.
+    """The task's answer to a request for a profile: its path and number of steps, or why it failed.
 
     `steps` is None for a server, which makes none of its own.
     """
@@ -113,9 +113,9 @@ class Profiled(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class InDebugger(Tagged):
-    """The task waits in the debugger, at a line of a function; `error` is what it raised there, empty at a breakpoint.
+    """The task waits in the debugger at a line; `error` is the exception there, empty at a breakpoint.
 
-    `editor`: an editor is attached to it instead, and it may run.
+    `editor`: an editor is attached instead, and the task may run.
     """
 
     task: Task
@@ -136,7 +136,7 @@ class InDebugger(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class LeftDebugger(Tagged):
-    """The task has left the debugger, and continues or ends."""
+    """The task left the debugger, and continues or ends."""
 
     task: Task
     attempt: int
@@ -144,7 +144,7 @@ class LeftDebugger(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class EditorAwaited(Tagged):
-    """The task runs debugpy, for an editor to connect to; `waits`: its program begins when one is attached."""
+    """The task runs debugpy; `waits`: its program begins when an editor is attached."""
 
     task: Task
     attempt: int
@@ -154,7 +154,7 @@ class EditorAwaited(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class SigtermHandled(Tagged):
-    """Whether anything in the task handles SIGTERM, apart from TensorFlow's own notifier if nothing waits for it."""
+    """Whether anything in the task handles SIGTERM; TensorFlow's own notifier counts only if it is waited for."""
 
     task: Task
     attempt: int

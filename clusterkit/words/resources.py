@@ -1,4 +1,4 @@
-"""What a job runs on: devices, the network, hosts."""
+"""The resources of a job: devices, the network, hosts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Network(enum.StrEnum):
-    """What the tasks reach each other over."""
+    """The network between the tasks."""
 
     HOST = "host"  # this machine's loopback
     VIRTUAL = "virtual"  # each task has a network namespace and an address of its own
@@ -17,7 +17,7 @@ class Network(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What each task gets of this machine, None: all that there is; and what there is to be handed out."""
+    """Each task's share of this machine, None for everything; and the available cores and GPUs."""
 
     cpus: int | None = None
     gpus: int | None = None

@@ -1,4 +1,4 @@
-"""What is hidden of a job wherever it is stored or shown: the values of variables, and credentials inside URLs."""
+"""What is hidden of a job in files and output: values of variables, and credentials in URLs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_harmless(name: str) -> bool:
 
 
 def without_credentials(text: str) -> str:
-    """A text without what in its URLs gives access: users with passwords, such parameters, paths of webhooks."""
+    """A text whose URLs have no passwords, no secret parameters, and no paths of webhooks."""
     if "://" not in text:
         return text
     text = _WEBHOOK.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", text))
@@ -42,23 +42,23 @@ def without_credentials(text: str) -> str:
 
 
 def masked(env: Mapping[str, str], show: bool = False) -> dict[str, str]:
-    """The variables with what may be seen of their values. `show`: all but the credentials in URLs."""
+    """The variables with hidden values masked. `show`: mask only the credentials in URLs."""
     return {name: without_credentials(value) if show or is_harmless(name) else HIDDEN for name, value in env.items()}
 
 
 def hidden_in(env: Mapping[str, str], show: bool) -> list[str]:
-    """The names of the variables of which something is hidden."""
+    """The names of the variables that `masked` changes."""
     return [name for name, text in masked(env, show).items() if text != env[name]]
 
 
 def has_credentials(job: JobSpec) -> bool:
-    """Whether a URL has credentials in it, anywhere in the job but in its variables."""
+    """Whether a URL anywhere in the job, except in its variables, has credentials."""
     bare = replace(job, setup=replace(job.setup, env={}), setups={k: replace(s, env={}) for k, s in job.setups.items()})
     return _cleaned(bare) != bare
 
 
 def without_secrets(job: JobSpec) -> JobSpec:
-    """The job as it can be stored and shown. No task is started from that."""
+    """The job without secrets, for files and output. No task is started from it."""
     setups = {kind: replace(setup, env=masked(setup.env, job.show_env)) for kind, setup in job.setups.items()}
     setup = replace(job.setup, env=masked(job.setup.env, job.show_env))
     return _cleaned(replace(job, setup=setup, setups=setups))

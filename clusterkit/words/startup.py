@@ -9,7 +9,7 @@ from clusterkit.words.model import Task
 
 
 class Stage(enum.StrEnum):
-    """What a task has reached in its start-up, in order. A task need not pass through all of them, nor be seen to."""
+    """The stages of a task's start-up, in order. A task may skip some, or pass them unseen."""
 
     BEGUN = "begun"  # the start was asked for
     SPAWNED = "spawned"  # the process exists
@@ -22,9 +22,9 @@ class Stage(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskStart:
-    """The first attempt of a task: when it reached each stage; None where that was not seen, or did not happen.
+    """The first attempt of a task: when it reached each stage; None if it was not seen to.
 
-    `forked`: from a process that had imported TensorFlow already, so that `imported` follows `spawned` at once.
+    `forked`: from a process that had imported TensorFlow, so that `imported` follows `spawned` at once.
     """
 
     task: Task

@@ -1,4 +1,4 @@
-"""What can be seen of live tasks from outside."""
+"""What live tasks show from outside."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Look(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an attempt spends its time. Of the `samples`, it was stopped in some, and in others not all of it slept.
+    """How an attempt spends its time: of the `samples`, in how many it was stopped or busy.
 
-    In the `seconds` since the look before, its threads together had `cpu` seconds of CPU, and waited `delayed` seconds
-    for one.
+    In the `seconds` since the previous inspection, its threads together used `cpu` seconds of CPU, and waited `delayed`
+    seconds for one.
     """
 
     samples: int
@@ -33,11 +33,11 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What can be seen of a live attempt from outside. `state` is the letter of /proc/PID/stat.
+    """What a live attempt shows from outside. `state` is the letter of /proc/PID/stat.
 
-    A look at paces finds `pace`, and not whether the task listens. Closer looks find `doing`, where its main thread is,
-    as in "waits in Server.join", empty where it does not tell; and `own`: that this is the program's own code, so that
-    it waits for no other task.
+    Only Look.PACE finds `pace`, and it does not find `listening`. Closer looks find `doing`: where its main thread is,
+    as in "waits in Server.join", or empty; and `own`: that is the program's own code, so that it waits for no other
+    task.
     """
 
     attempt: int
