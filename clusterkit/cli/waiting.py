@@ -55,9 +55,8 @@ def wait(run: str | None, as_json: bool) -> None:
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
-    from clusterkit.client.control import Client, NotLive
+    from clusterkit.client.control import Client, NotLive, signal_guardian
     from clusterkit.client.follow import Life
-    from clusterkit.client.guardian import signal_guardian
 
     with exit_on_error():
         chosen = to_act_on(run)

@@ -1,21 +1,26 @@
-"""The client of the control socket. Every call has a timeout, and fails if the run is not live."""
+"""Controls a live run: through its control socket, or its guardian if the supervisor does not answer."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 import socket
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from clusterkit.client.control_socket import connect
 from clusterkit.client.directory import RunDirectory
+from clusterkit.system import procfs
 from clusterkit.words import protocol
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.errors import CannotLook, ClusterkitError
 
 TIMEOUT = 10.0  # seconds
 LOOK_EVERY = 0.02  # seconds between two attempts to connect to a run that is just starting
+APART = 0.1  # seconds between two signals, which would be one otherwise
 
 
 class NotLive(ClusterkitError):
@@ -29,7 +34,7 @@ class Refused(ClusterkitError):
 
 
 class Client:
-    """A connection to a live run. Raises NotLive if the run is not live, or ends."""
+    """A connection to a live run, with a timeout for every call. Raises NotLive if the run is not live, or ends."""
 
     def __init__(self, run: RunDirectory, timeout: float = TIMEOUT) -> None:
         self._run = run
@@ -93,3 +98,27 @@ def _connected(run: RunDirectory, timeout: float) -> socket.socket:
         except OSError as error:
             raise NotLive(f"The run {run.run_id} does not answer: {error.strerror or error}.") from None
         time.sleep(LOOK_EVERY)
+
+
+def signal_guardian(run: RunDirectory, at_once: bool) -> bool:
+    """Have the guardian end a run, as SIGTERM does; `at_once`, as two Ctrl-C do. Return whether it was found."""
+    with suppress(CannotLook, OSError):
+        if (guardian := _guardian_of(run)) is not None:
+            os.kill(guardian, signal.SIGINT if at_once else signal.SIGTERM)
+            if at_once:
+                time.sleep(APART)
+                os.kill(guardian, signal.SIGINT)
+            return True
+    return False
+
+
+def _guardian_of(run: RunDirectory) -> int | None:
+    """The guardian's pid: the parent of the process that has the run's lock, if both are in this pid namespace."""
+    info = run.info()
+    if info is None or str(run.lock_file.resolve()) not in procfs.links(info.pid):
+        return None
+    guardian = procfs.parent(info.pid)
+    if guardian is None or guardian <= 1:
+        return None
+    argv = procfs.argv_of(guardian)  # the supervisor's, of which it is a fork, unless a warm server has made both
+    return guardian if argv == procfs.argv_of(info.pid) or "guardian" in argv else None
