@@ -13,11 +13,11 @@ class SlurmError(ClusterkitError):
 
 
 class ControllerAway(SlurmError):
-    """Slurm's controller does not answer. It may some time later: running jobs go on without it."""
+    """Slurm's controller does not answer. It may recover; running jobs do not need it."""
 
 
 class UnexpectedAnswer(SlurmError):
-    """Slurm's command printed something that it does not print, as far as is known."""
+    """Slurm's command printed output in an unknown format."""
 
     def __init__(self, command: str, answer: str) -> None:
         shown = printable(answer[:LONGEST].replace("\n", " "))

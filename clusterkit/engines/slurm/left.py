@@ -28,16 +28,16 @@ def requeue(env: Mapping[str, str] = os.environ) -> bool:
         try:
             if (done := look(Slurm(env), number, restarts)) is not None:
                 return done
-        except (ControllerAway, UnexpectedAnswer):  # it may come to itself
+        except (ControllerAway, UnexpectedAnswer):  # the controller may recover
             pass
-        except SlurmError:  # another agent was faster
+        except SlurmError:  # another agent has requeued the job
             return False
         time.sleep(ASK_EVERY)
     return False
 
 
 def look(slurm: Slurm, number: int, restarts: int) -> bool | None:
-    """Requeue a job that was left, and return True; False where that is not to be; None as long as nothing is known."""
+    """Requeue an orphaned job: True if requeued, False if not needed, None while its host is not known down."""
     job = slurm.job(number)
     if job is None or job.phase is not Phase.RUNNING or job.restarts != restarts:
         return False

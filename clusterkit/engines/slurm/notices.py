@@ -22,7 +22,7 @@ def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> All
     if signal in WARNINGS and end not in CONTINUES:
         end = End.TIME_LIMIT  # that is what the warning is for
     elif job is not None and end is End.TIME_LIMIT and job.phase is Phase.RUNNING and signal not in WARNINGS:
-        return None  # somebody sent it, and by chance late
+        return None  # a user sent the signal, near the time limit by chance
     if end not in CONTINUES and job is not None:
         return None
     left = 0.0 if job is None or job.end is None or job.phase is not Phase.RUNNING else job.end - now - SPARE

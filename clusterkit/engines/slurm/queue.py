@@ -85,28 +85,24 @@ def parse_hostnames(text: str) -> list[str]:
 
 def _job(line: str) -> QueuedJob:
     try:
-        return _job_of(*(field.strip() for field in line.split("|", len(FIELDS) - 1)))
-    except (ValueError, TypeError):
+        fields = (field.strip() for field in line.split("|", len(FIELDS) - 1))
+        job, state, restarts, start, end, preempted, limit, host, reason = fields
+        if not re.fullmatch(r"[A-Z_]{1,40}", state) or not reason.endswith("|"):
+            raise ValueError
+        reason = reason[:-1].strip()
+        return QueuedJob(
+            job=_number(job),
+            state=state,
+            restarts=_number(restarts),
+            start=_time(start),
+            end=_time(end),
+            preempted=_time(preempted),
+            time_limit=_limit(limit),
+            host="" if host in _NONE else host,
+            reason="" if reason in _NONE else reason,
+        )
+    except ValueError:
         raise UnexpectedAnswer("squeue", line) from None
-
-
-def _job_of(
-    job: str, state: str, restarts: str, start: str, end: str, preempted: str, limit: str, host: str, reason: str
-) -> QueuedJob:
-    if not re.fullmatch(r"[A-Z_]{1,40}", state) or not reason.endswith("|"):
-        raise ValueError
-    reason = reason[:-1].strip()
-    return QueuedJob(
-        job=_number(job),
-        state=state,
-        restarts=_number(restarts),
-        start=_time(start),
-        end=_time(end),
-        preempted=_time(preempted),
-        time_limit=_limit(limit),
-        host="" if host in _NONE else host,
-        reason="" if reason in _NONE else reason,
-    )
 
 
 def _number(text: str) -> int:

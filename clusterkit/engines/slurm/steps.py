@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 # What a site or the job's own options may have set otherwise. The whole environment goes along; no MPI; memory and CPUs
-# are shared with whatever else runs in the job; and what becomes of one agent does not end the others.
+# are shared with whatever else runs in the job; and the end of one agent does not end the others.
 _COMMON = ("--overlap", "--export=ALL", "--mpi=none", "--mem=0")
 _APART = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--unbuffered", "--cpu-bind=none")
 # The one command line is the same on all hosts, and only there Slurm says which one it is.
