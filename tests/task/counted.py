@@ -40,7 +40,7 @@ class Optimizer:
         self._iterations = SimpleNamespace(numpy=lambda: self.made)
 
 
-def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] = patch.watch_fit) -> Any:
+def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] = patch.watch) -> Any:
     """A list of callbacks as Keras's, which this patch has been put on."""
 
     class CallbackList:
@@ -56,7 +56,7 @@ def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] 
 
 
 def coordinator() -> tuple[Any, Any]:
-    """A coordinator and its queue as TensorFlow's, which `watch_coordinator` has been put on."""
+    """A coordinator and its queue as TensorFlow's, which the patch has been put on."""
 
     class ClusterCoordinator:
         def schedule(self, closure: str) -> str:
@@ -67,5 +67,5 @@ def coordinator() -> tuple[Any, Any]:
             return
 
     module = SimpleNamespace(ClusterCoordinator=ClusterCoordinator, _CoordinatedClosureQueue=Queue)
-    patch.watch_coordinator(module, load)
+    patch.watch(module, load)
     return ClusterCoordinator(), Queue()

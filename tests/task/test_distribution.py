@@ -127,7 +127,7 @@ def fresh(kind: type) -> Any:
 def test_each_strategy_is_reported_once_by_the_name_that_users_know(told: Told) -> None:
     """TensorFlow's own default is none."""
     base = fresh(StrategyBase)
-    patch.watch_strategies(SimpleNamespace(StrategyBase=base, StrategyExtendedV2=fresh(Extended)), load)
+    patch.watch(SimpleNamespace(StrategyBase=base, StrategyExtendedV2=fresh(Extended)), load)
     for kind in (
         *(_DefaultDistributionStrategy, MirroredStrategy, MirroredStrategy),
         *(_CollectiveAllReduceStrategyExperimental, ParameterServerStrategyV2),
@@ -148,7 +148,7 @@ def test_what_a_strategy_for_several_tasks_runs_is_distributed(
 ) -> None:
     """Reported once, however many steps there are, which run as before."""
     extended = fresh(Extended)
-    patch.watch_strategies(SimpleNamespace(StrategyBase=fresh(StrategyBase), StrategyExtendedV2=extended), load)
+    patch.watch(SimpleNamespace(StrategyBase=fresh(StrategyBase), StrategyExtendedV2=extended), load)
     one = type(kind.__name__, (extended,), {})(spans)
     assert [one.call_for_each_replica(lambda n: n + 1, args=(n,)) for n in range(3)] == [1, 2, 3]
     assert [report["distributed"] for report in told] == [True] * distributed
@@ -158,7 +158,7 @@ def test_what_a_strategy_for_several_tasks_runs_is_distributed(
 def test_a_cluster_that_is_joined(told: Told, name: str) -> None:
     """The largest one counts; one task alone is no cluster."""
     kind = fresh(Context)
-    patch.watch_context(SimpleNamespace(Context=kind), load)
+    patch.watch(SimpleNamespace(Context=kind), load)
     joins = getattr(kind(), name)
     assert [joins(server_def(*sizes)) for sizes in ((1,), (1, 2, 1), (2,))] == ["joined"] * 3
     assert [report["cluster"] for report in told] == [4]
@@ -168,8 +168,8 @@ def test_a_cluster_that_is_joined(told: Told, name: str) -> None:
 def test_a_server_and_a_coordinator(told: Told) -> None:
     """A server is in its cluster; a coordinator has others train for it."""
     server, coordinator = fresh(Server), fresh(ClusterCoordinator)
-    patch.watch_server(SimpleNamespace(Server=server), load)
-    patch.watch_coordinator(SimpleNamespace(ClusterCoordinator=coordinator), load)
+    patch.watch(SimpleNamespace(Server=server), load)
+    patch.watch(SimpleNamespace(ClusterCoordinator=coordinator), load)
     server(server_def(1, 1))
     assert [coordinator().schedule(n) for n in range(3)] == [0, 1, 2]
     assert [(report["cluster"], report["distributed"]) for report in told] == [(2, False), (2, True)]
@@ -182,7 +182,7 @@ def test_a_server_and_a_coordinator(told: Told) -> None:
 def test_fit_in_a_scope_and_outside(told: Told, strategy: Any, training: list[str]) -> None:
     """Of something that is no model of Keras's nothing is known."""
     kind = fresh(CallbackList)
-    patch.watch_fit(SimpleNamespace(CallbackList=kind), load)
+    patch.watch(SimpleNamespace(CallbackList=kind), load)
     assert [kind(strategy).on_train_begin() for _ in range(2)] == ["begun"] * 2
     assert [report["training"] for report in told] == training
 
@@ -190,9 +190,9 @@ def test_fit_in_a_scope_and_outside(told: Told, strategy: Any, training: list[st
 def test_a_loop_of_the_programs_own(told: Told) -> None:
     """An optimizer or a gradient is a sign of it, and a fit says more; DTensor's mesh is a kind of strategy."""
     optimizers, tapes, meshes = (type(name, (Server,), {}) for name in ("BaseOptimizer", "GradientTape", "Mesh"))
-    patch.watch_optimizers(SimpleNamespace(BaseOptimizer=optimizers), load)
-    patch.watch_tapes(SimpleNamespace(GradientTape=tapes), load)
-    patch.watch_meshes(SimpleNamespace(Mesh=meshes), load)
+    patch.watch(SimpleNamespace(BaseOptimizer=optimizers), load)
+    patch.watch(SimpleNamespace(GradientTape=tapes), load)
+    patch.watch(SimpleNamespace(Mesh=meshes), load)
     for kind in (optimizers, tapes, meshes, meshes):
         kind("x")
     patch.found[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))

@@ -87,20 +87,12 @@ def test_fit_under_parameter_servers_is_refused() -> None:
     assert "ClusterCoordinator" in sentence
 
 
-@pytest.mark.parametrize(
-    ("refuse", "name"),
-    [
-        (refusals.refuse_strategy, "ParameterServerStrategyV2"),
-        (refusals.refuse_coordinator, "ClusterCoordinator"),
-    ],
-)
-def test_a_worker_that_makes_the_coordinators_things_is_told_so(
-    refuse: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", ["ParameterServerStrategyV2", "ClusterCoordinator"])
+def test_a_worker_that_makes_the_coordinators_things_is_told_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which task, where in the program, and what to do instead."""
     module = SimpleNamespace(**{name: type(name, (), {})})
     monkeypatch.setenv("CLUSTERKIT_TASK", "worker:1")
-    refuse(module, load)
+    refusals.refuse_coordination(module, load)
     with pytest.raises(SystemExit) as stopped:
         getattr(module, name)()
     sentence = str(stopped.value)

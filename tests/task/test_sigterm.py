@@ -25,8 +25,8 @@ class Task:
         self.handler = type("PreemptionCheckpointHandler", (), {})
         self.signals = SimpleNamespace(signal=signal.signal)
         self._pipe = pipe
-        sigterm.watch_strategy(SimpleNamespace(CollectiveAllReduceStrategy=self.strategy), load)
-        sigterm.watch_preemption(SimpleNamespace(PreemptionCheckpointHandler=self.handler), load)
+        sigterm.watch_tensorflow(SimpleNamespace(CollectiveAllReduceStrategy=self.strategy), load)
+        sigterm.watch_tensorflow(SimpleNamespace(PreemptionCheckpointHandler=self.handler), load)
         sigterm.watch_handlers(self.signals, load)
 
     def reports(self) -> list[bool]:
@@ -49,8 +49,6 @@ def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     yield Task(pipe)
     signal.signal(signal.SIGTERM, before)
     os.close(pipe)
-    if steps.steps.descriptor is not None:
-        os.close(steps.steps.descriptor)
 
 
 def test_nothing_is_reported_before_the_notifier_is_there(patched: Task) -> None:

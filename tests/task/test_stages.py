@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.task.patches import stages
-from clusterkit.task.patches.stages import Stages
+from clusterkit.task.patches import stages, steps
+from clusterkit.task.patches.steps import Steps
 from tests.support import load
 from tests.task.counted import Reports
 
@@ -23,7 +23,8 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports
     made = Reports(tmp_path / "progress")
     monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
     monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
-    monkeypatch.setattr(stages, "stages", Stages())
+    monkeypatch.setattr(stages, "reached", set())
+    monkeypatch.setattr(steps, "steps", Steps())
     yield made
     os.close(made.fd)
 
@@ -73,10 +74,10 @@ def begin_fit() -> None:
     ("watch", "module", "use", "reached"),
     [
         (stages.watch_import, {}, lambda: None, ["imported"]),
-        (stages.watch_server, {"Server": Server}, lambda: (Server("def"), Server()), ["serving"]),
-        (stages.watch_strategy, {"CollectiveAllReduceStrategy": Server}, Server, ["connected"]),
-        (stages.watch_coordinator, {"ClusterCoordinator": Coordinator}, make_coordinator, ["connected", "prepared"]),
-        (stages.watch_fit, {"CallbackList": CallbackList}, begin_fit, ["prepared"]),
+        (stages.watch, {"Server": Server}, lambda: (Server("def"), Server()), ["serving"]),
+        (stages.watch, {"CollectiveAllReduceStrategy": Server}, Server, ["connected"]),
+        (stages.watch, {"ClusterCoordinator": Coordinator}, make_coordinator, ["connected", "prepared"]),
+        (stages.watch, {"CallbackList": CallbackList}, begin_fit, ["prepared"]),
     ],
     ids=["import", "server", "strategy", "coordinator", "fit"],
 )
@@ -97,11 +98,11 @@ def test_each_stage_is_told_once(
 def test_a_fork_of_the_task_says_nothing(reports: Reports) -> None:
     """A worker of a data loader makes no progress of the task's."""
     if (pid := os.fork()) == 0:
-        stages.stages.reach("imported")
+        stages.reach(load, "imported")
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     assert told(reports) == []
-    stages.stages.reach("imported")
+    stages.reach(load, "imported")
     assert told(reports) == ["imported"]
 
 
@@ -115,12 +116,12 @@ def test_a_supervisor_that_is_gone_or_late_does_not_matter(reports: Reports, mon
             os.write(filler, bytes(1 << 16))
     except BlockingIOError:
         pass
-    stages.stages.reach("imported")
+    stages.reach(load, "imported")
     os.close(filler)
-    monkeypatch.setenv("CLUSTERKIT_PROGRESS", pipe + "-that-is-not-there")
-    stages.stages.reach("serving")
-    monkeypatch.delenv("CLUSTERKIT_PROGRESS")
-    stages.stages.reach("connected")
+    monkeypatch.setattr(steps.steps, "path", pipe + "-that-is-not-there")
+    stages.reach(load, "serving")
+    monkeypatch.setattr(steps.steps, "path", None)
+    stages.reach(load, "connected")
     assert ends_of(pipe) == 1
 
 

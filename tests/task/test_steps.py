@@ -32,8 +32,6 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield made
     os.close(made.fd)
-    if patch.steps.descriptor is not None:
-        os.close(patch.steps.descriptor)
 
 
 def test_fit_is_counted_from_the_optimizers_step_on(reports: Reports) -> None:

@@ -154,55 +154,21 @@ def of_task(load: Any) -> Distribution:
     return found[0]
 
 
-def watch_strategies(module: Any, load: Any) -> None:
-    """Patch the base classes of strategies to report those that are made, and what they run."""
-    hook, known = load("task/patches/hook"), of_task(load)
-    hook.after(module.StrategyBase, "__init__", known.make)
-    hook.before(module.StrategyExtendedV2, "call_for_each_replica", known.run)
-
-
-def watch_context(module: Any, load: Any) -> None:
-    """Patch TensorFlow's context to report the clusters that it joins."""
-    hook, known = load("task/patches/hook"), of_task(load)
+def watch(module: Any, load: Any) -> None:
+    """Patch the classes of TensorFlow and Keras that show how the program trains."""
+    known = of_task(load)
+    after: dict[str, Callable[..., None]] = {
+        "StrategyBase.__init__": known.make,
+        "Server.__init__": lambda self, *args, **kwargs: known.join(getattr(self, "_server_def", None)),
+        "CallbackList.on_train_begin": lambda self, logs=None: known.fit(self.model),
+        "Mesh.__init__": lambda self, *args, **kwargs: known.name("DTensor"),
+    }
     for name in ("enable_collective_ops", "set_server_def", "update_server_def"):
-        hook.after(module.Context, name, lambda self, server_def, *args, **kwargs: known.join(server_def))
-
-
-def watch_server(module: Any, load: Any) -> None:
-    """Patch the server to report the cluster that it serves in."""
-    known = of_task(load)
-    load("task/patches/hook").after(
-        module.Server, "__init__", lambda self, *args, **kwargs: known.join(getattr(self, "_server_def", None))
-    )
-
-
-def watch_coordinator(module: Any, load: Any) -> None:
-    """Patch the coordinator to report that its workers train."""
-    load("task/patches/hook").before(module.ClusterCoordinator, "schedule", of_task(load).distribute)
-
-
-def watch_fit(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to report `fit`."""
-    known = of_task(load)
-    load("task/patches/hook").after(
-        module.CallbackList, "on_train_begin", lambda self, logs=None: known.fit(self.model)
-    )
-
-
-def watch_meshes(module: Any, load: Any) -> None:
-    """Patch DTensor's meshes to report that the program uses it."""
-    load("task/patches/hook").after(
-        module.Mesh, "__init__", lambda self, *args, **kwargs: of_task(load).name("DTensor")
-    )
-
-
-def watch_tapes(module: Any, load: Any) -> None:
-    """Patch gradient tapes to report that one was made."""
-    load("task/patches/hook").after(module.GradientTape, "__init__", of_task(load).loop)
-
-
-def watch_optimizers(module: Any, load: Any) -> None:
-    """Patch the optimizers' base classes to report that one was made."""
-    for name in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
-        if (kind := getattr(module, name, None)) is not None:
-            load("task/patches/hook").after(kind, "__init__", of_task(load).loop)
+        after[f"Context.{name}"] = lambda self, server_def, *args, **kwargs: known.join(server_def)
+    for name in ("GradientTape", "BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
+        after[f"{name}.__init__"] = known.loop
+    before = {
+        "StrategyExtendedV2.call_for_each_replica": known.run,
+        "ClusterCoordinator.schedule": known.distribute,
+    }
+    load("task/patches/hook").watch(module, after, before)

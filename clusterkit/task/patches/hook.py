@@ -7,7 +7,7 @@ has not imported. It imports nothing that the program would not import itself.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -15,10 +15,21 @@ from typing import Any
 
 Load = Callable[[str], ModuleType]
 Apply = Callable[[ModuleType], None]
+Calls = Mapping[str, Callable[..., object]]
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
+CALLBACKS = ("keras.src.callbacks.callback_list", "tf_keras.src.callbacks")
+OPTIMIZERS = (
+    "keras.src.optimizers.base_optimizer",
+    "tf_keras.src.optimizers.optimizer",
+    "tf_keras.src.optimizers.legacy.optimizer_v2",
+)
+CONTEXT = "tensorflow.python.eager.context"
+SERVER = "tensorflow.python.training.server_lib"
 DISTRIBUTE = "tensorflow.python.distribute"
 COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
+STRATEGIES = f"{DISTRIBUTE}.distribute_lib"
+MULTI_WORKER = f"{DISTRIBUTE}.collective_all_reduce_strategy"
 # By the name that a plan uses: the modules to patch, each with the file and function that do it.
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
@@ -45,57 +56,36 @@ PATCHES = {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras_counters", "add_on_the_server"),
     },
-    "coordinator": {
-        f"{DISTRIBUTE}.parameter_server_strategy_v2": ("refusals", "refuse_strategy"),
-        COORDINATOR: ("refusals", "refuse_coordinator"),
-    },
+    "coordinator": dict.fromkeys(
+        (f"{DISTRIBUTE}.parameter_server_strategy_v2", COORDINATOR), ("refusals", "refuse_coordination")
+    ),
     "program-end": {COORDINATOR: ("endings", "report_end")},
     "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
-    "coordinator-functions": {"tensorflow.python.eager.context": ("endings", "remove_functions_later")},
-    "leader-first": {"tensorflow.python.eager.context": ("leader", "wait_for_leader")},
+    "coordinator-functions": {CONTEXT: ("endings", "remove_functions_later")},
+    "leader-first": {CONTEXT: ("leader", "wait_for_leader")},
     "sigterm": {
         "signal": ("sigterm", "watch_handlers"),
-        f"{DISTRIBUTE}.collective_all_reduce_strategy": ("sigterm", "watch_strategy"),
-        f"{DISTRIBUTE}.failure_handling.failure_handling": ("sigterm", "watch_preemption"),
-        f"{DISTRIBUTE}.failure_handling.preemption_watcher": ("sigterm", "watch_preemption"),
+        MULTI_WORKER: ("sigterm", "watch_tensorflow"),
+        f"{DISTRIBUTE}.failure_handling.failure_handling": ("sigterm", "watch_tensorflow"),
+        f"{DISTRIBUTE}.failure_handling.preemption_watcher": ("sigterm", "watch_tensorflow"),
     },
-    "steps": {
-        "keras.src.callbacks.callback_list": ("steps", "watch_fit"),
-        "tf_keras.src.callbacks": ("steps", "watch_fit"),
-        "keras.src.optimizers.base_optimizer": ("steps", "watch_optimizers"),
-        "tf_keras.src.optimizers.optimizer": ("steps", "watch_optimizers"),
-        "tf_keras.src.optimizers.legacy.optimizer_v2": ("steps", "watch_optimizers"),
-        COORDINATOR: ("steps", "watch_coordinator"),
-    },
+    "steps": dict.fromkeys((*CALLBACKS, *OPTIMIZERS, COORDINATOR), ("steps", "watch")),
+    "evaluations": dict.fromkeys(CALLBACKS, ("steps", "watch_evaluations")),
     "stages": {
         "tensorflow": ("stages", "watch_import"),
-        "tensorflow.python.training.server_lib": ("stages", "watch_server"),
-        f"{DISTRIBUTE}.collective_all_reduce_strategy": ("stages", "watch_strategy"),
-        COORDINATOR: ("stages", "watch_coordinator"),
-        "keras.src.callbacks.callback_list": ("stages", "watch_fit"),
-        "tf_keras.src.callbacks": ("stages", "watch_fit"),
+        **dict.fromkeys((SERVER, MULTI_WORKER, COORDINATOR, *CALLBACKS), ("stages", "watch")),
     },
-    "distribution": {
-        f"{DISTRIBUTE}.distribute_lib": ("distribution", "watch_strategies"),
-        "tensorflow.python.eager.context": ("distribution", "watch_context"),
-        "tensorflow.python.training.server_lib": ("distribution", "watch_server"),
-        COORDINATOR: ("distribution", "watch_coordinator"),
-        "tensorflow.dtensor.python.layout": ("distribution", "watch_meshes"),
-        "tensorflow.python.eager.backprop": ("distribution", "watch_tapes"),
-        "keras.src.callbacks.callback_list": ("distribution", "watch_fit"),
-        "tf_keras.src.callbacks": ("distribution", "watch_fit"),
-        "keras.src.optimizers.base_optimizer": ("distribution", "watch_optimizers"),
-        "tf_keras.src.optimizers.optimizer": ("distribution", "watch_optimizers"),
-        "tf_keras.src.optimizers.legacy.optimizer_v2": ("distribution", "watch_optimizers"),
-    },
+    "distribution": dict.fromkeys(
+        (
+            *(STRATEGIES, CONTEXT, SERVER, COORDINATOR, *CALLBACKS, *OPTIMIZERS),
+            *("tensorflow.dtensor.python.layout", "tensorflow.python.eager.backprop"),
+        ),
+        ("distribution", "watch"),
+    ),
     "breakpoints": {"pdb": ("breakpoints", "hold")},
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},
     "step-times": {COORDINATOR: ("closures", "watch")},
-    "evaluations": {
-        "keras.src.callbacks.callback_list": ("steps", "watch_evaluations"),
-        "tf_keras.src.callbacks": ("steps", "watch_evaluations"),
-    },
 }
 
 
@@ -151,6 +141,15 @@ def after(owner: Any, name: str, call: Callable[..., object]) -> None:
         return result
 
     replace(owner, name, patched)
+
+
+def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
+    """Patch the methods, given as `Class.method`, of those classes that the module has."""
+    for patched, calls in ((after, after_calls), (before, before_calls)):
+        for path, call in calls.items():
+            kind, _, method = path.partition(".")
+            if hasattr(module, kind):
+                patched(getattr(module, kind), method, call)
 
 
 class Finder:

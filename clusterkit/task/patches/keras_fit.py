@@ -11,12 +11,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import wraps
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "metrics", "optimizers", "normalization")  # files keras_*.py, for every version
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_*.py, for every version
 
 
 class ProbeCalled(Exception):
@@ -36,7 +35,9 @@ def watch(trainer: Any, load: Load) -> None:
             patch(trainer, strategy, load)
         return strategy
 
-    model.distribute_strategy = property(unconverted(distribute_strategy))
+    # As Keras's own functions, it is not converted by autograph.
+    distribute_strategy.autograph_info__ = None  # type: ignore[attr-defined]
+    model.distribute_strategy = property(distribute_strategy)
     predict_in_order(trainer, load)
 
 
@@ -66,11 +67,11 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
     try:
         for name in REPAIRS:
-            due += load(f"task/patches/keras_{name}").fixes(trainer, load)
+            due += load(f"task/patches/keras_{name}").fixes(trainer)
     except (AssertionError, AttributeError, KeyError) as error:
         load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
-        fix(trainer)
+        fix(trainer, load)
     if due and strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
@@ -118,19 +119,18 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     return False
 
 
-def build_from_a_part(trainer: Any) -> None:
+def build_from_a_part(trainer: Any, load: Load) -> None:
     """Patch Keras to build the model from this worker's part of a batch."""
     model = trainer.TensorFlowTrainer
     plain = model._maybe_symbolic_build
 
-    @wraps(plain)
     def _maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
         strategy = self._distribute_strategy
         if iterator is not None and strategy is not None and is_multi_worker(trainer.tf, strategy):
             data_batch, iterator = part_of(trainer, strategy, iterator), None
         plain(self, iterator=iterator, data_batch=data_batch)
 
-    model._maybe_symbolic_build = unconverted(_maybe_symbolic_build)
+    load("task/patches/hook").replace(model, "_maybe_symbolic_build", _maybe_symbolic_build)
 
 
 def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
@@ -174,23 +174,16 @@ def reduces_numbers_over_rows(trainer: Any) -> bool:
     return axes == [0]
 
 
-def take_numbers(trainer: Any) -> None:
+def take_numbers(trainer: Any, load: Load) -> None:
     """Patch Keras to take what a step returns as it is: it is the same in all replicas, see keras_logs."""
     plain = trainer.reduce_per_replica
 
-    @wraps(plain)
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:
         if reduction == "concat" or not is_multi_worker(trainer.tf, strategy):
             return plain(values, strategy, reduction)
         return trainer.tree.map_structure(lambda value: strategy.experimental_local_results(value)[0], values)
 
-    trainer.reduce_per_replica = unconverted(reduce_per_replica)
-
-
-def unconverted(function: Any) -> Any:
-    """Exclude a function from autograph's conversion, as Keras's own functions are."""
-    function.autograph_info__ = None
-    return function
+    load("task/patches/hook").replace(trainer, "reduce_per_replica", reduce_per_replica)
 
 
 DEFECTS = (

@@ -11,10 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import ModuleType
 from typing import Any
 
-Replace = Callable[[Any, str, Callable[..., Any]], None]
 MEANS = ("sum_over_batch_size", "mean")
 OTHERS = (
     "compute_loss of {} adds a number that no Keras loss computes. It is taken for a mean over the rows of the batch: "
@@ -26,26 +24,19 @@ class OneNumber(Exception):
     """A loss function has returned a number that is not one per row."""
 
 
-def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     """Return the patches. Raises AttributeError for a Keras with other internals."""
     losses, kind = trainer.loss_module, trainer.loss_module.Loss
     totals = trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
     assert callable(compiled()._build_nested)
     reductions = losses.reduce_values, losses.reduce_weighted_values, losses.apply_mask
     assert all(map(callable, (*totals, *reductions, kind.__call__)))
-    each = (
-        scale_means,
-        divide_by_the_sum_of_all,
-        compute_from_all_rows,
-        wrap_calls,
-        partial(add_parts, fit=load("task/patches/keras_fit")),
-    )
-    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
-    return [partial(fix, steps=steps, replace=replace) for fix in each]
+    return scale_means, divide_by_the_sum_of_all, compute_from_all_rows, wrap_calls, add_parts
 
 
-def scale_means(trainer: Any, steps: Any, replace: Replace) -> None:
+def scale_means(trainer: Any, load: Any) -> None:
     """Patch the scaling of mean losses: by the replica's share, and not by the number of replicas."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
 
@@ -65,8 +56,9 @@ def scale_means(trainer: Any, steps: Any, replace: Replace) -> None:
     replace(losses, "unscale_loss_for_distribution", unscale_loss_for_distribution)
 
 
-def divide_by_the_sum_of_all(trainer: Any, steps: Any, replace: Replace) -> None:
+def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
     """Patch losses that are divided by a sum of masks or weights: by the sum over all replicas."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     reduce, mask_weights = losses.reduce_values, losses.apply_mask
 
@@ -99,8 +91,9 @@ def divide_by_the_sum_of_all(trainer: Any, steps: Any, replace: Replace) -> None
     replace(losses, "apply_mask", apply_mask)
 
 
-def compute_from_all_rows(trainer: Any, steps: Any, replace: Replace) -> None:
+def compute_from_all_rows(trainer: Any, load: Any) -> None:
     """Patch the call of a loss function: if it returns one number, it is computed from the rows of all replicas."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     call, reduce = losses.Loss.__call__, losses.reduce_weighted_values
 
@@ -127,8 +120,9 @@ def compute_from_all_rows(trainer: Any, steps: Any, replace: Replace) -> None:
     replace(losses, "reduce_weighted_values", reduce_weighted_values)
 
 
-def wrap_calls(trainer: Any, steps: Any, replace: Replace) -> None:
+def wrap_calls(trainer: Any, load: Any) -> None:
     """Patch the losses of a compiled model whose classes have a `__call__` of their own, which returns one number."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, kind = trainer.tf, compiled()
     base, build = trainer.loss_module.Loss, kind._build_nested
     plain_call = base.__call__
@@ -175,8 +169,9 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
     return values.shape[0] in (None, rows)
 
 
-def add_parts(trainer: Any, steps: Any, replace: Replace, fit: Any) -> None:
+def add_parts(trainer: Any, load: Any) -> None:
     """Patch the total loss of a model: what its own `compute_loss` adds is weighed as a mean over rows is."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss
 
@@ -190,7 +185,7 @@ def add_parts(trainer: Any, steps: Any, replace: Replace, fit: Any) -> None:
             return loss
         others = [term for term in terms(loss) if not step.is_part(term)]
         if others:
-            fit.say_once(tf, OTHERS.format(type(self).__name__))
+            load("task/patches/keras_fit").say_once(tf, OTHERS.format(type(self).__name__))
         for term in others:
             loss += tf.cast(step.as_part(term) - term, loss.dtype)
         return loss

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 UNSCALED = (
@@ -18,13 +17,12 @@ UNSCALED = (
 )
 
 
-def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     """Return the patches. Raises AttributeError or KeyError for a Keras with other internals."""
     kind, scaled = optimizer(), loss_scaled()
     expected = kind._all_reduce_sum_gradients, kind._clip_gradients, kind._overwrite_model_variables_with_average_value
     assert all(map(callable, (*expected, scaled.check_finite)))
-    each = add_up, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
-    return [partial(fix, load=load) for fix in each]
+    return add_up, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
 
 
 def optimizer() -> Any:

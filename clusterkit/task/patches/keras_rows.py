@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 
-def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     """Return the patches. Raises AttributeError for a Keras with other internals."""
     model = trainer.TensorFlowTrainer
     assert callable(model._make_function)
     assert callable(model.predict_step)
     assert callable(model.predict_on_batch)
-    return [partial(fix, load=load) for fix in (count_rows, predict_own_rows, predict_once)]
+    return count_rows, predict_own_rows, predict_once
 
 
-def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
+def count_rows(trainer: Any, load: Any) -> None:
     """Patch the step functions: each knows its share of the rows, has at least one, and returns the logs of all."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
@@ -95,7 +94,7 @@ def rest(tf: Any, iterator: Any) -> Any:
     return iter([batch.get_value()]) if batch.has_value() else None
 
 
-def predict_own_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
+def predict_own_rows(trainer: Any, load: Any) -> None:
     """Patch the prediction of a batch: a replica without rows returns none."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps = load("task/patches/keras_fit"), load("task/patches/keras_step")
@@ -111,7 +110,7 @@ def predict_own_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
     load("task/patches/hook").replace(model, "predict_step", predict_step)
 
 
-def predict_once(trainer: Any, load: Callable[[str], ModuleType]) -> None:
+def predict_once(trainer: Any, load: Any) -> None:
     """Patch `predict_on_batch`: each worker has the whole batch, and Keras returns it as often as there are workers."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, predict = load("task/patches/keras_fit"), model.predict_on_batch

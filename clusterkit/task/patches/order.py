@@ -97,26 +97,23 @@ def _is_sharded(dataset: Any) -> bool:
 
 def shuffle_arrays(module: Any, load: Any) -> None:
     """Patch how Keras 3 shuffles arrays: by a permutation that follows from a seed and the epoch's number."""
-    kind = module.ArrayDataAdapter
-    plain = kind.get_tf_dataset
-
-    @wraps(plain)
-    def get_tf_dataset(self: Any) -> Any:
-        return _with_shared_permutations(self, load, lambda: plain(self))
-
-    kind.get_tf_dataset = get_tf_dataset
+    _share_permutations(module.ArrayDataAdapter, "get_tf_dataset", load)
 
 
 def shuffle_arrays_of_keras_2(module: Any, load: Any) -> None:
-    """Patch how Keras 2 does."""
-    kind = module.TensorLikeDataAdapter
-    plain = kind.__init__
+    """Patch how Keras 2 shuffles arrays, in the same way."""
+    _share_permutations(module.TensorLikeDataAdapter, "__init__", load)
+
+
+def _share_permutations(kind: Any, name: str, load: Any) -> None:
+    """Patch the method that makes an adapter's dataset."""
+    plain = getattr(kind, name)
 
     @wraps(plain)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        _with_shared_permutations(self, load, lambda: plain(self, *args, **kwargs))
+    def make(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _with_shared_permutations(self, load, lambda: plain(self, *args, **kwargs))
 
-    kind.__init__ = __init__
+    setattr(kind, name, make)
 
 
 def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:

@@ -87,28 +87,20 @@ def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
     return tuple(map(int, version.split(".")[:2])) >= oldest
 
 
-def refuse_strategy(module: Any, load: Any) -> None:
-    """Refuse a ParameterServerStrategy in a worker or a parameter server."""
-    refuse_to_make(module.ParameterServerStrategyV2, "a ParameterServerStrategy", load)
+def refuse_coordination(module: Any, load: Any) -> None:
+    """Patch the classes that only the chief may create: in this task, to create one exits the program."""
+    for name in ("ParameterServerStrategyV2", "ClusterCoordinator"):
 
+        def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:
+            task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
+            stop(
+                f"{task} has reached the coordinator's code: {place} creates a {what}, which only the chief can do. "
+                f"Start a tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run the job "
+                f"with --servers builtin: then workers and parameter servers run clusterkit's server and not the "
+                f"program."
+            )
 
-def refuse_coordinator(module: Any, load: Any) -> None:
-    """Refuse a ClusterCoordinator in a worker or a parameter server."""
-    refuse_to_make(module.ClusterCoordinator, "a ClusterCoordinator", load)
-
-
-def refuse_to_make(kind: Any, what: str, load: Any) -> None:
-    """Patch a class that only the chief may create: in this task, to create one exits the program."""
-
-    def refuse(self: object, *args: object, **kwargs: object) -> None:
-        task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
-        stop(
-            f"{task} has reached the coordinator's code: {place} creates {what}, which only the chief can do. Start a "
-            f"tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run the job with "
-            f"--servers builtin: then workers and parameter servers run clusterkit's server and not the program."
-        )
-
-    load("task/patches/hook").before(kind, "__init__", refuse)
+        load("task/patches/hook").watch(module, {}, {f"{name}.__init__": refuse})
 
 
 def asked_by(frame: FrameType | None) -> tuple[str, str]:

@@ -11,18 +11,12 @@ import signal
 from typing import Any
 
 
-def watch_strategy(module: Any, load: Any) -> None:
-    """Report when the strategy is made, which begins the notifier."""
-    after = load("task/patches/hook").after
-    after(module.CollectiveAllReduceStrategy, "__init__", lambda self, *args, **kwargs: report(load))
-
-
-def watch_preemption(module: Any, load: Any) -> None:
-    """Report that somebody waits for the notifier."""
-    after = load("task/patches/hook").after
-    for name in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
-        if (kind := getattr(module, name, None)) is not None:
-            after(kind, "__init__", lambda self, *args, **kwargs: report(load, waits=True))
+def watch_tensorflow(module: Any, load: Any) -> None:
+    """Report when a strategy is made, which starts the notifier, and when something waits for the notifier."""
+    after = {"CollectiveAllReduceStrategy.__init__": lambda *args, **kwargs: report(load)}
+    for kind in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
+        after[f"{kind}.__init__"] = lambda *args, **kwargs: report(load, waits=True)
+    load("task/patches/hook").watch(module, after, {})
 
 
 def watch_handlers(module: Any, load: Any) -> None:

@@ -17,6 +17,7 @@ import sys
 import time
 from _weakref import ref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers
@@ -31,7 +32,6 @@ class Steps:
         self.pid = os.getpid()
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
-        self.descriptor: int | None = None
         self.lock = _thread.RLock()  # the coordinator reports from several threads, and a signal handler in between
         self.step: int | None = None  # the newest
         self.sent: int | None = None
@@ -78,16 +78,15 @@ class Steps:
             self.write(kind, fields)
 
     def write(self, kind: str, fields: str) -> None:
-        """Write a report, unless this is a fork of the task's process."""
+        """Write a report, unless this is a fork of the task's process. Keeps no descriptor open."""
         if self.path is None or os.getpid() != self.pid:
             return
-        try:
-            with self.lock:
-                if self.descriptor is None:
-                    self.descriptor = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.write(self.descriptor, f'{{"kind":"{kind}","attempt":{self.attempt},{fields}}}\n'.encode())
-        except OSError:  # the pipe is full or the supervisor is gone, which must not stop the training
-            return
+        with suppress(OSError):  # the pipe is full or the supervisor is gone, which must not stop the training
+            pipe = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                os.write(pipe, f'{{"kind":"{kind}","attempt":{self.attempt},{fields}}}\n'.encode())
+            finally:
+                os.close(pipe)
 
     def start_thread(self) -> None:
         """Start the thread that reads the optimizers, once; several threads may ask for it at the same time."""
@@ -216,18 +215,24 @@ def steps_of(optimizer: Any) -> int:
         return 0
 
 
-def watch_fit(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to count the batches of `fit`, and to report evaluations and predictions."""
-    kind, after = module.CallbackList, load("task/patches/hook").after
-    after(kind, "on_train_begin", lambda self, logs=None: steps.begin_fit(self.model))
-    after(
-        kind, "on_epoch_begin", lambda self, epoch, logs=None: steps.begin_epoch(epoch, getattr(self, "params", None))
-    )
-    after(kind, "on_train_batch_end", lambda self, batch, logs=None: steps.end_batch(batch))
-    after(kind, "on_train_end", lambda self, logs=None: steps.send_step())
+def watch(module: Any, load: Any) -> None:
+    """Patch Keras's callbacks and optimizers, or the coordinator, to count steps and report phases."""
+    after: dict[str, Callable[..., Any]] = {
+        "CallbackList.on_train_begin": lambda self, logs=None: steps.begin_fit(self.model),
+        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: steps.begin_epoch(
+            epoch, getattr(self, "params", None)
+        ),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: steps.end_batch(batch),
+        "CallbackList.on_train_end": lambda self, logs=None: steps.send_step(),
+        "_CoordinatedClosureQueue.mark_finished": lambda queue: steps.end_closure(),
+        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: setattr(steps, "coordinates", True),
+        **{f"{kind}.__init__": register for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
+    }
     for method, phase in (("test", "evaluation"), ("predict", "prediction")):
-        after(kind, f"on_{method}_begin", lambda self, logs=None, phase=phase: steps.send_phase(phase, True))
-        after(kind, f"on_{method}_end", lambda self, logs=None, phase=phase: steps.send_phase(phase, False))
+        after[f"CallbackList.on_{method}_begin"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, True)
+        after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
+    before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
+    load("task/patches/hook").watch(module, after, before)
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
@@ -236,24 +241,9 @@ def watch_evaluations(module: Any, load: Any) -> None:
     hook.after(module.CallbackList, "on_test_end", lambda self, logs=None: steps.end_evaluation(self.model))
 
 
-def watch_optimizers(module: Any, load: Any) -> None:
-    """Patch the optimizers' base classes to register each optimizer that the program creates."""
-    for name in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
-        if (kind := getattr(module, name, None)) is not None:
-            load("task/patches/hook").after(kind, "__init__", register)
-
-
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
-    """Keep a weak reference to an optimizer."""
+    """Keep a weak reference to an optimizer that the program creates."""
     if not any(known is optimizer for known in steps.living()):
         steps.optimizers.append(ref(optimizer))
     if not steps.has_thread:
         steps.start_thread()
-
-
-def watch_coordinator(module: Any, load: Any) -> None:
-    """Patch the coordinator to count the closures that it has finished."""
-    kind, hook = module.ClusterCoordinator, load("task/patches/hook")
-    hook.after(module._CoordinatedClosureQueue, "mark_finished", lambda queue: steps.end_closure())
-    hook.after(kind, "__init__", lambda self, *args, **kwargs: setattr(steps, "coordinates", True))
-    hook.before(kind, "schedule", lambda self, *args, **kwargs: steps.begin_closures())
