@@ -93,7 +93,7 @@ def test_the_context_of_the_installed_tensorflow_is_as_the_patch_expects() -> No
     text = Path(spec.submodule_search_locations[0], "python/eager/context.py").read_text()
     kinds = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == "Context"]
     methods = {node.name: node.args.args[0].arg for node in kinds[0].body if isinstance(node, ast.FunctionDef)}
-    assert {methods.get(name) for name in ("remove_function", *endings.LOOKS)} == {"self"}
+    assert {methods.get(name) for name in ("remove_function", *endings.LOOKUPS)} == {"self"}
 
 
 def test_the_end_of_a_program_is_reported_before_its_coordinator_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The import hook: patches modules as they are imported, or at once if a fork server has imported them already.
+"""The import hook: patches modules when they are imported, or at once if a fork server has imported them already.
 
 entry.py loads this file by path if the task's plan names patches: standard library only, and no module that entry.py
 has not imported. It imports nothing that the program would not import itself.
@@ -90,7 +90,7 @@ PATCHES = {
 
 
 def install(names: Iterable[str], load: Load) -> None:
-    """Apply these patches to modules that are imported, or will be. `load` is that of entry.py."""
+    """Apply these patches to modules now or when they are imported. `load` is that of entry.py."""
     due: dict[str, list[Apply]] = {}
     for module, (file, function) in [item for name in names for item in PATCHES[name].items()]:
         apply = partial(patch, load=load, file=file, function=function)
@@ -103,7 +103,7 @@ def install(names: Iterable[str], load: Load) -> None:
 
 
 def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
-    """Patch a module. One of another version, which lacks an attribute that the patch needs, is left alone."""
+    """Patch a module, unless it is of a version that lacks an attribute which the patch needs."""
     try:
         getattr(load(f"task/patches/{file}"), function)(module, load)
     except AttributeError:
@@ -111,9 +111,9 @@ def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
 
 
 def replace(owner: Any, name: str, method: Callable[..., Any]) -> None:
-    """Patch a method or function with another one, which shows itself as the plain one.
+    """Replace a method or function by another one, which gets its name and documentation.
 
-    TensorFlow's autograph leaves it as it is, as it leaves Keras's own functions.
+    TensorFlow's autograph does not convert it, as it does not convert Keras's own functions.
     """
     method = wraps(getattr(owner, name))(method)
     method.autograph_info__ = None  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_*.py,
 
 
 class ProbeCalled(Exception):
-    """A probe has got a call that only defective code makes."""
+    """Defective code has called a probe; correct code does not."""
 
 
 def watch(trainer: Any, load: Load) -> None:
@@ -42,7 +42,7 @@ def watch(trainer: Any, load: Load) -> None:
 
 
 def predict_in_order(trainer: Any, load: Load) -> None:
-    """Patch `predict` to shard a dataset by its elements: sharded by files, its rows come back in another order."""
+    """Patch `predict` to shard a dataset by its elements: sharded by files, its rows change their order."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     plain = model.predict
 
@@ -63,7 +63,7 @@ def is_multi_worker(tf: Any, strategy: Any) -> bool:
 
 
 def patch(trainer: Any, strategy: Any, load: Load) -> None:
-    """Fix the defects of this version, and print that once per job. Refuse a version whose internals are not known."""
+    """Fix the defects of this version, and print that once per job. Refuse a version with unknown internals."""
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
     try:
         for name in REPAIRS:
@@ -82,14 +82,14 @@ _said: set[str] = set()
 
 
 def say_once(tf: Any, text: str) -> None:
-    """Print a notice, once in this process, and in the chief or worker:0 alone."""
+    """Print a notice once, in the chief or worker:0 only."""
     if text not in _said and tf.distribute.get_strategy().extended.should_checkpoint:
         _said.add(text)
         print(f"clusterkit: {text}", file=sys.stderr, flush=True)
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
-    """Whether the check finds its defect. Code on which the check fails is another version's, without the defect."""
+    """Whether the check finds its defect. If the check itself fails, this version has other code without the defect."""
     try:
         return has_defect(trainer)
     except Exception:
@@ -109,7 +109,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     model = SimpleNamespace(
         _distribute_strategy=strategy, distribute_strategy=strategy, _symbolic_build=lambda **_: None
     )
-    for numbers in (0, 1), (0,):  # what precedes the batches: since Keras 3.11 the last step's number too
+    for numbers in (0, 1), (0,):  # the step numbers before the batches: since Keras 3.11 the last step's too
         try:
             trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([Part()]))])
         except ProbeCalled:
@@ -146,8 +146,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
         return local(getattr(spec, "_value_specs", (spec,))[0])
 
     try:
-        # Why specs first: a batch that is taken here is lost to an iterator that can't be restarted, and changes the
-        # order of data that is reshuffled each epoch from that in a single process.
+        # Why specs first: a batch that is taken here is lost to an iterator that can't be restarted; and data that is
+        # reshuffled each epoch then has another order than in a single process.
         specs = trainer.tree.map_structure(local_spec, iterator._distributed_dataset.element_spec)
         if all(spec is None or spec.shape.rank is not None for spec in trainer.tree.flatten(specs)):
             return specs
@@ -158,7 +158,7 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
 
 
 def reduces_numbers_over_rows(trainer: Any) -> bool:
-    """Whether Keras reduces a scalar that each worker has over axis 0."""
+    """Whether Keras reduces over axis 0 the scalars of the workers, which have no such axis."""
     axes = []
 
     class Probe(trainer.tf.distribute.MultiWorkerMirroredStrategy):  # type: ignore[misc]
@@ -175,7 +175,7 @@ def reduces_numbers_over_rows(trainer: Any) -> bool:
 
 
 def take_numbers(trainer: Any, load: Load) -> None:
-    """Patch Keras to take what a step returns as it is: it is the same in all replicas, see keras_logs."""
+    """Patch Keras not to reduce what a step returns: it is the same in all replicas, see keras_logs."""
     plain = trainer.reduce_per_replica
 
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:

@@ -29,7 +29,7 @@ def wrapper() -> Any:
 
 
 def weigh_means(trainer: Any, load: Any) -> None:
-    """Patch the metric `Mean`: a number that a step computes of its rows counts as many times as there are rows."""
+    """Patch the metric `Mean`: a number that a step computes from its rows is weighed by their number."""
     tf, kind, steps = trainer.tf, trainer.metrics_module.Mean, load("task/patches/keras_step")
     update = kind.update_state
 
@@ -71,7 +71,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 @contextmanager
 def recording(step: Any, metrics: list[Any], tree: Any) -> Iterator[None]:
-    """Note which tensors are results of these metrics."""
+    """Record which tensors are results of these metrics."""
     for metric in metrics:
         vars(metric)["result"] = _recorded(step, metric, tree)
     try:
@@ -95,7 +95,7 @@ def _recorded(step: Any, metric: Any, tree: Any) -> Callable[[], Any]:
 
 
 def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], str]) -> Any:
-    """Return what a step has returned as numbers of the whole batch."""
+    """Turn what a step has returned for this replica's rows into the numbers of the whole batch."""
     leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
     known = {place: step.results[leaf.ref()] for place, leaf in enumerate(leaves) if _is_known(step, leaf)}
     metrics = {id(metric): metric for metric, _ in known.values()}
@@ -119,7 +119,7 @@ def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], s
 
 
 def _read(tf: Any, value: Any) -> Any:
-    """Return the value of a variable, TensorFlow's or Keras's; anything else as it is."""
+    """Return the value of a variable of TensorFlow or Keras; return anything else as it is."""
     value = value if callable(getattr(value, "value", None)) else getattr(value, "value", value)
     return tf.convert_to_tensor(value) if isinstance(value, tf.Variable) else value
 

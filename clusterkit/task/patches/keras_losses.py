@@ -1,9 +1,9 @@
 """Patches Keras 3 on several workers: each replica's loss becomes its part of the loss of the whole batch.
 
 Loaded by path: standard library only. Keras divides each replica's mean loss by the number of replicas, which is right
-only for means over rows, and if all replicas have the same number of them. Here a mean is weighed by the replica's
-share of the rows, a mean over masks or sample weights is divided by their sum over all replicas, and a loss function
-that returns one number is computed from the rows of all replicas, since such a number can't be divided into parts.
+only for means over rows, and if all replicas have the same number of them. With the patch, a mean is weighed by the
+replica's share of the rows, a mean over masks or sample weights is divided by their sum over all replicas, and a loss
+function that returns one number gets the rows of all replicas, since such a number can't be divided into parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OTHERS = (
 
 
 class OneNumber(Exception):
-    """A loss function has returned a number that is not one per row."""
+    """A loss function has returned one number for all rows."""
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
@@ -35,7 +35,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def scale_means(trainer: Any, load: Any) -> None:
-    """Patch the scaling of mean losses: by the replica's share, and not by the number of replicas."""
+    """Patch the scaling of mean losses: multiply by the replica's share, not by one over the number of replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
@@ -57,7 +57,7 @@ def scale_means(trainer: Any, load: Any) -> None:
 
 
 def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
-    """Patch losses that are divided by a sum of masks or weights: by the sum over all replicas."""
+    """Patch losses that are divided by a sum of masks or weights: divide by the sum over all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     reduce, mask_weights = losses.reduce_values, losses.apply_mask
@@ -80,7 +80,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
             return mask_weights(sample_weight, mask, dtype=dtype, reduction=reduction)
         total, valid = tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))
         total, valid = tf.unstack(step.all_reduced(step.own(tf.stack([total, valid]))))
-        # Weights that plain Keras would give each entry of the whole batch's mask, which is then divided by `total`.
+        # The weights of the whole batch's mask in plain Keras, which then divides by `total`.
         weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(total, valid), tf.zeros((), dtype))
         if sample_weight is None:
             return weights
@@ -121,7 +121,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 
 def wrap_calls(trainer: Any, load: Any) -> None:
-    """Patch the losses of a compiled model whose classes have a `__call__` of their own, which returns one number."""
+    """Patch the losses of a compiled model whose class overrides `__call__`, if that returns one number."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, kind = trainer.tf, compiled()
     base, build = trainer.loss_module.Loss, kind._build_nested
@@ -147,7 +147,6 @@ def wrap_calls(trainer: Any, load: Any) -> None:
 
 
 def compiled() -> Any:
-    """Return the class of a compiled model's losses."""
     return sys.modules["keras.src.trainers.compile_utils"].CompileLoss
 
 
@@ -170,7 +169,7 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
 
 
 def add_parts(trainer: Any, load: Any) -> None:
-    """Patch the total loss of a model: what its own `compute_loss` adds is weighed as a mean over rows is."""
+    """Patch the total loss of a model: terms that its own `compute_loss` adds are weighed as means over rows."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss
@@ -195,7 +194,7 @@ def add_parts(trainer: Any, load: Any) -> None:
 
 
 def terms(loss: Any) -> Iterator[Any]:
-    """Yield the terms of a sum; constants are left out, which have no gradient."""
+    """Yield the terms of a sum, except constants, which have no gradient."""
     operation = loss.op
     if operation.type in ("AddV2", "Add", "AddN") and all(each.shape.rank == 0 for each in operation.inputs):
         for each in operation.inputs:

@@ -69,7 +69,7 @@ def average(step: Any, variables: list[Any]) -> None:
 
 
 def notices(step: Any, model: Any) -> Iterator[str]:
-    """Yield a sentence for each variable of a model that the step, a graph, changes by the replica's own rows."""
+    """Yield a sentence for each variable of a model that the step changes by the replica's own rows."""
     if step.is_eager:
         return
 
@@ -85,7 +85,7 @@ def notices(step: Any, model: Any) -> Iterator[str]:
         if variable.aggregation == "none" and key(variable) not in summed
     }
     outer = {id(inner): id(outer) for outer, inner in graph.captures}
-    last = {  # the assignment after which a variable has its value, by variable
+    last = {  # the last assignment to each variable
         outer.get(handle := id(operation.inputs[0]), handle): operation
         for operation in graph.get_operations()
         if operation.type in ASSIGNMENTS
@@ -103,7 +103,7 @@ def notices(step: Any, model: Any) -> Iterator[str]:
 def distribute(strategy: Any, model: Any) -> None:
     """Give each worker its part of the metrics that the program made outside the strategy's scope.
 
-    Keras would keep each worker's numbers to itself, so that callbacks stop one worker and not the other.
+    Without that, each worker would have other numbers, and callbacks could stop one worker and not the other.
     """
     with strategy.scope():
         for metric in model.metrics:

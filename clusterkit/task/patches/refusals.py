@@ -1,4 +1,4 @@
-"""Refusals: exits a program that can't work in this task, with a message that names its line and says what to do.
+"""Exits a program that can't work in this task, with a message that names its line and says what to do.
 
 Loaded by path: standard library only.
 """
@@ -35,7 +35,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 
 def refuse_old_keras(frame: FrameType | None) -> None:
-    """Refuse a Keras with which several workers learn something else than a single process."""
+    """Refuse a Keras with which several workers train another model than a single process."""
     version = keras_version()
     if is_new_enough(version, OLDEST_FOR_FIT):
         return
@@ -48,7 +48,7 @@ def refuse_old_keras(frame: FrameType | None) -> None:
 
 
 def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
-    """Refuse a Keras that is made otherwise than those that the patches know."""
+    """Refuse a Keras whose internals the patches do not know."""
     method, place = asked_by(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {keras_version()}, which clusterkit does not know how "
@@ -58,7 +58,7 @@ def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
 
 
 def refuse_old_optimizers(module: Any, load: Any) -> None:
-    """Refuse an optimizer of a Keras with which each worker's weights go their own way."""
+    """Refuse an optimizer of a Keras with which the workers' weights diverge."""
 
     def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
@@ -73,17 +73,16 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
 
 
 def minor_version(tf: Any) -> str:
-    """TensorFlow's version, `2.21`, which tf_keras has too."""
+    """Return TensorFlow's version as in `2.21`; tf_keras has the same."""
     return ".".join(tf.__version__.split(".")[:2])
 
 
 def keras_version() -> str:
-    """The version of Keras 3, as text; if it can't be known, one that is new enough."""
+    """Return the version of Keras 3; if it is unknown, one that is new enough."""
     return str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
 
 
 def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
-    """Whether a version is this one or a later one."""
     return tuple(map(int, version.split(".")[:2])) >= oldest
 
 
@@ -104,10 +103,10 @@ def refuse_coordination(module: Any, load: Any) -> None:
 
 
 def asked_by(frame: FrameType | None) -> tuple[str, str]:
-    """Return the library's method that the program has called, and where in the program that is."""
+    """Return the library's method that the program has called, and the program's line that calls it."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
-        if "self" in frame.f_locals:  # skips the wrappers around a method, which have other names
+        if "self" in frame.f_locals:  # else a wrapper around a method, with another name
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:
@@ -121,5 +120,4 @@ def _is_of_a_library(module: str) -> bool:
 
 
 def stop(sentence: str) -> NoReturn:
-    """Exit with a message, without a traceback."""
     raise SystemExit(f"clusterkit: {sentence}")

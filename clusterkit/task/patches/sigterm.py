@@ -1,8 +1,8 @@
-"""Whether anything handles SIGTERM in a task of several workers, as a report to the supervisor.
+"""Reports whether anything handles SIGTERM in a task of several workers.
 
-Loaded by path: standard library only. In every job of several workers TensorFlow's preemption notifier takes SIGTERM,
-and unless the program waits for it (`PreemptionCheckpointHandler`, `training.on_preemption`) nothing ends. The
-supervisor need not wait for such a task as long as for one that may be saving its state.
+Loaded by path: standard library only. In every job of several workers, TensorFlow's preemption notifier handles
+SIGTERM, which has no effect unless the program waits for the notifier (`PreemptionCheckpointHandler`,
+`training.on_preemption`). The supervisor need not wait for such a task as long as for one that may save its state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def watch_tensorflow(module: Any, load: Any) -> None:
 
 
 def watch_handlers(module: Any, load: Any) -> None:
-    """Report each handler that the program sets, or takes away."""
+    """Report when the program sets or removes a handler."""
 
     def handler_set(signalnum: int, handler: Any) -> None:
         if signalnum == signal.SIGTERM:
@@ -29,8 +29,8 @@ def watch_handlers(module: Any, load: Any) -> None:
     load("task/patches/hook").after(module, "signal", handler_set)
 
 
-def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - it remembers
-    """Report whether SIGTERM is handled now. Ignoring it counts, since such a task needs its time."""
+def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
+    """Report whether SIGTERM is handled now. A task that ignores it counts, since it needs time to end."""
     if waits:
         waited.append(True)
     handled = bool(waited) or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
