@@ -8,17 +8,17 @@ import sys
 import time
 from contextlib import suppress
 
-FLUSH_EVERY = 1.0  # seconds that packets are buffered at most
-FLUSH_SIZE = 1 << 20  # bytes that are
+FLUSH_EVERY = 1.0  # seconds for which packets are buffered at most
+FLUSH_SIZE = 1 << 20  # bytes that are buffered at most
 RAW_IP = 101
 _HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, RAW_IP)
 _RECORD = struct.Struct("=IIII")
 
 
 class Capture:
-    """A pcap file that never ends within a packet. Raises OSError if it can't be created.
+    """A pcap file. If writing fails, the capture stops and the file is truncated to its last whole packet.
 
-    If writing fails, the capture stops and the file is truncated to its last whole packet.
+    Raises OSError if the file can't be created.
     """
 
     def __init__(self, path: str) -> None:
@@ -30,7 +30,7 @@ class Capture:
         self._due: float | None = 0.0
 
     def add(self, packet: bytes) -> None:
-        """Record a packet that is delivered now."""
+        """Record a packet with the current time."""
         if self._file is None:
             return
         seconds, rest = divmod(time.time_ns(), 1_000_000_000)
@@ -46,7 +46,7 @@ class Capture:
         return None if self._due is None else max(0.0, self._due - now)
 
     def flush(self) -> None:
-        """Write what is buffered. If that fails, the capture stops, and nothing else does."""
+        """Write what is buffered. If that fails, only the capture stops."""
         data, self._records, self._size, self._due = b"".join(self._records), [], 0, None
         if self._file is None:
             return
@@ -62,7 +62,7 @@ class Capture:
             self.close()
 
     def close(self) -> None:
-        """Close the file; what is buffered is lost."""
+        """Close the file without writing what is buffered."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -23,13 +23,13 @@ BURST = 32  # packets read from one host before the others get their turn
 
 
 class Fabric:
-    """Carries packets; one on a clear way costs a read, a dictionary lookup and a write."""
+    """Carries packets. A packet on a clear way costs a read, a dictionary lookup and a write."""
 
     def __init__(self, namespaces: Sequence[int], ways: Ways, capture: Capture | None) -> None:
         self._ways = ways
         self.devices = ways.devices
         self._capture = capture
-        self._resets = Resets(namespaces, ways, self._inject, self._call_at)
+        self.resets = Resets(namespaces, ways, self._inject, self._call_at)
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Callable[[float], None]]] = []
@@ -55,12 +55,12 @@ class Fabric:
                 self._capture.flush()
 
     def stop(self) -> None:
-        """Make `run` return; flush the capture."""
+        """Flush the capture, and make `run` return."""
         self._stopped = True
         self.flush()
 
     def flush(self) -> None:
-        """Write what the capture has buffered, if there is one."""
+        """Flush the capture, if any."""
         if self._capture is not None:
             self._capture.flush()
 
@@ -80,12 +80,8 @@ class Fabric:
             self._deliver(way, now)
         self._ways.update_routes(ways)
 
-    def reset(self, pairs: Iterable[Pair]) -> int:
-        """Reset every TCP connection between the hosts of each pair; return how many there were. Raises NotPossible."""
-        return self._resets.begin(pairs)
-
     def counts(self) -> dict[Pair, list[int]]:
-        """Return [packets delivered, bytes delivered, packets dropped, bytes dropped] of each way that had any."""
+        """Return [packets delivered, bytes delivered, packets dropped, bytes dropped] of each way with any packets."""
         return {way.pair: way.counts for way in self._ways if any(way.counts)}
 
     def _drain(self, source: int) -> None:
@@ -113,7 +109,7 @@ class Fabric:
             del self._handlers[device]
 
     def _inspect(self, source: int, packet: bytes) -> None:
-        """Carry a packet on a way that is not clear, or drop one that is not for another host."""
+        """Carry a packet on a way that is not clear; ignore one that is not for another host."""
         if (way := self._ways.way_of(source, packet)) is None:
             return
         if way.doomed and (segment := segment_of(packet)) is not None:
@@ -129,7 +125,7 @@ class Fabric:
         self._deliver_and_reroute(way, now)
 
     def _deliver_and_reroute(self, way: Way, now: float) -> None:
-        """Deliver what is due on a way; update its route if that has made it clear."""
+        """Deliver what is due on a way; update its route if the way is clear then."""
         self._deliver(way, now)
         if way.is_clear:
             self._ways.update_routes([way])
@@ -148,7 +144,7 @@ class Fabric:
             self._call_at(following, functools.partial(self._wake, way, following))
 
     def _wake(self, way: Way, at: float, now: float) -> None:
-        if at == way.wakes:  # else the next delivery was moved forward, which has set another timer
+        if at == way.wakes:  # else an earlier delivery has set another timer
             way.wakes = math.inf
             self._deliver_and_reroute(way, now)
 

@@ -13,14 +13,14 @@ from clusterkit.network.switch.links import Link
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """One direction between two hosts: what impairs it, and how much it has carried."""
+    """One direction between two hosts: its impairments, and how much it has carried."""
 
     pair: Pair  # source and destination
     address: bytes  # of the destination
     device: int  # of the destination
     link: Link
     doomed: set[bytes]  # flows of connections that are being reset; shared with the way back
-    # Packets and bytes that were delivered, then those that were not.
+    # Packets and bytes that were delivered, then those that were dropped.
     counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
     wakes: float = math.inf  # when the next waiting packet is due
 
@@ -38,7 +38,7 @@ class Way:
 class Ways:
     """All ways between hosts, which are given by index.
 
-    With `detours`, packets go through the switch only on ways that are not clear, or whose way back is not.
+    With `detours`, packets take a cable unless their way or the way back is not clear.
     """
 
     detours: Detours | None = None
@@ -90,7 +90,7 @@ class Ways:
         return self.devices[self._indices[address]]
 
     def update_routes(self, ways: Iterable[Way]) -> None:
-        """Route packets past or through inspection and detours, as the ways are clear or not. Raises NotPossible."""
+        """Choose for each of these ways between inspection or not, detour or cable. Raises NotPossible."""
         begin, end = set[Pair](), set[Pair]()
         for way in ways:
             source, destination = way.pair
