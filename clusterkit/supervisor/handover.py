@@ -19,7 +19,7 @@ from clusterkit.system.process import ENDING, code_of
 from clusterkit.system.wakeup import Wakeup
 from clusterkit.warm.choice import marks
 from clusterkit.warm.confinement import told
-from clusterkit.warm.shared import SharedServer
+from clusterkit.warm.warm_client import SharedServer
 
 
 def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:

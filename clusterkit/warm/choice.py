@@ -26,7 +26,7 @@ from clusterkit.warm.launching import Launch
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.session import Session
-from clusterkit.warm.shared import SharedServer, WarmServerError, warm_dir
+from clusterkit.warm.warm_client import SharedServer, WarmServerError, warm_dir
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.client.control_socket import make_private, temporary_for
 from clusterkit.job.options import Gathered
-from clusterkit.warm.shared import WarmServerError, warm_dir
+from clusterkit.warm.warm_client import WarmServerError, warm_dir
 
 FILE_NAME = 24  # bytes of the longest file name in the directory, with its slash
 
@@ -72,7 +72,7 @@ class Session:
             os.close(pidfd)
 
 
-class Asked(NamedTuple):
+class ApiRequest(NamedTuple):
     """What a Python process asks for: a job, whose run must not outlive it and so gets a pipe to it, in its session."""
 
     job: Gathered

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
+from clusterkit.warm.fork_client import TRIES, ForkServer, ForkServerLost, ForkServerReady
 from clusterkit.warm.launching import Inherited, Launch
-from clusterkit.warm.run_server import TRIES, ForkServer, ForkServerLost, ForkServerReady
 from clusterkit.warm.servable import differing, shadowed
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.model import ProgramKind

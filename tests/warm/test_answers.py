@@ -17,10 +17,10 @@ import pytest
 
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange, procfs
-from clusterkit.warm import run_server as warm
-from clusterkit.warm import shared
+from clusterkit.warm import fork_client as warm
+from clusterkit.warm import warm_client
+from clusterkit.warm.fork_client import ForkServer, ForkServerLost, ForkServerReady, NoForkServer
 from clusterkit.warm.launching import Inherited
-from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, NoForkServer
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
@@ -225,7 +225,7 @@ def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers, and stays: whoever stops it learns that."""
-    monkeypatch.setattr(shared, "ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr(warm_client, "ANSWER_WITHIN", 0.2)
     process = subprocess.Popen(["sleep", "60"])
 
     def serve() -> None:
@@ -241,7 +241,7 @@ def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
         listener.listen()
         serving = threading.Thread(target=serve)
         serving.start()
-        assert shared.stop(tmp_path / "s") is False
+        assert warm_client.stop(tmp_path / "s") is False
         serving.join(10)
     process.kill()
     process.wait(10)

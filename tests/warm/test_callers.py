@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.warm.shared import ask
+from clusterkit.warm.warm_client import ask
 from tests.environment import clean_environment
 from tests.servers import WORLD, Warm, short_home
 from tests.support import CHILDREN

@@ -11,7 +11,7 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.warm.choice import launch_for, launch_to_share
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.shared import SharedServer
+from clusterkit.warm.warm_client import SharedServer
 from clusterkit.words.job import JobSpec, Setup, StartMode
 from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.warm.run_server import TRIES
+from clusterkit.warm.fork_client import TRIES
 from tests.support import CHILDREN, Up, fork_server_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]

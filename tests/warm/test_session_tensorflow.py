@@ -20,7 +20,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
 from clusterkit.warm.session import Session
-from clusterkit.warm.shared import SharedServer, ask, handed_over, stop, warm_dir
+from clusterkit.warm.warm_client import SharedServer, ask, handed_over, stop, warm_dir
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from clusterkit.warm.fork_client import PATIENCE
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.run_server import PATIENCE
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import WarmStarter, Warmth
 from clusterkit.words.events import Noted

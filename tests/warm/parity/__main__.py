@@ -26,8 +26,8 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import procfs
 from clusterkit.system.process import become_subreaper
 from clusterkit.task.entry import STACKS_SIGNAL
+from clusterkit.warm.fork_client import ForkServer, ForkServerLost, ForkServerReady
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType

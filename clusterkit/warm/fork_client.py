@@ -62,7 +62,7 @@ class NoForkServer(Exception):
     """The fork server has ended or does not answer, so the attempt has to start cold."""
 
 
-class Asked(NamedTuple):
+class PendingFork(NamedTuple):
     """A fork that the server was asked for: which task, and until when it has to answer (monotonic seconds).
 
     The task waits for a byte in the pipe `opened`, and exits if that closes without one.
@@ -100,7 +100,7 @@ class ForkServer:
         """Start a fork server. Raises OSError."""
         return cls(begin(launch), post, tries)
 
-    def ask(self, start: Start) -> Asked:
+    def ask(self, start: Start) -> PendingFork:
         """Ask for a fork. Raises NoForkServer, or OSError like Popen. Several can be asked for before `fork`."""
         if not self.ready or self.gone:
             raise NoForkServer
@@ -111,12 +111,12 @@ class ForkServer:
             stack.callback(os.close, gate)
             try:
                 descriptors = [gate, start.output, start.stacks, cwd, *start.namespaces]
-                return Asked(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
+                return PendingFork(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
             except OSError as error:
                 os.close(opened)
                 raise self._given_up(error) from None
 
-    def fork(self, asked: Asked) -> int:
+    def fork(self, asked: PendingFork) -> int:
         """Return the pid of a task that was asked for, now a child of this process; in the order of asking.
 
         Raises NoForkServer, or OSError like Popen.
