@@ -18,7 +18,7 @@ from clusterkit.supervisor.guardian import flush, forwarding
 from clusterkit.system.process import ENDING, code_of
 from clusterkit.system.wakeup import Wakeup
 from clusterkit.warm.choice import marks
-from clusterkit.warm.confinement import told
+from clusterkit.warm.confinement import own_attributes
 from clusterkit.warm.warm_client import SharedServer
 
 
@@ -93,7 +93,7 @@ def _message(place: SharedServer, run: RunDirectory) -> dict[str, Any]:
         "ignored": [n for n in (*ENDING, signal.SIGQUIT) if signal.getsignal(n) is signal.SIG_IGN],
         "log": str(place.log),
         "marks": marks(run),
-        "told": told(),
+        "told": own_attributes(),
     }
 
 

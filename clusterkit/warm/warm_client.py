@@ -40,7 +40,7 @@ def warm_dir() -> Path:
 
 
 class SharedServer:
-    """A warm server, which may not run yet; interpreter, environment and imports determine its socket.
+    """A warm server, which may not run yet. Interpreter, environment and imports determine its socket.
 
     `own` is another directory from which it may preload modules.
     """
@@ -58,8 +58,8 @@ class SharedServer:
         """Start the server, unless it runs already, and wait for its imports; return its status.
 
         It exits after `idle` seconds without a run. `owner` is a pidfd of the process to which the server belongs, if
-        any: once that has ended, the server clears its directory and exits. A server with an owner that has failed to
-        start is not tried again. Raises WarmServerError.
+        any: once that has ended, the server clears its directory and exits. If a server with an owner has failed to
+        start, that is not tried again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -106,7 +106,7 @@ class SharedServer:
         return ask(self.socket, message, descriptors, timeout)
 
     def _start(self, idle: float | None, owner: int | None) -> None:
-        self.socket.unlink(missing_ok=True)  # of a killed server
+        self.socket.unlink(missing_ok=True)  # a killed server has left it
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
@@ -145,7 +145,7 @@ def ask(
 
 
 def handed_over(run_id: str, home: Path) -> dict[str, int]:
-    """Return the pids of `guardian` and `supervisor`, as far as they live, of a run that a warm server has started."""
+    """Return the pids of the living ones of `guardian` and `supervisor` of a run that a warm server has started."""
     found = dict[str, int]()
     for pid in procfs.all_pids():
         argv = procfs.argv_of(pid)
@@ -173,7 +173,7 @@ def stop(path: Path) -> bool:
 def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield the socket and the status of each warm server of this user. Removes the sockets of dead ones.
 
-    Raises RunDirectoryError if nobody can look at their directory.
+    Raises RunDirectoryError if their directory can't be read.
     """
     if why := why_not_reached(warm_dir()):
         raise RunDirectoryError(f"{warm_dir()} can't be used: {why}.")
@@ -188,7 +188,7 @@ def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock, so that two commands do not start the same server twice."""
+    """Hold a lock, so that two commands do not start the same server."""
     try:
         make_private(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -83,7 +83,7 @@ def test_what_is_the_same_is_served() -> None:
     """A child of this process, and this process itself."""
     with confined("nothing") as (pid, told):
         assert confinement.difference(pid, told) is None
-    assert confinement.difference(os.getpid(), confinement.told()) is None
+    assert confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 
 FILES = {
@@ -98,7 +98,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A /proc with this process, the first one, and a client, 77, that differ in nothing."""
     monkeypatch.setattr(confinement, "PROC", str(tmp_path))
     monkeypatch.setattr(confinement, "_scheduling", lambda pid: None)
-    monkeypatch.setattr(confinement, "told", dict[str, Any])
+    monkeypatch.setattr(confinement, "own_attributes", dict[str, Any])
     for pid in (os.getpid(), 1, 77):
         for name, content in FILES.items():
             (tmp_path / str(pid) / name).parent.mkdir(parents=True, exist_ok=True)
@@ -156,10 +156,10 @@ def test_confinement_whose_rules_nobody_sees_has_to_be_everybodys(
 WORDS = st.none() | st.integers() | st.text() | st.lists(st.integers()) | st.dictionaries(st.text(), st.integers())
 
 
-@given(told=WORDS | st.dictionaries(st.sampled_from(sorted(confinement.told())), WORDS))
+@given(told=WORDS | st.dictionaries(st.sampled_from(sorted(confinement.own_attributes())), WORDS))
 def test_a_client_that_tells_nonsense_is_not_served(told: object) -> None:
     """Nor does it end the server."""
-    assert told == confinement.told() or confinement.difference(os.getpid(), told)
+    assert told == confinement.own_attributes() or confinement.difference(os.getpid(), told)
 
 
 @needs_root

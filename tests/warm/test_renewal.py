@@ -11,8 +11,8 @@ import pytest
 
 from clusterkit.warm import starter
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.renewal import _forget_bytecode
 from clusterkit.warm.servable import Preload
+from clusterkit.warm.starter import _remove_bytecode
 
 PLAIN = Launch("python", {"A": "1"}, Preload(tensorflow=True, modules=("ours",)), "log")
 
@@ -60,6 +60,6 @@ def test_bytecode_of_a_changed_module_is_removed(tmp_path: Path) -> None:
         py_compile.compile(str(tmp_path / name))
     kept = [path.name for path in (tmp_path / "__pycache__").glob("parts.*")]
     (tmp_path / "__pycache__" / "part.cpython-399.pyc").write_bytes(b"")
-    _forget_bytecode(tmp_path / "part.py")
-    _forget_bytecode(tmp_path / "nowhere" / "part.py")
+    _remove_bytecode(tmp_path / "part.py")
+    _remove_bytecode(tmp_path / "nowhere" / "part.py")
     assert [path.name for path in (tmp_path / "__pycache__").iterdir()] == kept

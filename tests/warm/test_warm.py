@@ -134,7 +134,7 @@ def test_a_server_that_can_not_be_made_is_no_reason_to_fail(tmp_path: Path) -> N
     posted: list[Any] = []
     launch = Launch(sys.executable, dict(os.environ), Preload(False), str(tmp_path / "no" / "log"))
     starts = WarmStarter(Warmth(launch), posted.append, lambda: posted.append("changed"))
-    starts.settle()
+    starts.replace_lost()
     starts.stop()
     why = "it could not start: No such file or directory"
     assert posted == [Noted(f"The fork server is gone ({why}); tasks start cold from now on."), "changed"]
