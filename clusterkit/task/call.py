@@ -44,7 +44,6 @@ def call(path: str) -> Any:
 
 
 def returned_file(run: Path, task: str, attempt: int) -> Path:
-    """Return the path of an attempt's return value."""
     return run / "tasks" / task / f"return-{attempt}.pkl"
 
 

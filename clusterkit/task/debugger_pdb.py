@@ -287,6 +287,5 @@ class Debugger(pdb.Pdb):
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether the code is clusterkit's."""
     path = frame.f_code.co_filename
     return os.path.isabs(path) and os.path.realpath(path).startswith(OURS)

@@ -71,7 +71,6 @@ def bounding_set() -> set[int]:
 
 
 def capget() -> tuple[int, ...]:
-    """Return this thread's capabilities, as the kernel's six integers."""
     data = (ctypes.c_uint32 * 6)()
     checked("capget", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), data)
     return tuple(data)

@@ -115,17 +115,14 @@ def _session_place(launch: Launch, session: Session, ended: int) -> SharedServer
     try:
         session.make_directory()
         own = launch.preload.path if launch.preload.modules else None
-        place = SharedServer(session.directory, _without_marks(launch), own)
+        # Without the first run's marks, since the server is not a process of that run.
+        env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
+        place = SharedServer(session.directory, replace(launch, env=env), own)
         first = all(path == place.socket for path in session.directory.glob("*.sock"))
         place.start(None if first else OTHERS_IDLE, ended)
     except WarmServerError as error:
         return str(error)
     return place
-
-
-def _without_marks(launch: Launch) -> Launch:
-    """Remove the first run's marks: the server is not a process of that run."""
-    return replace(launch, env={name: v for name, v in launch.env.items() if not name.startswith("CLUSTERKIT_")})
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:

@@ -144,7 +144,7 @@ class ForkServer:
         """Kill the server, which has no state to save. If SIGKILL does not end it, the end of the run tries again."""
         self.gone = True
         self._kill()
-        _first_of((self._pidfd,), KILLED_WITHIN)
+        first_readable((self._pidfd,), KILLED_WITHIN)
         self._bell.ring()
         join(self._thread)
         with suppress(ChildProcessError):  # already reaped with this process's other children
@@ -174,7 +174,7 @@ class ForkServer:
         if report and not problem:
             self.modules, self.ready = report.modules, True
             self._post(ForkServerReady(self._pid, report.seconds))
-            _first_of((self._pidfd, self._bell.fileno()))
+            first_readable((self._pidfd, self._bell.fileno()))
         was_ready, self.gone, self.ready = self.ready, True, False
         self.tries = TRIES if self._forked or self._retired else 0 if problem else self.tries - 1
         self._kill()
@@ -185,7 +185,7 @@ class ForkServer:
         """Wait for the server's report after its imports; None if it ends or is stopped before."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
-            if _first_of((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
+            if first_readable((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
                 return None
             if not (more := os.read(self._lifeline, 1 << 16)):
                 return None
@@ -208,8 +208,8 @@ def _parse_report(line: bytes) -> _Report | None:
     return None
 
 
-def _first_of(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
-    """Wait for the first descriptor that is readable or closed; None after `seconds`."""
+def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
+    """Wait until a descriptor is readable or closed, and return it; None after `seconds`."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 from clusterkit.client.control_socket import make_private, temporary_for
 from clusterkit.job.options import Gathered
+from clusterkit.warm.fork_client import first_readable
 from clusterkit.warm.warm_client import WarmServerError, warm_dir
 
 FILE_NAME = 24  # bytes of the longest file name in the directory, with its slash
@@ -65,9 +65,7 @@ class Session:
             yield None
             return
         try:
-            cut = select.poll()
-            cut.register(lifeline, select.POLLIN)
-            yield None if cut.poll(0) else pidfd
+            yield pidfd if first_readable((lifeline,), 0) is None else None
         finally:
             os.close(pidfd)
 

@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import os
-import select
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
 from clusterkit.system.files import make_private, why_not_reached
 from clusterkit.task.entry import ENTRY
-from clusterkit.warm.fork_client import UP_WITHIN
+from clusterkit.warm.fork_client import UP_WITHIN, first_readable
 from clusterkit.warm.launching import Launch
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
@@ -82,7 +81,7 @@ class SharedServer:
         if is_new:
             self._start(idle, owner)
         try:
-            status = self.ask({"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
+            status = ask(self.socket, {"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
         except (OSError, ValueError):
             what = "did not become ready" if is_new else "does not answer"
             raise WarmServerError(f"The warm server {what}. Its log: {self.log}") from None
@@ -98,12 +97,6 @@ class SharedServer:
             except OSError:
                 return False
         return True
-
-    def ask(
-        self, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
-    ) -> dict[str, Any]:
-        """Send a request and return the answer. Raises OSError if no server listens or it ends without an answer."""
-        return ask(self.socket, message, descriptors, timeout)
 
     def _start(self, idle: float | None, owner: int | None) -> None:
         self.socket.unlink(missing_ok=True)  # a killed server has left it
@@ -163,9 +156,7 @@ def stop(path: Path) -> bool:
     try:
         with suppress(OSError):  # it may have ended by itself
             ask(path, {"do": "stop"})
-        ended = select.poll()
-        ended.register(pidfd, select.POLLIN)
-        return bool(ended.poll(ANSWER_WITHIN * 1000))
+        return first_readable((pidfd,), ANSWER_WITHIN) is not None
     finally:
         os.close(pidfd)
 

@@ -101,7 +101,6 @@ class WarmServer:
         os._exit(0)
 
     def reap_run(self, pidfd: int) -> None:
-        """Reap the guardian of a run that has ended."""
         os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # not blocking, since a debugger may hold the process
         os.close(pidfd)
         self.last_used = time.monotonic()
@@ -283,7 +282,6 @@ def become_subreaper(entry: ModuleType) -> None:
 
 
 def peer_of(client: socket.socket) -> tuple[int, int]:
-    """Return the pid and the user id of a client."""
     raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[:4], sys.byteorder), int.from_bytes(raw[4:8], sys.byteorder)
 

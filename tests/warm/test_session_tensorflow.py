@@ -218,7 +218,7 @@ def test_the_users_own_server_comes_first(fresh: Session, tmp_path: Path) -> Non
     try:
         returns, _ = run(describe, args=[1], home=tmp_path / "other")
         assert returns == {"worker:0": (2, True)}
-        assert place.ask({"do": "status"})["made"] == 1
+        assert ask(place.socket, {"do": "status"})["made"] == 1
         assert not fresh.directory.exists()
     finally:
         stop(place.socket)

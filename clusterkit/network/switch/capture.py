@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import sys
@@ -30,11 +31,10 @@ class Capture:
         self._due: float | None = 0.0
 
     def add(self, packet: bytes) -> None:
-        """Record a packet with the current time."""
         if self._file is None:
             return
         seconds, rest = divmod(time.time_ns(), 1_000_000_000)
-        self._records += (_RECORD.pack(seconds, rest // 1000, len(packet), len(packet)), packet)
+        self._records.append(_RECORD.pack(seconds, rest // 1000, len(packet), len(packet)) + packet)
         self._size += len(packet) + _RECORD.size
         if self._due is None:
             self._due = time.monotonic() + FLUSH_EVERY
@@ -47,18 +47,19 @@ class Capture:
 
     def flush(self) -> None:
         """Write what is buffered. If that fails, only the capture stops."""
-        data, self._records, self._size, self._due = b"".join(self._records), [], 0, None
+        records, self._records, self._size, self._due = self._records, [], 0, None
         if self._file is None:
             return
-        done = 0
+        data, done = b"".join(records), 0
         try:
             while done < len(data):
                 done += os.write(self._file, data[done:])
             self._written += done
         except OSError as error:
             print(f"The capture {self._path} ends here: {error.strerror}.", file=sys.stderr, flush=True)
+            ends = itertools.accumulate(map(len, records))
             with suppress(OSError):
-                os.ftruncate(self._file, self._written + self._whole(data, done))
+                os.ftruncate(self._file, self._written + max((end for end in ends if end <= done), default=0))
             self.close()
 
     def close(self) -> None:
@@ -66,15 +67,3 @@ class Capture:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-    def _whole(self, data: bytes, end: int) -> int:
-        """Return how many bytes of `data[:end]` are whole packets, counted from the start."""
-        position = 0 if self._written else len(_HEADER)
-        if position > end:
-            return 0
-        while position + _RECORD.size <= end:
-            following = position + _RECORD.size + _RECORD.unpack_from(data, position)[2]
-            if following > end:
-                break
-            position = following
-        return position

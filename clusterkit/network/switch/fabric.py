@@ -44,7 +44,6 @@ class Fabric:
         self._epoll.register(descriptor, select.EPOLLIN)
 
     def run(self) -> None:
-        """Carry packets and call handlers until `stop`."""
         while not self._stopped:
             for descriptor, _ in self._epoll.poll(self._timeout()):
                 if (handler := self._handlers.get(descriptor)) is not None:
@@ -60,7 +59,6 @@ class Fabric:
         self.flush()
 
     def flush(self) -> None:
-        """Flush the capture, if any."""
         if self._capture is not None:
             self._capture.flush()
 

@@ -42,7 +42,6 @@ def segment_of(packet: bytes) -> Segment | None:
 
 
 def reverse(flow: bytes) -> bytes:
-    """Return the other direction of a flow."""
     return flow[4:8] + flow[:4] + flow[10:12] + flow[8:10]
 
 

@@ -42,7 +42,6 @@ class Netlink:
         self._ask(_NEWLINK, _ACK | _CREATE | _EXCL, _end(name) + kind)
 
     def index(self, name: str) -> int:
-        """Return a device's index."""
         answer = self._ask(_GETLINK, 0, _LINK.pack(0, 0, 0, 0, 0) + _name(name))
         number: int = _LINK.unpack_from(answer)[2]
         return number
@@ -60,7 +59,6 @@ class Netlink:
         self._ask(_NEWROUTE, _ACK | _CREATE | _REPLACE, _route(address, device) + preferred)
 
     def unroute(self, address: bytes, device: int) -> None:
-        """Remove the route that `route` added."""
         self._ask(_DELROUTE, _ACK, _route(address, device))
 
     def _ask(self, kind: int, flags: int, body: bytes) -> bytes:

@@ -63,12 +63,10 @@ class Ways:
         return iter(self._ways.values())
 
     def both_ways(self, pairs: Iterable[Pair]) -> list[Way]:
-        """Return both ways of each pair."""
         both = {way for a, b in pairs for way in ((a, b), (b, a)) if a != b}
         return [self.way(*pair) for pair in sorted(both)]
 
     def way(self, a: int, b: int) -> Way:
-        """Return the way from one host to another."""
         if (way := self._ways.get((a, b))) is None:
             link = Link(self._seed, self._names[a], self._names[b])
             back = self._ways.get((b, a))
@@ -86,7 +84,6 @@ class Ways:
         return way if packet[0] >> 4 == 4 else None
 
     def device_of(self, address: bytes) -> int:
-        """Return the device of the host with that address."""
         return self.devices[self._indices[address]]
 
     def update_routes(self, ways: Iterable[Way]) -> None:

@@ -47,18 +47,15 @@ class Distribution:
             self.write("strategy", report)
 
     def make(self, strategy: Any, *_: object, **__: object) -> None:
-        """Record a strategy that the program has made."""
         self.name(type(strategy).__name__)
 
     def name(self, name: str) -> None:
-        """Record a strategy by the name of its class."""
         name = next((shown for start, shown in NAMES if name.lstrip("_").startswith(start)), name)
         if name.isidentifier() and name not in (DEFAULT, f"{DEFAULT}V1", *self.strategies):
             self.strategies.append(name)
             self.send()
 
     def join(self, server_def: Any) -> None:
-        """Record the size of a cluster that TensorFlow has joined."""
         try:
             size = sum(len(job.tasks) for job in server_def.cluster.job)
         except (AttributeError, TypeError):
@@ -73,7 +70,6 @@ class Distribution:
             self.distribute()
 
     def distribute(self, *_: object, **__: object) -> None:
-        """Record that several tasks train together."""
         if not self.distributed:
             self.distributed = True
             self.send()

@@ -73,7 +73,6 @@ class Listener(socket.socket):
         self.refused: set[int] = set()
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Wait for a connection of this user or root."""
         while True:
             connection, address = super().accept()
             uid = self.peers.uid_of(connection)

@@ -176,7 +176,6 @@ class Finder:
         return None
 
     def loaded(self, module: ModuleType) -> None:
-        """Patch a module that has just been executed."""
         patches = self.due.pop(module.__name__, [])
         if not self.due and self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -195,7 +194,6 @@ class Loader:
         return getattr(self.plain, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Create the module with the other loader."""
         made: ModuleType | None = self.plain.create_module(spec)
         return made
 
