@@ -89,7 +89,7 @@ def lost(nets: Nets, network: VirtualNetwork, count: int, loss: float) -> set[in
 
 
 def await_passage(network: VirtualNetwork, count: int) -> None:
-    """Wait until so many packets have come from A for B, whether they were lost or not."""
+    """Wait until so many packets from A to B have reached the switch, lost ones included."""
 
     def seen() -> bool:
         traffic = network.counts().get((A, B), Traffic(0, 0, 0, 0))
@@ -99,7 +99,7 @@ def await_passage(network: VirtualNetwork, count: int) -> None:
 
 
 def dropped(network: VirtualNetwork, source: Task, to: Task) -> int:
-    """How many packets of one task for another were lost."""
+    """The number of lost packets from one task to another."""
     return network.counts().get((source, to), Traffic(0, 0, 0, 0)).dropped_packets
 
 
