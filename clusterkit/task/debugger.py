@@ -146,6 +146,6 @@ def described(error: BaseException | None) -> str:
     """Return an exception as one line."""
     try:
         text = str(error)
-    except Exception:  # its class is the program's
+    except Exception:  # raised by the program's class
         text = "?"
     return f"{type(error).__name__}: {text}".replace("\n", " ")[:LONGEST_ERROR]

@@ -72,7 +72,7 @@ class Debugger(pdb.Pdb):
         self.policy, self.sessions = load("task/debugger"), load("task/debug_session")
         self.session: Any = None
         self.ending: Any = None  # the session that is about to end
-        self.hold: Any = None  # what the supervisor knows of
+        self.hold: Any = None  # the hold that the supervisor knows of
         self.prompting = False  # from a stop until a command lets the program run
         self.header: object = None
         self.raised = ""  # the exception that is examined

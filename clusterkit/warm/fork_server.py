@@ -39,7 +39,7 @@ class Begun(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """In a fork: the program that it has to run, and the descriptor for its stack dumps."""
+    """The program that a fork has to run, and the descriptor for its stack dumps."""
 
     how: str
     target: str

@@ -48,8 +48,9 @@ class Fabric:
             for descriptor, _ in self._epoll.poll(self._timeout()):
                 if (handler := self._handlers.get(descriptor)) is not None:
                     handler()
-            if self._timers:
-                self._run_due_timers(time.monotonic())
+            now = time.monotonic()
+            while self._timers and self._timers[0][0] <= now:
+                heapq.heappop(self._timers)[2](now)
             if self._capture is not None and self._capture.wait(time.monotonic()) == 0:
                 self._capture.flush()
 
@@ -148,10 +149,6 @@ class Fabric:
 
     def _call_at(self, at: float, function: Callable[[float], None]) -> None:
         heapq.heappush(self._timers, (at, next(self._ids), function))
-
-    def _run_due_timers(self, now: float) -> None:
-        while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2](now)
 
     def _timeout(self) -> float:
         now = time.monotonic()

@@ -26,11 +26,6 @@ class Layer:
     loss: float = 0.0
     rate: float = 0.0
 
-    @property
-    def is_random(self) -> bool:
-        """Whether the layer draws a random number for each packet."""
-        return self.loss > 0 or self.jitter > 0
-
 
 class Link:
     """The layers between two hosts in one direction, and the packets that wait to be delivered, in order.
@@ -73,7 +68,7 @@ class Link:
         lost, delay = False, self._delay
         for layer, chance in self._layers.values():
             lost |= layer.cut
-            if layer.is_random:
+            if layer.loss > 0 or layer.jitter > 0:
                 # Each layer draws one number per packet, whatever the others do, so a replay loses the same packets.
                 drawn = chance.random()
                 lost |= drawn < layer.loss

@@ -16,8 +16,8 @@ class Way:
     """One direction between two hosts: its impairments, and how much it has carried."""
 
     pair: Pair  # source and destination
-    address: bytes  # of the destination
-    device: int  # of the destination
+    address: bytes  # the destination's
+    device: int  # the destination's
     link: Link
     doomed: set[bytes]  # flows of connections that are being reset; shared with the way back
     # Packets and bytes that were delivered, then those that were dropped.

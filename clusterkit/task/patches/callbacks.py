@@ -11,10 +11,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-Load = Callable[[str], ModuleType]
 PLACES = {"ModelCheckpoint": "filepath", "CSVLogger": "filename", "TensorBoard": "log_dir"}
 BACKUP = "BackupAndRestore"
 BACKUP_PATHS = (
@@ -23,7 +21,7 @@ BACKUP_PATHS = (
 )
 
 
-def write_apart(module: Any, load: Load) -> None:
+def write_apart(module: Any, load: Any) -> None:
     """Patch the callback in this module to write to this worker's directory."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
@@ -32,12 +30,12 @@ def write_apart(module: Any, load: Load) -> None:
         _back_up_apart(kind, load)
 
 
-def log_apart(module: Any, load: Load) -> None:
+def log_apart(module: Any, load: Any) -> None:
     """Patch Keras 2's CSVLogger. The directory has another name, since other callbacks remove `workertemp_N`."""
     _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
 
 
-def back_up_whole(module: Any, load: Load) -> None:
+def back_up_whole(module: Any, load: Any) -> None:
     """Patch the chief's backups to be complete or absent, even if the chief is killed while it saves."""
     kind = getattr(module, BACKUP)
     save = kind._save_model
@@ -81,7 +79,7 @@ def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> 
             setattr(callback, name, path)
 
 
-def _move(kind: Any, attribute: str, load: Load, suffix: str = "") -> None:
+def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:
     def move(self: Any, *args: Any, **kwargs: Any) -> None:
         self._own_directory, path = apart(str(getattr(self, attribute)), suffix)
         setattr(self, attribute, path)
@@ -92,7 +90,7 @@ def _move(kind: Any, attribute: str, load: Load, suffix: str = "") -> None:
     hook.after(kind, "on_train_end", lambda self, logs=None: _remove(self._own_directory))
 
 
-def _back_up_apart(kind: Any, load: Load) -> None:
+def _back_up_apart(kind: Any, load: Any) -> None:
     # Beside the chief's backup and not in it: the chief removes its own at its end, when a worker may still save.
     hook = load("task/patches/hook")
     save = kind._save_model

@@ -121,11 +121,6 @@ def trains_otherwise() -> bool:
         return True
 
 
-def names_main(node: Any) -> bool:
-    """Whether a node is the name `main`, or that text, by which a library may call the function."""
-    return "main" in (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "value", None))
-
-
 def has_uncalled_main() -> bool:
     """Whether the program defines a function `main`, and nothing in its file names it."""
     try:
@@ -136,7 +131,9 @@ def has_uncalled_main() -> bool:
     except Exception:  # there is no file, or it is not Python code
         return False
     is_defined = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
-    return is_defined and not any(names_main(node) for node in ast.walk(tree))
+    # A name, or a string by which a library may call the function.
+    names = (getattr(node, kind, None) for node in ast.walk(tree) for kind in ("id", "attr", "value"))
+    return is_defined and "main" not in names
 
 
 found: list[Distribution] = []

@@ -157,7 +157,7 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
     return trainer.tree.map_structure(local, next(batches))
 
 
-def reduces_numbers_over_rows(trainer: Any) -> bool:
+def reduces_scalars_over_rows(trainer: Any) -> bool:
     """Whether Keras reduces over axis 0 the scalars of the workers, which have no such axis."""
     axes = []
 
@@ -174,7 +174,7 @@ def reduces_numbers_over_rows(trainer: Any) -> bool:
     return axes == [0]
 
 
-def take_numbers(trainer: Any, load: Load) -> None:
+def keep_scalars(trainer: Any, load: Load) -> None:
     """Patch Keras not to reduce what a step returns: it is the same in all replicas, see keras_logs."""
     plain = trainer.reduce_per_replica
 
@@ -188,5 +188,5 @@ def take_numbers(trainer: Any, load: Load) -> None:
 
 DEFECTS = (
     (builds_from_a_reduced_batch, build_from_a_part),
-    (reduces_numbers_over_rows, take_numbers),
+    (reduces_scalars_over_rows, keep_scalars),
 )

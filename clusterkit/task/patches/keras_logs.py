@@ -97,7 +97,8 @@ def _recorded(step: Any, metric: Any, tree: Any) -> Callable[[], Any]:
 def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], str]) -> Any:
     """Turn what a step has returned for this replica's rows into the numbers of the whole batch."""
     leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
-    known = {place: step.results[leaf.ref()] for place, leaf in enumerate(leaves) if _is_known(step, leaf)}
+    tensors = {place: leaf.ref() for place, leaf in enumerate(leaves) if isinstance(leaf, step.tf.Tensor)}
+    known = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}
     metrics = {id(metric): metric for metric, _ in known.values()}
     variables = [variable for metric in metrics.values() for variable in metric.variables]
     others = [place for place, leaf in enumerate(leaves) if place not in known and _is_number(step.tf, leaf)]
@@ -122,10 +123,6 @@ def _read(tf: Any, value: Any) -> Any:
     """Return the value of a variable of TensorFlow or Keras; return anything else as it is."""
     value = value if callable(getattr(value, "value", None)) else getattr(value, "value", value)
     return tf.convert_to_tensor(value) if isinstance(value, tf.Variable) else value
-
-
-def _is_known(step: Any, leaf: Any) -> bool:
-    return isinstance(leaf, step.tf.Tensor) and leaf.ref() in step.results
 
 
 def _is_number(tf: Any, leaf: Any) -> bool:

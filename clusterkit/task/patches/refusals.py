@@ -24,9 +24,10 @@ def refuse_fit(trainer: Any, load: object) -> None:
         strategy = plain.fget(self)
         if isinstance(strategy, trainer.tf.distribute.ParameterServerStrategy):
             method, place = asked_by(sys._getframe(1))
+            version = ".".join(trainer.tf.__version__.split(".")[:2])  # tf_keras has TensorFlow's
             stop(
                 f"{place} calls {method} under ParameterServerStrategy, which Keras 3 can't do. Run the job with "
-                f"--keras 2 (pip install 'tf_keras=={minor_version(trainer.tf)}.*'), whose {method} can, or write a "
+                f"--keras 2 (pip install 'tf_keras=={version}.*'), whose {method} can, or write a "
                 f"training loop with ClusterCoordinator."
             )
         return strategy
@@ -70,11 +71,6 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
             )
 
     load("task/patches/hook").before(module.BaseOptimizer, "__init__", refuse_old)
-
-
-def minor_version(tf: Any) -> str:
-    """Return TensorFlow's version as in `2.21`; tf_keras has the same."""
-    return ".".join(tf.__version__.split(".")[:2])
 
 
 def keras_version() -> str:

@@ -72,8 +72,8 @@ class Steps:
         self.send("phase", f'"phase":"{name}","begun":{"true" if begun else "false"}')
 
     def send(self, kind: str, fields: str) -> None:
-        """Write a report, unless the program writes its own."""
-        if not reports_itself():
+        """Write a report, unless the program has called `clusterkit.training.report`."""
+        if not getattr(sys.modules.get("clusterkit.training.progress"), "reported", False):
             self.write(kind, fields)
 
     def write(self, kind: str, fields: str) -> None:
@@ -190,11 +190,6 @@ class Steps:
 
 
 steps = Steps()
-
-
-def reports_itself() -> bool:
-    """Whether the program has called `clusterkit.training.report`."""
-    return getattr(sys.modules.get("clusterkit.training.progress"), "reported", False)
 
 
 def uses_training() -> bool:
