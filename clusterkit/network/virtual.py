@@ -9,23 +9,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch_process import NetworkError, Switch, why_not
 from clusterkit.words.model import Task, TaskType
 
 PORT = 2222  # of every task's server, since each task has its own address
-__all__ = ["Layer", "NetworkError", "NetworkPlan", "Traffic", "VirtualNetwork", "why_not"]
-
-
-class Traffic(NamedTuple):
-    """What the switch has carried from one task to another so far; traffic over cables is not counted."""
-
-    packets: int
-    bytes: int
-    dropped_packets: int
-    dropped_bytes: int
+__all__ = ["Layer", "NetworkError", "NetworkPlan", "VirtualNetwork", "why_not"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +88,6 @@ class VirtualNetwork:
     def heal(self, number: int) -> None:
         """Remove the layer or free the full disk that has this number, if any."""
         self._switch.ask("heal", number=number)
-
-    def counts(self) -> Mapping[tuple[Task, Task], Traffic]:
-        """Return the traffic of each pair (source, destination) that had any through the switch."""
-        answer = self._switch.ask("counts")
-        return {(self._tasks[a], self._tasks[b]): Traffic(*counts) for (a, b), counts in answer}
 
     def stop(self) -> None:
         """End the switch; the namespaces vanish with the last task in them."""

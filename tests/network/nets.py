@@ -12,6 +12,17 @@ from tests.guests import Guest, connect
 A, B, C = (Task.parse(name) for name in ("chief:0", "worker:0", "ps:0"))
 
 
+def passed(*guests: Guest) -> tuple[int, int]:
+    """The number of packets that the switch has taken from the guests' hosts, and delivered to them."""
+    taken = delivered = 0
+    for guest in guests:
+        lines = guest.does("result = list(open('/proc/self/net/dev'))[2:]")
+        devices = {name.strip(): counts.split() for name, _, counts in (line.partition(":") for line in lines)}
+        counts = devices.get("tun0", devices["eth0"])
+        taken, delivered = taken + int(counts[9]), delivered + int(counts[1])
+    return taken, delivered
+
+
 class Nets:
     """Makes networks, and guests in them; the switches log to `log`."""
 

@@ -108,10 +108,10 @@ def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Ways, told: R
 
 
 def test_packets_of_clear_ways_need_no_inspection(ways: Ways) -> None:
-    """The source's table has the ways that are clear, and no impaired one."""
+    """The source's table has the devices at the end of clear ways, and of no impaired one."""
     changed = impair(ways, [(0, 1)])
     ways.update_routes([ways.way(0, 2)])
-    assert ways.clear == [{ways.addresses[2]: ways.way(0, 2)}, {}, {}]
+    assert ways.clear == [{ways.addresses[2]: 102}, {}, {}]
     heal(ways, changed)
     assert [len(table) for table in ways.clear] == [2, 1, 0]
 

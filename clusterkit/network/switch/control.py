@@ -65,9 +65,6 @@ class Control:
     def _do_flush(self) -> None:
         self._fabric.flush()
 
-    def _do_counts(self) -> list[tuple[Pair, list[int]]]:
-        return list(self._fabric.counts().items())
-
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
     """Send a line of JSON. If the channel is closed, the next read notices."""

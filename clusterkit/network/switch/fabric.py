@@ -79,28 +79,17 @@ class Fabric:
             self._deliver(way, now)
         self._ways.update_routes(ways)
 
-    def counts(self) -> dict[Pair, list[int]]:
-        """Return [packets delivered, bytes delivered, packets dropped, bytes dropped] of each way with any packets."""
-        return {way.pair: way.counts for way in self._ways if any(way.counts)}
-
     def _drain(self, source: int) -> None:
         """Carry at most BURST packets that a host has sent."""
         device, clear = self.devices[source], self._ways.clear[source]
         try:
             for _ in range(BURST):
                 packet = os.read(device, LONGEST)
-                way = clear.get(packet[16:20])
-                if way is None or packet[0] >> 4 != 4:
+                target = clear.get(packet[16:20])
+                if target is None or packet[0] >> 4 != 4:
                     self._inspect(source, packet)
-                    continue
-                try:
-                    os.write(way.device, packet)
-                except OSError:
-                    way.drop(packet)
-                    continue
-                counts = way.counts
-                counts[0] += 1
-                counts[1] += len(packet)
+                else:
+                    self._write(target, packet)
         except BlockingIOError:
             return
         except OSError:  # a task with rights in its namespace may have deleted its device
@@ -114,13 +103,11 @@ class Fabric:
         if way.doomed and (segment := segment_of(packet)) is not None:
             resets = replies(segment, way.doomed)
             if resets is not None:
-                way.drop(packet)
                 for reset in resets:
                     self._inject(reset)
                 return
         now = time.monotonic()
-        if not way.link.accept(packet, now):
-            way.drop(packet)
+        way.link.accept(packet, now)
         self._deliver_and_reroute(way, now)
 
     def _deliver_and_reroute(self, way: Way, now: float) -> None:
@@ -132,11 +119,7 @@ class Fabric:
     def _deliver(self, way: Way, now: float) -> None:
         """Deliver what is due on a way, and set a timer for the rest."""
         for packet in way.link.due(now):
-            if self._write(way.device, packet):
-                way.counts[0] += 1
-                way.counts[1] += len(packet)
-            else:
-                way.drop(packet)
+            self._write(way.device, packet)
         following = way.link.next
         if following is not None and following < way.wakes:
             way.wakes = following
@@ -160,11 +143,10 @@ class Fabric:
         """Deliver a packet that no host has sent."""
         self._write(self._ways.device_of(packet[16:20]), packet)
 
-    def _write(self, device: int, packet: bytes) -> bool:
+    def _write(self, device: int, packet: bytes) -> None:
         try:
             os.write(device, packet)
-        except OSError:
-            return False
+        except OSError:  # the packet is lost
+            return
         if self._capture is not None:
             self._capture.add(packet)
-        return True

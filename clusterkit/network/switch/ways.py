@@ -1,11 +1,11 @@
-"""Ways: one for each direction between two hosts, with its impairments, counters and route."""
+"""Ways: one for each direction between two hosts, with its impairments and route."""
 
 from __future__ import annotations
 
 import math
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from clusterkit.network.switch.cables import Detours, Pair
 from clusterkit.network.switch.links import Link
@@ -13,26 +13,19 @@ from clusterkit.network.switch.links import Link
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """One direction between two hosts: its impairments, and how much it has carried."""
+    """One direction between two hosts, and what impairs it."""
 
     pair: Pair  # source and destination
     address: bytes  # the destination's
     device: int  # the destination's
     link: Link
     doomed: set[bytes]  # flows of connections that are being reset; shared with the way back
-    # Packets and bytes that were delivered, then those that were dropped.
-    counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
     wakes: float = math.inf  # when the next waiting packet is due
 
     @property
     def is_clear(self) -> bool:
         """Whether packets pass without delay, loss or inspection."""
         return self.link.is_clear and not self.doomed
-
-    def drop(self, packet: bytes) -> None:
-        """Count a packet that is not delivered."""
-        self.counts[2] += 1
-        self.counts[3] += len(packet)
 
 
 class Ways:
@@ -55,9 +48,9 @@ class Ways:
         # Created on demand: most pairs of hosts never exchange a packet.
         self._ways: dict[Pair, Way] = {}
         self._detoured: set[Pair] = set()
-        # By source, then by the destination's address: all ways, and those whose packets need no inspection.
+        # By source, then by the destination's address: all ways, and the devices to which packets need no inspection.
         self._all: list[dict[bytes, Way]] = [{} for _ in devices]
-        self.clear: list[dict[bytes, Way]] = [{} for _ in devices]
+        self.clear: list[dict[bytes, int]] = [{} for _ in devices]
 
     def __iter__(self) -> Iterator[Way]:
         return iter(self._ways.values())
@@ -92,7 +85,7 @@ class Ways:
         for way in ways:
             source, destination = way.pair
             if way.is_clear and not self._captured:
-                self.clear[source][way.address] = way
+                self.clear[source][way.address] = way.device
             else:
                 self.clear[source].pop(way.address, None)
             pair = min(way.pair, way.pair[::-1])
